@@ -56,7 +56,7 @@ a pod: they are proposed if the policy has reuse, or with --reuse
 		Example: `  muster advise
   muster advise linux --reuse --more 0.1
   muster advise --syncer told --webhooks`,
-		ValidArgsFunction: git.completion(anyNumber, func(o offered) []string { return o.overlays }),
+		ValidArgsFunction: git.completion(unlimited, func(o cloneNames) []string { return o.overlays }),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args) },
 	}
 	git.addReading(c)

@@ -30,10 +30,10 @@ import (
 
 // checkFlags are what the flags of muster check ask for.
 type checkFlags struct {
-	settings           *settings
-	hooks              webhookFlags
-	offline, sayOnJobs bool
-	output             string
+	settings            *settings
+	hooks               webhookFlags
+	offline, notifyJobs bool
+	output              string
 }
 
 func (p program) checkCommand() *cobra.Command {
@@ -60,7 +60,7 @@ invalid files, and 3 for problems outside of them.`,
 	k.settings.notify.addTo(c)
 	k.hooks.addTo(c)
 	k.settings.agent.addTo(c)
-	c.Flags().BoolVar(&k.sayOnJobs, "say-on-jobs", false, "test whether run --say-on-jobs can write on job pages, without writing there; needs --agent-token-file")
+	c.Flags().BoolVar(&k.notifyJobs, "say-on-jobs", false, "test whether run --say-on-jobs can write on job pages, without writing there; needs --agent-token-file")
 	c.Flags().BoolVar(&k.offline, "offline", false, "do not use the credentials for git and Buildkite, and contact no receiver")
 	c.Flags().StringVarP(&k.output, "output", "o", "text", "text, json or github (annotations of GitHub Actions)")
 	oneOf(c, "output", "text", "json", "github")
@@ -82,9 +82,10 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if len(args) == 0 && !k.offline {
-		failures = append(failures, k.hooks.unreadable()...)
-		if k.sayOnJobs {
-			found, err := s.checkPages(cmd.Context(), tree)
+		_, _, invalid := k.hooks.readers()
+		failures = append(failures, invalid...)
+		if k.notifyJobs {
+			found, err := s.checkJobNotifications(cmd.Context(), tree)
 			if err != nil {
 				return err
 			}
@@ -93,17 +94,17 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	p.progress.Doing("building the overlays")
 	loader := s.loader()
-	for _, namespace := range deployedInto(tree, path.Dir(s.git.overlays)) {
+	for _, namespace := range deployNamespaces(tree, path.Dir(s.git.overlays)) {
 		loader.Reserve(namespace)
 	}
 	findings, err := loader.Check(cmd.Context(), tree)
 	p.progress.Done()
 	if err != nil {
-		return fmt.Errorf("the files are not checked: %w", err)
+		return fmt.Errorf("the files are not checkResult: %w", err)
 	}
-	result := checked{tree: tree, dir: ".", findings: findings, failures: failures}
+	result := checkResult{tree: tree, dir: ".", findings: findings, failures: failures}
 	if len(args) == 1 {
-		result.dir = below(args[0])
+		result.dir = relativeDir(args[0])
 	}
 	if err := show(cmd.OutOrStdout(), result); err != nil {
 		return err
@@ -112,7 +113,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // err decides the exit code: invalid files are the user's to fix.
-func (c checked) err() error {
+func (c checkResult) err() error {
 	if len(c.findings)+len(c.failures) == 0 {
 		return nil
 	}
@@ -214,7 +215,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Client, log *slog.Logger) {
 	tokens, err := patiently(ctx, s, log, func() ([]buildkite.AgentToken, error) { return client.AgentTokens(ctx) })
 	if err != nil {
-		log.Info("the expiry of agent tokens was not checked", "reason", err)
+		log.Info("the expiry of agent tokens was not checkResult", "reason", err)
 	}
 	for _, t := range tokens {
 		if level, text := t.Expiry(s.program.clock.Now()); level >= slog.LevelWarn {
@@ -229,7 +230,7 @@ func patiently[T any](ctx context.Context, s *settings, log *slog.Logger, ask fu
 	err = generator.Patiently(ctx, s.program.clock, log, func() error {
 		s.program.progress.Doing("asking git and Buildkite")
 		answer, err = ask()
-		waitingFor(s.program.progress, err)
+		showRateLimit(s.program.progress, err)
 		return err
 	})
 	return answer, err
@@ -285,10 +286,10 @@ func warnUnserved(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snaps
 	}
 }
 
-// deployedInto returns the namespaces into which a fleet repository deploys muster, as the
+// deployNamespaces returns the namespaces into which a fleet repository deploys muster, as the
 // kustomizations that init --with-deploy writes name them. dir is the directory of the
 // fleet. A missing or invalid file contributes no namespace.
-func deployedInto(tree fs.FS, dir string) []string {
+func deployNamespaces(tree fs.FS, dir string) []string {
 	var namespaces []string
 	for _, part := range []string{"base", "overlays/argocd", "overlays/flux", "overlays/two-replicas"} {
 		text, err := fs.ReadFile(tree, path.Join(dir, "deploy", part, "kustomization.yaml"))
@@ -305,8 +306,8 @@ func deployedInto(tree fs.FS, dir string) []string {
 	return namespaces
 }
 
-// checked is what check found.
-type checked struct {
+// checkResult is what check found.
+type checkResult struct {
 	// tree is what was looked at, and dir where it lies below the directory that
 	// check was called in; "." where it is not there, as with --repo.
 	tree fs.FS
@@ -318,14 +319,14 @@ type checked struct {
 }
 
 // checkPrinters are the values of check's --output.
-func checkPrinters() map[string]func(io.Writer, checked) error {
-	return map[string]func(io.Writer, checked) error{
+func checkPrinters() map[string]func(io.Writer, checkResult) error {
+	return map[string]func(io.Writer, checkResult) error{
 		"text": printCheckText, "json": printCheckJSON, "github": printCheckGitHub,
 	}
 }
 
 // printCheckText prints a line for each finding.
-func printCheckText(out io.Writer, c checked) error {
+func printCheckText(out io.Writer, c checkResult) error {
 	for _, f := range c.findings {
 		fmt.Fprintln(out, f.Error())
 	}
@@ -357,7 +358,7 @@ type checkFinding struct {
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-func printCheckJSON(out io.Writer, c checked) error {
+func printCheckJSON(out io.Writer, c checkResult) error {
 	document := checkDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Check", Findings: []checkFinding{}, Failures: []string{}}
 	for _, f := range c.findings {
 		document.Findings = append(document.Findings, checkFinding(f))
@@ -374,9 +375,9 @@ func printCheckJSON(out io.Writer, c checked) error {
 // printCheckGitHub prints a workflow command for each finding, from which GitHub
 // Actions makes an annotation of the file
 // (docs.github.com/actions/reference/workflow-commands-for-github-actions).
-func printCheckGitHub(out io.Writer, c checked) error {
+func printCheckGitHub(out io.Writer, c checkResult) error {
 	for _, f := range c.findings {
-		where := "file=" + githubProperty(c.place(f.File))
+		where := "file=" + githubProperty(c.annotationPath(f.File))
 		if f.Line > 0 {
 			where += ",line=" + strconv.Itoa(f.Line)
 		}
@@ -410,7 +411,7 @@ func githubProperty(text string) string {
 
 // place is a finding's file as an annotation wants it: a file, not a directory,
 // relative to the directory that check was called in.
-func (c checked) place(file string) string {
+func (c checkResult) annotationPath(file string) string {
 	if info, err := fs.Stat(c.tree, file); err == nil && info.IsDir() {
 		for _, name := range []string{"kustomization.yaml", "scaling.yaml"} {
 			if _, err := fs.Stat(c.tree, path.Join(file, name)); err == nil {
@@ -424,7 +425,7 @@ func (c checked) place(file string) string {
 
 // below is where a directory lies below the current one, as a slash-separated
 // path; "." where it does not.
-func below(dir string) string {
+func relativeDir(dir string) string {
 	if !filepath.IsLocal(dir) {
 		return "."
 	}

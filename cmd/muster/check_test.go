@@ -13,8 +13,8 @@ import (
 )
 
 // invalidFindings have all that a format must escape.
-func invalidFindings() checked {
-	return checked{
+func invalidFindings() checkResult {
+	return checkResult{
 		tree: fstest.MapFS{"overlays/a b/template/kustomization.yaml": {}},
 		dir:  "100%",
 		findings: []finding.Finding{
@@ -46,8 +46,8 @@ func TestCheckGitHub(t *testing.T) {
 // TestBelow: annotations name files from where check was called.
 func TestBelow(t *testing.T) {
 	for dir, want := range map[string]string{".": ".", "fleet": "fleet", "./fleet/": "fleet", "a/../b": "b", "..": ".", "/srv/fleet": "."} {
-		if got := below(dir); got != want {
-			t.Errorf("below(%q) = %q, want %q", dir, got, want)
+		if got := relativeDir(dir); got != want {
+			t.Errorf("relativeDir(%q) = %q, want %q", dir, got, want)
 		}
 	}
 }

@@ -117,14 +117,14 @@ func (p program) variable(name string) string {
 	return ""
 }
 
-// offered are the words that a shell can complete: the names in the files of a local clone.
+// cloneNames are the words that a shell can complete: the names in the files of a local clone.
 // Completion contacts no server and builds nothing.
-type offered struct{ overlays, queues, dispatches []string }
+type cloneNames struct{ overlays, queues, dispatches []string }
 
 // offer reads the work tree of a local repository, or the one that contains the current
 // directory. It returns the zero value if there is no work tree.
-func (p program) offer(repo, overlays string) offered {
-	var o offered
+func (p program) namesInClone(repo, overlays string) cloneNames {
+	var o cloneNames
 	top, err := p.cloneAt(repo)
 	if err != nil {
 		return o
@@ -162,20 +162,20 @@ func (p program) offer(repo, overlays string) offered {
 }
 
 // begins returns the words that begin so.
-func begins(words []string, begun string) []string {
+func withPrefix(words []string, begun string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begun) })
 }
 
-// anyNumber is as many arguments as one likes.
-const anyNumber = 1 << 30
+// unlimited is as many arguments as one likes.
+const unlimited = 1 << 30
 
 // completion completes with some of what a clone offers, less what is there.
-func (s *gitSettings) completion(most int, choose func(offered) []string) cobra.CompletionFunc {
+func (s *gitSettings) completion(most int, choose func(cloneNames) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		words := slices.DeleteFunc(begins(choose(s.program.offer(s.repo, s.overlays)), begun), func(word string) bool { return slices.Contains(args, word) })
+		words := slices.DeleteFunc(withPrefix(choose(s.program.namesInClone(s.repo, s.overlays)), begun), func(word string) bool { return slices.Contains(args, word) })
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }

@@ -54,7 +54,7 @@ repository. Times are in UTC. --at takes a time, as in 2026-11-21T02:15Z or 09:4
 			}
 			return nil
 		},
-		ValidArgsFunction: git.completion(1, func(o offered) []string { return append(o.overlays, o.dispatches...) }),
+		ValidArgsFunction: git.completion(1, func(o cloneNames) []string { return append(o.overlays, o.dispatches...) }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""
 			if len(args) > 0 {

@@ -63,7 +63,7 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
   muster history --since 7d --by day
   muster history --follow`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: git.completion(anyNumber, func(o offered) []string { return o.overlays }),
+		ValidArgsFunction: git.completion(unlimited, func(o cloneNames) []string { return o.overlays }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := h.prepare(args); err != nil {
 				return err

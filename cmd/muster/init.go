@@ -80,7 +80,7 @@ syncer/, by which that one applies the overlay. What is there is left as it is.`
 		if len(args) > 0 {
 			dir = args[0]
 		}
-		return begins(p.offer(dir, "overlays").queues, begun), cobra.ShellCompDirectiveNoFileComp
+		return withPrefix(p.namesInClone(dir, "overlays").queues, begun), cobra.ShellCompDirectiveNoFileComp
 	})
 	oneOf(c, "syncer", knownSyncers...)
 	return c

@@ -53,7 +53,7 @@ func TestRunNotifiesJobs(t *testing.T) {
 }
 
 // pagesOf is a Buildkite with a queue and some jobs, what speaks there, and what it counted.
-func pagesOf(t *testing.T, jobs int) (*fakebuildkite.Server, *jobPages, *bytes.Buffer, map[string]int) {
+func pagesOf(t *testing.T, jobs int) (*fakebuildkite.Server, *jobNotifier, *bytes.Buffer, map[string]int) {
 	s := fakebuildkite.New(fakebuildkite.Options{Now: time.Now()})
 	c := s.AddCluster("ci")
 	s.AddQueue(c, "default")
@@ -66,7 +66,7 @@ func pagesOf(t *testing.T, jobs int) (*fakebuildkite.Server, *jobPages, *bytes.B
 		t.Fatal(err)
 	}
 	counted, log := map[string]int{}, &bytes.Buffer{}
-	return s, newJobPages(stacks, canarytest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(log, nil))), time.Now, func(result string, n int) { counted[result] += n }), log, counted
+	return s, newJobNotifier(stacks, canarytest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(log, nil))), time.Now, func(result string, n int) { counted[result] += n }), log, counted
 }
 
 // ordered is a tick that ordered agents; live are dispatches that were in git before.

@@ -48,17 +48,17 @@ func (w watchers) Ended(r generator.Report) {
 	}
 }
 
-// endpoints are what muster serves while it runs.
+// endpoints are the HTTP endpoints of muster run.
 type endpoints struct {
 	clock   generator.Clock
 	status  *status.Recorder
 	metrics *metrics.Metrics
 	page    *page.Page
-	hooks   *webhook.Receiver // nil: none are served
+	hooks   *webhook.Receiver // nil: no webhooks
 }
 
-// newEndpoints returns what is served of a muster that has not ticked. commits is the
-// fleet repository's history; nil: none is shown. Close it.
+// newEndpoints returns endpoints without a tick. commits is the history of the fleet
+// repository; nil: no history. The caller closes the page.
 func newEndpoints(clock generator.Clock, c status.Config, commits page.Commits) (*endpoints, error) {
 	e := &endpoints{clock: clock, status: status.NewRecorder(c)}
 	e.page = page.New(page.Config{
@@ -70,7 +70,7 @@ func newEndpoints(clock generator.Clock, c status.Config, commits page.Commits) 
 	return e, err
 }
 
-// watcher is what keeps the endpoints up to date.
+// watcher returns the watcher that updates the endpoints.
 func (e *endpoints) watcher() generator.Watcher {
 	all := watchers{e.status, e.metrics, e.page}
 	if e.hooks != nil {
@@ -87,10 +87,10 @@ func (e *endpoints) handler() http.Handler {
 		if stuck := e.status.Snapshot().Stuck(e.clock.Now()); stuck != "" {
 			problems = []string{stuck}
 		}
-		answer(w, problems)
+		writeProbe(w, problems)
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, e.status.Snapshot().NotReady(e.clock.Now()))
+		writeProbe(w, e.status.Snapshot().NotReady(e.clock.Now()))
 	})
 	mux.Handle("GET /metrics", e.metrics.Handler(output.ShownAs))
 	e.page.AddTo(mux)
@@ -100,8 +100,8 @@ func (e *endpoints) handler() http.Handler {
 	return mux
 }
 
-// answer is a probe's: ok, or what is wrong, a line for each thing.
-func answer(w http.ResponseWriter, problems []string) {
+// writeProbe writes the response to a probe: ok, or one line for each problem.
+func writeProbe(w http.ResponseWriter, problems []string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -124,26 +124,25 @@ func profiles() http.Handler {
 	return mux
 }
 
-// serving is one address that is listened on.
-type serving struct {
+// server is an HTTP server with one address.
+type server struct {
 	log    *slog.Logger
 	what   string
 	server *http.Server
 	done   chan struct{}
 }
 
-// serve begins to listen on an address and to answer there. An address that
-// cannot be listened on is an error at once.
-func serve(ctx context.Context, log *slog.Logger, what, address string, h http.Handler, write time.Duration) (*serving, error) {
+// serve starts a server. An address that cannot be used is an error.
+func serve(ctx context.Context, log *slog.Logger, what, address string, h http.Handler, write time.Duration) (*server, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listening for %s: %w", what, err)
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
-		h = thisMachine(h)
+		h = localHostsOnly(h)
 	}
-	s := &serving{log: log, what: what, done: make(chan struct{}), server: &http.Server{
+	s := &server{log: log, what: what, done: make(chan struct{}), server: &http.Server{
 		Handler: h, ConnState: (&connections{}).changed, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: write, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}
@@ -184,14 +183,14 @@ func (c *connections) changed(conn net.Conn, to http.ConnState) {
 	}
 }
 
-// thisMachine rejects requests for other hosts than this machine: a browser sends a page's
+// localHostsOnly rejects requests for other hosts than this machine: a browser sends a page's
 // requests here if the page's host name resolves to 127.0.0.1 (DNS rebinding), with that
 // name as Host. All methods are checked, because net/http/pprof serves any. Webhooks are
 // exempt: they are signed, and a tunnel may forward them under its own name.
-func thisMachine(h http.Handler) http.Handler {
+func localHostsOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hook := r.URL.Path == webhook.BuildkitePath || r.URL.Path == webhook.GitPath
-		if !hook && !namesThisMachine(r.Host) {
+		if !hook && !isLocalHost(r.Host) {
 			http.Error(w, "this address answers requests for localhost only", http.StatusMisdirectedRequest)
 			return
 		}
@@ -199,9 +198,9 @@ func thisMachine(h http.Handler) http.Handler {
 	})
 }
 
-// namesThisMachine reports whether a Host header has a loopback address or a name that
+// isLocalHost reports whether a Host header has a loopback address or a name that
 // resolves to one by definition (RFC 6761, section 6.3).
-func namesThisMachine(host string) bool {
+func isLocalHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -211,7 +210,7 @@ func namesThisMachine(host string) bool {
 }
 
 // stop closes the listener, and completes pending requests for a few seconds at most.
-func (s *serving) stop() {
+func (s *server) stop() {
 	const patience = 5 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -222,18 +221,18 @@ func (s *serving) stop() {
 	<-s.done
 }
 
-// services tells what was exchanged with whom. github may be nil.
+// services returns a function for the statistics of each service. github may be nil.
 func services(git, github func() remote.Stats, client *buildkite.Client, agentAPI func() (buildkite.Stats, bool)) func() []status.Service {
 	return func() []status.Service {
 		b := client.Stats()
-		asked := status.Service{Name: "buildkite", Requests: b.Requests, Failures: b.Failures, Received: b.Received}
+		rest := status.Service{Name: "buildkite", Requests: b.Requests, Failures: b.Failures, Received: b.Received}
 		for scope, l := range map[string]buildkite.Limit{"rest": b.Org, "rest_user": b.User} {
 			if l.Limit > 0 {
-				asked.Limits = append(asked.Limits, status.Limit{Scope: scope, Limit: int64(l.Limit), Remaining: int64(l.Remaining)})
+				rest.Limits = append(rest.Limits, status.Limit{Scope: scope, Limit: int64(l.Limit), Remaining: int64(l.Remaining)})
 			}
 		}
-		all := []status.Service{asked, service("git", git())}
-		if a, asked := agentAPI(); asked {
+		all := []status.Service{rest, service("git", git())}
+		if a, used := agentAPI(); used {
 			all = append(all, status.Service{Name: "buildkite-agent", Requests: a.Requests, Failures: a.Failures, Received: a.Received})
 		}
 		if github != nil {
@@ -244,21 +243,21 @@ func services(git, github func() remote.Stats, client *buildkite.Client, agentAP
 }
 
 func service(name string, s remote.Stats) status.Service {
-	of := status.Service{Name: name, Requests: s.Requests, Failures: s.Failures, Sent: s.Sent, Received: s.Received}
+	service := status.Service{Name: name, Requests: s.Requests, Failures: s.Failures, Sent: s.Sent, Received: s.Received}
 	if s.Limit > 0 {
-		of.Limits = []status.Limit{{Scope: "rest", Limit: s.Limit, Remaining: s.Remaining}}
+		service.Limits = []status.Limit{{Scope: "rest", Limit: s.Limit, Remaining: s.Remaining}}
 	}
-	return of
+	return service
 }
 
-// gather is how long a webhook waits for others that come with it: a build's jobs are
+// gather is the time from a webhook to the tick that it triggers: a build's jobs are
 // scheduled one after another.
 const gather = 250 * time.Millisecond
 
-// webhookFlags say which webhooks are served.
+// webhookFlags are the flags of webhooks.
 type webhookFlags struct {
-	buildkite, git string        // files with their secrets; empty: not served
-	interval       time.Duration // of run alone
+	buildkite, git string        // files with secrets; empty: disabled
+	interval       time.Duration // only of run
 }
 
 func (f *webhookFlags) addTo(c *cobra.Command) {
@@ -266,53 +265,42 @@ func (f *webhookFlags) addTo(c *cobra.Command) {
 	c.Flags().StringVar(&f.git, "git-webhook-secret-file", "", "file with the secret of the git host's webhook, read at each request; enables /webhooks/git of --listen")
 }
 
-// given reports whether any is to be served.
-func (f *webhookFlags) given() bool { return f.buildkite+f.git != "" }
+// enabled reports whether a webhook is enabled.
+func (f *webhookFlags) enabled() bool { return f.buildkite+f.git != "" }
 
-// unreadable lists what is wrong with the secrets' files.
-func (f *webhookFlags) unreadable() []error {
-	var all []error
-	for _, secret := range []func() ([]byte, error){f.buildkiteSecret(), f.gitSecret()} {
-		if secret == nil {
-			continue
+// readers returns functions that read the secrets, nil for disabled webhooks, and the errors
+// of reading them now.
+func (f *webhookFlags) readers() (buildkite, git func() ([]byte, error), invalid []error) {
+	reader := func(what, file string) func() ([]byte, error) {
+		if file == "" {
+			return nil
 		}
-		if _, err := secret(); err != nil {
-			all = append(all, err)
+		read := func() ([]byte, error) {
+			secret, err := readSecret(what, file)
+			return []byte(secret), err
 		}
+		if _, err := read(); err != nil {
+			invalid = append(invalid, err)
+		}
+		return read
 	}
-	return all
-}
-
-func (f *webhookFlags) buildkiteSecret() func() ([]byte, error) {
-	return secretOf("the secret of Buildkite's webhook", f.buildkite)
-}
-
-func (f *webhookFlags) gitSecret() func() ([]byte, error) {
-	return secretOf("the secret of the git host's webhook", f.git)
-}
-
-// secretOf returns what reads a secret; nil where there is no file for it.
-func secretOf(what, file string) func() ([]byte, error) {
-	if file == "" {
-		return nil
-	}
-	return func() ([]byte, error) {
-		secret, err := readSecret(what, file)
-		return []byte(secret), err
-	}
+	buildkite = reader("the secret of Buildkite's webhook", f.buildkite)
+	git = reader("the secret of the git host's webhook", f.git)
+	return buildkite, git, invalid
 }
 
 // webhooks adds the configured webhooks to the endpoints, and returns the triggers of early
 // ticks; nil: no webhooks.
 func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.Client, log *slog.Logger) (*generator.Triggers, error) {
-	if !f.given() {
+	if !f.enabled() {
 		return nil, nil
 	}
-	if wrong := f.unreadable(); len(wrong) > 0 {
-		return nil, output.Usage(wrong[0])
+	buildkiteSecret, gitSecret, invalid := f.readers()
+	if len(invalid) > 0 {
+		return nil, output.Usage(invalid[0])
 	}
 	ends.hooks = webhook.New(webhook.Config{
-		BuildkiteSecret: f.buildkiteSecret(), GitSecret: f.gitSecret(), Organisation: s.org,
+		BuildkiteSecret: buildkiteSecret, GitSecret: gitSecret, Organisation: s.org,
 		Branch: s.git.branch, Now: s.program.clock.Now, Log: log,
 		Count: func(source webhook.Source, result webhook.Result) {
 			ends.metrics.Webhooks(string(source), string(result), 1)

@@ -52,7 +52,7 @@ func main() {
 	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
 		p.invocation = shellWord(os.Args[0])
 	}
-	p.wakeable = func() { signal.Notify(hangup, syscall.SIGHUP) }
+	p.onHangup = func() { signal.Notify(hangup, syscall.SIGHUP) }
 	p.boundMemory = func() {
 		if os.Getenv("GOMEMLIMIT") == "" {
 			debug.SetMemoryLimit(programMemory)
@@ -74,8 +74,8 @@ type program struct {
 	invocation     string // how to call muster again from here; empty: by its name
 	clock          generator.Clock
 	build          build // which muster this is
-	// wakeable makes SIGHUP end the clock's sleep; nil: it cannot.
-	wakeable func()
+	// onHangup makes SIGHUP end the clock's sleep; nil: it cannot.
+	onHangup func()
 	// boundMemory keeps what muster run takes near programMemory; nil: nothing does. On a
 	// laptop, what reads a long history or plays a simulation may take more: at that bound
 	// it would collect garbage for most of its time.
@@ -104,7 +104,7 @@ func (p program) run(ctx context.Context) int {
 	}
 	p.progress.Done()
 	if err != nil && !errors.Is(err, errChanges) {
-		p.sayWhy(strings.TrimSpace(err.Error()))
+		p.printError(strings.TrimSpace(err.Error()))
 	}
 	return exitCode(err)
 }
@@ -112,9 +112,9 @@ func (p program) run(ctx context.Context) int {
 // endedText is what the log says when run ends with an error.
 const endedText = "the process ends with an error"
 
-// sayWhy says the error that muster ends with: in the log where that is JSON, for
+// printError says the error that muster ends with: in the log where that is JSON, for
 // what collects it reads nothing else, and otherwise as text.
-func (p program) sayWhy(text string) {
+func (p program) printError(text string) {
 	if p.logsJSON() {
 		slog.New(jsonLog(p.stderr, slog.LevelError)).Error(endedText, "err", strings.ReplaceAll(text, lineStart, "\n"))
 		return

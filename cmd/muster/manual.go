@@ -44,10 +44,10 @@ because the cluster may have started them: nothing is ordered twice.
 muster status OVERLAY lists an overlay's dispatches.`,
 		Example:           `  muster cancel linux-med3brs7 --reason "wrong image"`,
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: m.settings.git.completion(anyNumber, func(o offered) []string { return o.dispatches }),
+		ValidArgsFunction: m.settings.git.completion(unlimited, func(o cloneNames) []string { return o.dispatches }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return m.run(cmd.Context(), func(_ context.Context, f *fleetNow) (manual.Edit, error) {
-				o, err := f.holder(args)
+			return m.run(cmd.Context(), func(_ context.Context, f *fleetState) (manual.Edit, error) {
+				o, err := f.overlayWith(args)
 				if err != nil {
 					return manual.Edit{}, output.Usage(err)
 				}
@@ -59,7 +59,7 @@ muster status OVERLAY lists an overlay's dispatches.`,
 }
 
 // holder is the overlay that has the dispatches; one commit is about one overlay.
-func (f *fleetNow) holder(ids []string) (*fleet.Overlay, error) {
+func (f *fleetState) overlayWith(ids []string) (*fleet.Overlay, error) {
 	var found *fleet.Overlay
 	var known []string
 	for _, id := range ids {
@@ -90,7 +90,7 @@ func (p program) closeBreakerCommand() *cobra.Command {
 		Short: "Order agents again after orders failed, without waiting for a probe",
 		Long: `close-breaker closes the circuit breaker of an overlay, for when what made its
 orders fail has gone. What else muster remembers of the overlay stays.`,
-	}, "", func(_ *fleetNow, o *fleet.Overlay, _ time.Time) (manual.Edit, error) { return manual.CloseBreaker(o) })
+	}, "", func(_ *fleetState, o *fleet.Overlay, _ time.Time) (manual.Edit, error) { return manual.CloseBreaker(o) })
 }
 
 func (p program) revertCommand() *cobra.Command {
@@ -110,8 +110,8 @@ undo, such as agents that were ordered meanwhile.`,
 			if !commitRule.MatchString(args[0]) {
 				return output.Usage(fmt.Errorf("%q is not a commit: give its identifier, or its first digits, at least 4", args[0]))
 			}
-			return m.run(cmd.Context(), func(ctx context.Context, f *fleetNow) (manual.Edit, error) {
-				past, err := m.past(ctx, f, args[0])
+			return m.run(cmd.Context(), func(ctx context.Context, f *fleetState) (manual.Edit, error) {
+				past, err := m.findCommit(ctx, f, args[0])
 				if err != nil {
 					return manual.Edit{}, err
 				}
@@ -129,7 +129,7 @@ var commitRule = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
 const maxReverted = 10_000
 
 // past finds a commit in the history of the branch, with muster's orders since.
-func (m *manualFlags) past(ctx context.Context, f *fleetNow, id string) (manual.Past, error) {
+func (m *manualFlags) findCommit(ctx context.Context, f *fleetState, id string) (manual.Past, error) {
 	var p manual.Past
 	for r, err := range ledger.Read(f.reader.Commits(ctx, f.head.Commit, branch.Limit{Commits: maxReverted})) {
 		if err != nil {
@@ -154,19 +154,19 @@ func (m *manualFlags) past(ctx context.Context, f *fleetNow, id string) (manual.
 	return p, output.Usage(fmt.Errorf("the last %d commits of the branch have none that begins with %s", maxReverted, id))
 }
 
-// whileFlags say how long a change lasts.
-type whileFlags struct {
+// durationFlags say how long a change lasts.
+type durationFlags struct {
 	until string
 	last  time.Duration
 }
 
-func (w *whileFlags) addTo(c *cobra.Command, what string) {
+func (w *durationFlags) addTo(c *cobra.Command, what string) {
 	c.Flags().StringVar(&w.until, "until", "", what+" until this time, such as 2026-11-21T18:00Z")
 	c.Flags().DurationVar(&w.last, "for", 0, what+" for this time, such as 2h")
 }
 
 // end is when the change ends; zero: it does not.
-func (w *whileFlags) end(now time.Time) (time.Time, error) {
+func (w *durationFlags) end(now time.Time) (time.Time, error) {
 	now = now.UTC().Truncate(time.Second)
 	switch {
 	case w.until != "" && w.last != 0:
@@ -196,7 +196,7 @@ func (p program) pauseCommand() *cobra.Command {
 --for, an override that ends automatically. Running agents continue.`,
 		Example: `  muster pause linux --reason "the registry is down"
   muster pause linux --for 2h --yes`,
-	}, "pause", func(f *fleetNow, o *fleet.Overlay, until time.Time) (manual.Edit, error) {
+	}, "pause", func(f *fleetState, o *fleet.Overlay, until time.Time) (manual.Edit, error) {
 		return manual.Pause(f.head.Tree, o, until, f.now)
 	})
 }
@@ -207,7 +207,7 @@ func (p program) resumeCommand() *cobra.Command {
 		Short: "Order agents for a paused overlay again",
 		Long: `resume removes what pause wrote into an overlay's scaling.yaml. Resume a queue that
 is paused in Buildkite there.`,
-	}, "", func(f *fleetNow, o *fleet.Overlay, _ time.Time) (manual.Edit, error) {
+	}, "", func(f *fleetState, o *fleet.Overlay, _ time.Time) (manual.Edit, error) {
 		return manual.Resume(f.head.Tree, o, f.now)
 	})
 }
@@ -215,18 +215,18 @@ is paused in Buildkite there.`,
 // overlayCommand completes a command that edits the one overlay that its argument names. during
 // is what flags can limit to a time; empty: nothing.
 func (p program) overlayCommand(
-	c *cobra.Command, during string, edit func(*fleetNow, *fleet.Overlay, time.Time) (manual.Edit, error),
+	c *cobra.Command, during string, edit func(*fleetState, *fleet.Overlay, time.Time) (manual.Edit, error),
 ) *cobra.Command {
 	m := p.manualFlags()
-	var while whileFlags
+	var while durationFlags
 	c.Args = cobra.ExactArgs(1)
-	c.ValidArgsFunction = m.settings.git.completion(1, func(o offered) []string { return o.overlays })
+	c.ValidArgsFunction = m.settings.git.completion(1, func(o cloneNames) []string { return o.overlays })
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		until, err := while.end(p.clock.Now())
 		if err != nil {
 			return err
 		}
-		return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *fleet.Overlay) (manual.Edit, error) {
+		return m.onOverlay(cmd.Context(), args[0], func(f *fleetState, o *fleet.Overlay) (manual.Edit, error) {
 			return edit(f, o, until)
 		})
 	}
@@ -238,7 +238,7 @@ func (p program) overlayCommand(
 
 func (p program) setCommand() *cobra.Command {
 	m := p.manualFlags()
-	var while whileFlags
+	var while durationFlags
 	c := m.addTo(&cobra.Command{
 		Use:   "set OVERLAY NAME=VALUE...",
 		Short: "Change settings of an overlay's policy, for good or for a while",
@@ -252,13 +252,13 @@ reuse=none removes it.`,
 		Args: cobra.MinimumNArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 0 {
-				return m.settings.git.completion(1, func(o offered) []string { return o.overlays })(cmd, args, begun)
+				return m.settings.git.completion(1, func(o cloneNames) []string { return o.overlays })(cmd, args, begun)
 			}
 			var names []string
 			for _, name := range policy.Settable() {
 				names = append(names, name+"=")
 			}
-			return begins(names, begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			return withPrefix(names, begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			until, err := while.end(p.clock.Now())
@@ -276,7 +276,7 @@ reuse=none removes it.`,
 				}
 				values[name] = value
 			}
-			return m.onOverlay(cmd.Context(), args[0], func(f *fleetNow, o *fleet.Overlay) (manual.Edit, error) {
+			return m.onOverlay(cmd.Context(), args[0], func(f *fleetState, o *fleet.Overlay) (manual.Edit, error) {
 				return manual.Set(f.head.Tree, o, values, until, f.now)
 			})
 		},
@@ -286,8 +286,8 @@ reuse=none removes it.`,
 }
 
 // onOverlay makes an edit of one overlay. What is wrong with it is the user's to fix.
-func (m *manualFlags) onOverlay(ctx context.Context, arg string, edit func(*fleetNow, *fleet.Overlay) (manual.Edit, error)) error {
-	return m.run(ctx, func(_ context.Context, f *fleetNow) (manual.Edit, error) {
+func (m *manualFlags) onOverlay(ctx context.Context, arg string, edit func(*fleetState, *fleet.Overlay) (manual.Edit, error)) error {
+	return m.run(ctx, func(_ context.Context, f *fleetState) (manual.Edit, error) {
 		o, err := f.overlay(arg, m.settings.git.overlays)
 		if err != nil {
 			return manual.Edit{}, err
@@ -338,8 +338,8 @@ func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// fleetNow is the fleet as a command finds it.
-type fleetNow struct {
+// fleetState is the fleet as a command finds it.
+type fleetState struct {
 	head     branch.Head
 	overlays []fleet.Overlay
 	now      time.Time
@@ -347,7 +347,7 @@ type fleetNow struct {
 }
 
 // overlay returns the overlay that an argument names.
-func (f *fleetNow) overlay(arg, dir string) (*fleet.Overlay, error) {
+func (f *fleetState) overlay(arg, dir string) (*fleet.Overlay, error) {
 	names := overlayNames(f.overlays)
 	chosen, err := output.ChooseOverlays([]string{arg}, names, dir)
 	if err != nil {
@@ -356,33 +356,33 @@ func (f *fleetNow) overlay(arg, dir string) (*fleet.Overlay, error) {
 	return &f.overlays[slices.Index(names, chosen[0])], nil
 }
 
-// run makes an edit of the fleet as it is, shows it, and pushes it once it is agreed to.
-func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleetNow) (manual.Edit, error)) error {
+// run makes an edit of the fleet as it is, shows it, and pushes it once it is confirmed to.
+func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleetState) (manual.Edit, error)) error {
 	p := m.settings.program
 	repository, err := m.open()
 	if err != nil {
 		return err
 	}
 	defer m.settings.startNotifier(ctx)()
-	var agreed manual.Edit
+	var confirmed manual.Edit
 	const tries = 16 // one who pushes without a pause comes between a few
 	for try := 1; ; try++ {
 		if err := generator.BackOff(ctx, p.clock, try-1); err != nil {
 			return err
 		}
-		at := &fleetNow{now: p.clock.Now(), reader: repository}
+		at := &fleetState{now: p.clock.Now(), reader: repository}
 		e, err := m.prepare(ctx, at, edit)
 		if err != nil {
 			return err
 		}
 		switch {
-		case try > 1 && !e.Same(agreed):
+		case try > 1 && !e.Same(confirmed):
 			return fmt.Errorf("somebody else pushed meanwhile, and it would be another change now: call it again (%w)", branch.ErrMoved)
 		case try == 1:
-			if proceed, err := m.agree(at, e); !proceed {
+			if proceed, err := m.confirm(at, e); !proceed {
 				return err
 			}
-			if agreed = e; m.pr {
+			if confirmed = e; m.pr {
 				return m.propose(ctx, at, e)
 			}
 		}
@@ -391,15 +391,16 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 			continue
 		}
 		if err != nil {
-			return explained(err)
+			return withRemedy(err)
 		}
 		fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", next.Commit, m.settings.git.branch)
-		m.settings.landed(at.head, next, e.Changes)
+		l := m.settings.landing()
+		l.Pushed(at.head.Commit, next.Commit, e.Changes, nil)
 		return nil
 	}
 }
 
-func (m *manualFlags) prepare(ctx context.Context, at *fleetNow, edit func(context.Context, *fleetNow) (manual.Edit, error)) (manual.Edit, error) {
+func (m *manualFlags) prepare(ctx context.Context, at *fleetState, edit func(context.Context, *fleetState) (manual.Edit, error)) (manual.Edit, error) {
 	m.settings.program.progress.Doing("reading " + at.reader.String())
 	defer m.settings.program.progress.Done()
 	var err error
@@ -413,7 +414,7 @@ func (m *manualFlags) prepare(ctx context.Context, at *fleetNow, edit func(conte
 }
 
 // agree shows an edit, and asks where somebody can answer. False: it is not pushed.
-func (m *manualFlags) agree(at *fleetNow, e manual.Edit) (bool, error) {
+func (m *manualFlags) confirm(at *fleetState, e manual.Edit) (bool, error) {
 	p := m.settings.program
 	if len(e.Changes) == 0 {
 		for _, note := range e.Notes {
@@ -480,14 +481,14 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 		if top, err = m.settings.program.cloneAt(""); err != nil {
 			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone: %w", err))
 		}
-		if git.repo = m.settings.program.asked(top, "remote", "get-url", "origin"); git.repo == "" {
+		if git.repo = m.settings.program.gitOutput(top, "remote", "get-url", "origin"); git.repo == "" {
 			return nil, output.Usage(fmt.Errorf("which repository? %s has no remote origin: give --repo", top))
 		}
 		if strings.HasPrefix(git.repo, ".") {
 			git.repo = path.Join(top, git.repo)
 		}
 	}
-	ident, _ := m.settings.program.discovered(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
+	ident, _ := m.settings.program.discoverOutput(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
 	if m := identRule.FindStringSubmatch(ident); m != nil {
 		git.authorName, git.authorEmail = cmp.Or(git.authorName, m[1]), cmp.Or(git.authorEmail, m[2])
 	}
@@ -541,7 +542,7 @@ func (s *gitSettings) pulls() (*github.Pulls, error) {
 
 // propose pushes a commit to a branch of its own, and opens a pull request where that
 // can be done.
-func (m *manualFlags) propose(ctx context.Context, at *fleetNow, e manual.Edit) error {
+func (m *manualFlags) propose(ctx context.Context, at *fleetState, e manual.Edit) error {
 	p := m.settings.program
 	git := &m.settings.git
 	sum := sha256.Sum256([]byte(e.Message(m.reason) + at.head.Commit + at.now.String()))
@@ -572,7 +573,7 @@ func (m *manualFlags) propose(ctx context.Context, at *fleetNow, e manual.Edit) 
 }
 
 // explained adds to a refusal what can be done about it.
-func explained(err error) error {
+func withRemedy(err error) error {
 	var refused *branch.Refused
 	if errors.As(err, &refused) {
 		return fmt.Errorf("%w (where the branch takes no pushes of yours: --pr makes a branch and a pull request of it)", err)

@@ -73,7 +73,7 @@ do, and 1 otherwise.`,
 	w.addTo(c)
 	c.Flags().StringVarP(&format, "output", "o", "table", "table, wide, json or yaml")
 	oneOf(c, "output", "table", "wide", "json", "yaml")
-	c.ValidArgsFunction = s.git.completion(anyNumber, func(o offered) []string { return o.overlays })
+	c.ValidArgsFunction = s.git.completion(unlimited, func(o cloneNames) []string { return o.overlays })
 	return c
 }
 

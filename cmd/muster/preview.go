@@ -112,11 +112,11 @@ func (v *previewFlags) open() (base, head string, err error) {
 	if into == "" {
 		return "", "", output.Usage(fmt.Errorf("--base %s: there is no such commit in %s; fetch it, or name another", v.base, top))
 	}
-	if base = p.asked(top, "merge-base", into, head); base == "" {
+	if base = p.gitOutput(top, "merge-base", into, head); base == "" {
 		return "", "", output.Usage(fmt.Errorf("%s and %s have no commit in common here: fetch more of the history (git fetch --unshallow)", v.base, v.head))
 	}
 	if v.githubRepo == "" {
-		v.githubRepo = p.asked(top, "remote", "get-url", "origin")
+		v.githubRepo = p.gitOutput(top, "remote", "get-url", "origin")
 	} else if strings.Count(v.githubRepo, "/") == 1 {
 		v.githubRepo = "https://github.com/" + v.githubRepo
 	}

@@ -53,7 +53,7 @@ duration ago, as in 90m, 24h or 7d.`,
   muster report default --since 24h --price 0.04 --currency EUR --out report.html
   muster report -o md`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: git.completion(anyNumber, func(o offered) []string { return o.overlays }),
+		ValidArgsFunction: git.completion(unlimited, func(o cloneNames) []string { return o.overlays }),
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
 	}
 	git.addReading(c)

@@ -283,10 +283,10 @@ func (p program) cloneAt(named string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("opening %s: %w", named, err)
 	}
-	if named != "" && p.asked(dir, "rev-parse", "--is-inside-git-dir") == "true" {
+	if named != "" && p.gitOutput(dir, "rev-parse", "--is-inside-git-dir") == "true" {
 		return dir, nil
 	}
-	top, err := p.discovered(dir, "rev-parse", "--show-toplevel")
+	top, err := p.discoverOutput(dir, "rev-parse", "--show-toplevel")
 	if err != nil {
 		return "", fmt.Errorf("opening %s: %w", dir, err)
 	}
@@ -295,7 +295,7 @@ func (p program) cloneAt(named string) (string, error) {
 
 // discovered returns the output of the git program in a directory, for the repository that
 // git finds from there.
-func (p program) discovered(dir string, args ...string) (string, error) {
+func (p program) discoverOutput(dir string, args ...string) (string, error) {
 	args = append([]string{"-c", "safe.bareRepository=explicit"}, args...)
 	return runProgram("git", dir, remote.WithoutRepository(p.childEnviron()), args...)
 }
@@ -324,7 +324,7 @@ func printed(c *exec.Cmd) (string, error) {
 
 // asked returns the output of the git program about a clone, in one line; empty if git is
 // not installed or fails.
-func (p program) asked(dir string, args ...string) string {
+func (p program) gitOutput(dir string, args ...string) string {
 	c, err := remote.Command(context.Background(), strings.TrimPrefix(dir, "file://"), p.childEnviron(), args...)
 	if err != nil {
 		return ""
@@ -335,7 +335,7 @@ func (p program) asked(dir string, args ...string) string {
 
 // commit returns the ID of the commit with a name in a clone; empty if the name is unknown.
 func (p program) commit(dir, name string) string {
-	return p.asked(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	return p.gitOutput(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 }
 
 // ownEnviron returns an environment in which git has the user's and the system's settings,
@@ -343,7 +343,7 @@ func (p program) commit(dir, name string) string {
 // repository's own, which could name programs to run.
 func (p program) ownEnviron() []string {
 	environ := append(remote.WithoutRepository(p.childEnviron()), "GIT_DIR="+os.DevNull)
-	list, err := p.discovered("", "config", "--list", "-z", "--show-scope")
+	list, err := p.discoverOutput("", "config", "--list", "-z", "--show-scope")
 	if err != nil {
 		return environ
 	}

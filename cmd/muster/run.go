@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,10 +24,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runFlags are the flags of run alone.
+// runFlags are the flags that only run has.
 type runFlags struct {
 	once, dryRun     bool
-	sayOnJobs        bool
+	notifyJobs       bool
 	interval, jitter time.Duration
 	listen, pprof    string
 	webhooks         webhookFlags
@@ -39,9 +41,9 @@ func (f *runFlags) check() error {
 		return output.Usage(errors.New("--startup-jitter is below zero"))
 	case f.once && f.listen+f.pprof != "":
 		return output.Usage(errors.New("--once ends after one tick: leave out --listen and --pprof"))
-	case f.once && f.sayOnJobs:
+	case f.once && f.notifyJobs:
 		return output.Usage(errors.New("--once ends after one tick: leave out --say-on-jobs"))
-	case f.listen == "" && f.webhooks.given() && !f.once:
+	case f.listen == "" && f.webhooks.enabled() && !f.once:
 		return output.Usage(errors.New("webhooks are served on the address of --listen: give one"))
 	case f.webhooks.interval < time.Second:
 		return output.Usage(errors.New("--webhook-interval is below one second"))
@@ -94,12 +96,12 @@ are accepted and no overlay is invalid; otherwise it lists the problems), and
 	c.Flags().StringVar(&f.listen, "listen", "", "address of the status page, probes and metrics, such as :8080; empty: none")
 	f.webhooks.addTo(c)
 	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "mean time between ticks that webhooks or Buildkite's metrics trigger (a few may be a second apart), and between requests for the metrics")
-	c.Flags().BoolVar(&f.sayOnJobs, "say-on-jobs", false, "write on job pages which dispatch was ordered for jobs like them; needs --agent-token-file")
+	c.Flags().BoolVar(&f.notifyJobs, "say-on-jobs", false, "write on job pages which dispatch was ordered for jobs like them; needs --agent-token-file")
 	c.Flags().StringVar(&f.pprof, "pprof", "", "address of Go's profiles, such as localhost:6060; empty: none")
 	return c
 }
 
-// once does one tick.
+// once runs one tick.
 func (s *settings) once(ctx context.Context, f runFlags) error {
 	s.progress = s.program.progress
 	g, err := s.generator(f.dryRun, 0, nil) // there is no later tick
@@ -125,12 +127,12 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 		return err
 	}
 	var ends *endpoints
-	if f.sayOnJobs {
+	if f.notifyJobs {
 		stacks, err := s.stacksFor("--say-on-jobs", log)
 		if err != nil {
 			return err
 		}
-		s.pages = newJobPages(stacks, log, p.clock.Now, func(result string, n int) {
+		s.jobNotifier = newJobNotifier(stacks, log, p.clock.Now, func(result string, n int) {
 			if ends != nil {
 				ends.metrics.JobNotes(result, n)
 			}
@@ -144,13 +146,13 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 			wake = &generator.Triggers{Every: f.webhooks.interval, Spare: client.Spare, Metrics: s.trigger}
 		}
 		if f.listen == "" {
-			return s.alsoPages(nil), wake, nil
+			return s.withJobNotifier(nil), wake, nil
 		}
 		if ends, err = newEndpoints(p.clock, s.statusConfig(f, client), commits); err != nil {
 			return nil, nil, err
 		}
 		hooks, err := s.webhooks(f.webhooks, ends, client, log)
-		return s.alsoPages(ends.watcher()), cmp.Or(hooks, wake), err
+		return s.withJobNotifier(ends.watcher()), cmp.Or(hooks, wake), err
 	}
 	g, err := s.generator(f.dryRun, buildPatience, watch)
 	if err != nil {
@@ -168,16 +170,16 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 		return output.Usage(err)
 	}
 	defer s.startNotifier(ctx)()
-	if s.pages != nil {
-		defer s.pages.start(ctx)()
+	if s.jobNotifier != nil {
+		defer s.jobNotifier.start(ctx)()
 	}
-	if p.wakeable != nil {
-		p.wakeable()
+	if p.onHangup != nil {
+		p.onHangup()
 	}
 	return g.Run(ctx, f.interval, f.jitter)
 }
 
-// statusConfig says what the status is made of.
+// statusConfig returns the configuration of the status.
 func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Config {
 	var github func() remote.Stats
 	if s.git.github != nil {
@@ -197,7 +199,7 @@ func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Con
 
 // serve starts the servers that the flags enable. stop ends them.
 func (f *runFlags) serve(ctx context.Context, log *slog.Logger, ends *endpoints) (stop func(), err error) {
-	var all []*serving
+	var all []*server
 	stop = func() {
 		if ends != nil {
 			ends.page.HangUp()
@@ -207,32 +209,32 @@ func (f *runFlags) serve(ctx context.Context, log *slog.Logger, ends *endpoints)
 			s.stop()
 		}
 	}
+	start := func(what, address string, h http.Handler, write time.Duration) {
+		if err == nil {
+			var s *server
+			if s, err = serve(ctx, log, what, address, h, write); err == nil {
+				all = append(all, s)
+			}
+		}
+	}
 	if ends != nil {
 		what := "the status page, probes and metrics"
 		if ends.hooks != nil {
 			what = "the status page, probes, metrics and webhooks"
 		}
-		s, err := serve(ctx, log, what, f.listen, ends.handler(), 30*time.Second)
-		if err != nil {
-			return stop, err
-		}
-		all = append(all, s)
+		start(what, f.listen, ends.handler(), 30*time.Second)
 	}
 	if f.pprof != "" {
 		const longestProfile = 5 * time.Minute
-		s, err := serve(ctx, log, "profiles", f.pprof, profiles(), longestProfile)
-		if err != nil {
-			return stop, err
-		}
-		all = append(all, s)
+		start("profiles", f.pprof, profiles(), longestProfile)
 	}
-	return stop, nil
+	return stop, err
 }
 
-// jobPages shows on jobs' pages which dispatch was ordered for jobs like them. Ticks notify it
+// jobNotifier shows on jobs' pages which dispatch was ordered for jobs like them. Ticks notify it
 // without waiting for it, and nothing depends on it: notifications that cannot be sent are
 // dropped and counted.
-type jobPages struct {
+type jobNotifier struct {
 	stacks *buildkite.Stacks
 	log    *slog.Logger
 	now    func() time.Time
@@ -261,16 +263,16 @@ const (
 	silence     = time.Minute
 )
 
-// newJobPages returns one that says nothing before it is started.
-func newJobPages(stacks *buildkite.Stacks, log *slog.Logger, now func() time.Time, count func(string, int)) *jobPages {
-	return &jobPages{stacks: stacks, log: log, now: now, count: count, notified: map[string]string{}, waits: make(chan jobMessage, maxMessages)}
+// newJobNotifier returns a notifier that is not started.
+func newJobNotifier(stacks *buildkite.Stacks, log *slog.Logger, now func() time.Time, count func(string, int)) *jobNotifier {
+	return &jobNotifier{stacks: stacks, log: log, now: now, count: count, notified: map[string]string{}, waits: make(chan jobMessage, maxMessages)}
 }
 
 // Began implements [generator.Watcher].
-func (p *jobPages) Began(time.Time) {}
+func (p *jobNotifier) Began(time.Time) {}
 
 // Ended implements [generator.Watcher].
-func (p *jobPages) Ended(r generator.Report) {
+func (p *jobNotifier) Ended(r generator.Report) {
 	if r.DryRun || r.Result.Looked.Snapshot.At.IsZero() {
 		return
 	}
@@ -282,15 +284,15 @@ func (p *jobPages) Ended(r generator.Report) {
 			live[d.ID] = true
 		}
 	}
-	told := map[string]string{}
+	notified := map[string]string{}
 	for _, j := range snapshot.Jobs {
-		if id := p.notified[j.ID]; live[id] { // its agents may come yet
-			told[j.ID] = id
+		if id := p.notified[j.ID]; live[id] { // its agents may still register
+			notified[j.ID] = id
 		}
 	}
-	p.notified = told
+	p.notified = notified
 	s := jobMessage{queues: queues}
-	for _, a := range append(r.Result.Landed[:len(r.Result.Landed):len(r.Result.Landed)], r.Result.Operations...) {
+	for _, a := range slices.Concat(r.Result.Landed, r.Result.Operations) {
 		if a.Kind != ledger.Dispatch {
 			continue
 		}
@@ -315,8 +317,8 @@ func (p *jobPages) Ended(r generator.Report) {
 	}
 }
 
-// start lets it speak until the context ends. What it returns ends it, too.
-func (p *jobPages) start(ctx context.Context) (stop func()) {
+// start sends notifications until the context ends, or stop is called.
+func (p *jobNotifier) start(ctx context.Context) (stop func()) {
 	ctx, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -325,7 +327,7 @@ func (p *jobPages) start(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case s := <-p.waits:
-				p.say(ctx, s)
+				p.send(ctx, s)
 			}
 		}
 	})
@@ -335,23 +337,23 @@ func (p *jobPages) start(ctx context.Context) (stop func()) {
 	}
 }
 
-func (p *jobPages) say(ctx context.Context, s jobMessage) {
+func (p *jobNotifier) send(ctx context.Context, s jobMessage) {
 	if p.now().Before(p.silent) {
 		p.count(noteFailed, len(s.notes))
 		return
 	}
-	said, err := p.stacks.Say(ctx, s.queues, s.notes)
-	p.count(noteSent, said)
-	p.count(noteFailed, len(s.notes)-said)
+	sent, err := p.stacks.Say(ctx, s.queues, s.notes)
+	p.count(noteSent, sent)
+	p.count(noteFailed, len(s.notes)-sent)
 	if err != nil && ctx.Err() == nil {
 		p.silent = p.now().Add(silence)
 		p.log.Warn("jobs' pages are not told of dispatches", "err", err)
 	}
 }
 
-// checkPages returns what keeps muster from writing on jobs' pages. What only a line there
-// can show, the log says. The error is one of the flags.
-func (s *settings) checkPages(ctx context.Context, tree fs.FS) ([]error, error) {
+// checkJobNotifications returns the problems that prevent job notifications. The error is one
+// of the flags.
+func (s *settings) checkJobNotifications(ctx context.Context, tree fs.FS) ([]error, error) {
 	log, err := s.logger()
 	if err != nil {
 		return nil, err
@@ -368,15 +370,15 @@ func (s *settings) checkPages(ctx context.Context, tree fs.FS) ([]error, error) 
 	return nil, nil
 }
 
-// alsoPages adds the notifier of jobs' pages to a watcher, if enabled.
-func (s *settings) alsoPages(w generator.Watcher) generator.Watcher {
+// withJobNotifier adds the notifier of jobs' pages to a watcher, if enabled.
+func (s *settings) withJobNotifier(w generator.Watcher) generator.Watcher {
 	switch {
-	case s.pages == nil:
+	case s.jobNotifier == nil:
 		return w
 	case w == nil:
-		return s.pages
+		return s.jobNotifier
 	}
-	s.pages.count(noteSent, 0) // begins the series
-	s.pages.count(noteFailed, 0)
-	return watchers{w, s.pages}
+	s.jobNotifier.count(noteSent, 0) // begins the series
+	s.jobNotifier.count(noteFailed, 0)
+	return watchers{w, s.jobNotifier}
 }

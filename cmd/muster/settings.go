@@ -28,26 +28,25 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Templates are other people's files: what they make kustomize do is bounded, in
-// a process of its own.
+// Limits of kustomize builds, which run in a separate process because templates are untrusted.
 const (
-	// buildArgument is what that process is called with.
+	// buildArgument is the argument of that process.
 	buildArgument = "build-on-standard-input"
-	// programMemory is what muster run may have before its garbage is collected at all
-	// costs. With two builds at a time, it is 128 MiB in all.
+	// programMemory is the memory limit of muster run. With two builds at a time, the sum is
+	// 128 MiB.
 	programMemory = 64 << 20
-	// buildMemory and buildTime are what one build may take: many times what any
-	// template needs, on a machine that is ten times slower.
+	// buildMemory and buildTime are the limits of one build: several times the needs of any
+	// template, on a machine that is ten times slower.
 	buildMemory = 32 << 20
 	buildTime   = 30 * time.Second
-	// buildPatience is how long other overlays wait for a build, and buildIdle how
-	// long its process is kept for the next one.
+	// buildPatience is the time that other overlays wait for a build, and buildIdle the time
+	// that its process waits for the next one.
 	buildPatience = 2 * time.Second
 	buildIdle     = time.Second
 )
 
-// builder returns how templates are built; nil: in this process. The process gets
-// nothing of the environment, in which the tokens are.
+// builder returns the builder of templates; nil: this process. The process has an empty
+// environment, so that it has no tokens.
 func (p program) builder() kustomize.Builder {
 	if p.executable == "" {
 		return nil
@@ -60,7 +59,7 @@ func (p program) builder() kustomize.Builder {
 	return &kustomize.Process{Command: command, Time: buildTime, Memory: buildMemory, Idle: buildIdle}
 }
 
-// loader returns what reads the overlays, and waits for each.
+// loader returns a loader that waits for each overlay.
 func (s *settings) loader() *fleet.Loader {
 	l := fleet.NewLoader(s.git.overlays)
 	if b := s.program.builder(); b != nil {
@@ -82,8 +81,8 @@ func overlayNames(all []fleet.Overlay) []string {
 	return mapSlice(all, func(o fleet.Overlay) string { return o.Name })
 }
 
-// thisExecutable is the running program's file; empty where it is not known.
-// Linux knows it also when the file has been replaced.
+// thisExecutable returns the running program's file; "" if unknown. On Linux the path works
+// even after the file is replaced.
 func thisExecutable() string {
 	const self = "/proc/self/exe"
 	if _, err := os.Stat(self); err == nil {
@@ -93,21 +92,20 @@ func thisExecutable() string {
 	return path
 }
 
-// settings are the flags that say which repository and which Buildkite, and as
-// whom.
+// settings are the flags of the repository, of Buildkite and of the log.
 type settings struct {
-	git     gitSettings
-	notify  notifySettings
-	agent   agentSettings
-	trigger *buildkite.Metrics // of ticks; nil: they trigger none
-	pages   *jobPages          // nil: no job notifications
+	git         gitSettings
+	notify      notifySettings
+	agent       agentSettings
+	trigger     *buildkite.Metrics // of ticks; nil: they trigger none
+	jobNotifier *jobNotifier       // nil: no job notifications
 
 	program             program
 	org, url, tokenFile string
 	logFormat, logLevel string
 	countLimited        bool
 	watchToken          bool             // not a flag: set by long-running commands
-	progress            *output.Progress // of commands that end; nil: none is shown
+	progress            *output.Progress // nil: no progress, as in long-running commands
 }
 
 // newSettings returns settings whose flags are the command's.
@@ -129,7 +127,7 @@ func (s *settings) addLog(c *cobra.Command) {
 	c.Flags().StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
-// logger returns the log, which goes to standard error.
+// logger returns the logger, which writes to standard error.
 func (s *settings) logger() (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
@@ -144,7 +142,7 @@ func (s *settings) logger() (*slog.Logger, error) {
 	return nil, output.Usage(fmt.Errorf("--log-format %q: use text or json", s.logFormat))
 }
 
-// jsonLog is the log as JSON, with durations as seconds: programs read them.
+// jsonLog returns a handler for JSON, with durations in seconds.
 func jsonLog(w io.Writer, level slog.Level) slog.Handler {
 	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindDuration {
@@ -190,8 +188,8 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	return client, output.Usage(err)
 }
 
-// token returns where Buildkite's token comes from: a file is read again each
-// time, so that a rotated token needs no restart.
+// token returns the source of Buildkite's token. It reads a file each time, so that a rotated
+// token needs no restart.
 func (s *settings) token() (func() (string, error), error) {
 	fixed := s.program.variable(variableToken)
 	switch {
@@ -209,7 +207,7 @@ func (s *settings) token() (func() (string, error), error) {
 	return read, output.Usage(err)
 }
 
-// readSecret reads a file with a secret, without the space around it.
+// readSecret returns the content of a file without surrounding space.
 func readSecret(what, file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -267,7 +265,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	}), nil
 }
 
-// lineStart parts the lines of an error that has several.
+// lineStart separates the lines of an error.
 const lineStart = "\nmuster: "
 
 // invalidOverlays combines the overlays with invalid files into one error, a line each; nil if
@@ -287,12 +285,12 @@ func invalidOverlays(suspended []generator.Suspended) error {
 
 // agentSettings are the flags that select the agent tokens for Buildkite's Agent API.
 type agentSettings struct {
-	files  []string // one for each Buildkite cluster; none: it is not asked
+	files  []string // one for each Buildkite cluster; empty: the Agent API is not used
 	url    string
 	source string            // of jobs
-	key    string            // of the stack; empty: made of the repository
-	stacks *buildkite.Stacks // nil: REST tells the jobs
-	// counter counts agents where there is no API token; nil: there is one.
+	key    string            // of the stack; empty: derived from the repository
+	stacks *buildkite.Stacks // nil: REST is the source of jobs
+	// counter counts agents if there is no API token; otherwise it is nil.
 	counter *buildkite.Metrics
 }
 
@@ -304,7 +302,7 @@ func (a *agentSettings) addTo(c *cobra.Command) {
 	oneOf(c, "source", "rest", "stacks")
 }
 
-// tokens returns what reads each of the tokens, once all of them can be read.
+// tokens returns a function for each token, which reads it. All tokens must be readable.
 func (a *agentSettings) tokens() ([]func() (string, error), error) {
 	var all []func() (string, error)
 	for _, value := range a.files {
@@ -319,7 +317,7 @@ func (a *agentSettings) tokens() ([]func() (string, error), error) {
 	return all, nil
 }
 
-// metrics returns what asks for the metrics; nil where no agent token is given.
+// metrics returns the client of the metrics; nil without agent tokens.
 func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 	tokens, err := s.agent.tokens()
 	if len(tokens) == 0 {
@@ -329,12 +327,12 @@ func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 	return m, output.Usage(err)
 }
 
-// agentAPI returns the sum of the counters of all Agent API clients; asked is false if there is
+// agentAPI returns the sum of the counters of all Agent API clients; used is false if there is
 // no such client.
-func (s *settings) agentAPI() (all buildkite.Stats, asked bool) {
+func (s *settings) agentAPI() (all buildkite.Stats, used bool) {
 	add := func(x buildkite.Stats) {
 		all.Requests, all.Failures, all.Received = all.Requests+x.Requests, all.Failures+x.Failures, all.Received+x.Received
-		asked = true
+		used = true
 	}
 	if s.trigger != nil {
 		add(s.trigger.Stats())
@@ -342,17 +340,17 @@ func (s *settings) agentAPI() (all buildkite.Stats, asked bool) {
 	if s.agent.stacks != nil {
 		add(s.agent.stacks.Stats())
 	}
-	if s.pages != nil {
-		add(s.pages.stacks.Stats())
+	if s.jobNotifier != nil {
+		add(s.jobNotifier.stacks.Stats())
 	}
 	if s.agent.counter != nil && s.agent.counter != s.trigger {
 		add(s.agent.counter.Stats())
 	}
-	return all, asked
+	return all, used
 }
 
-// checkMetrics returns what keeps the metrics from triggering ticks, where agent tokens are
-// given.
+// checkMetrics returns the problems that prevent ticks triggered by metrics. Without agent
+// tokens there are none.
 func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	m, err := s.metrics(log)
 	if err != nil {
@@ -370,8 +368,12 @@ func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays 
 	}
 	var findings []error
 	for _, o := range overlays {
-		if cluster, told := o.Home(snapshot); told && !counts.Cover(cluster) {
-			findings = append(findings, fmt.Errorf("%s: no agent token is of %s, so that its jobs wait for the next tick: %s", o.Name, inCluster(cluster), "give one with --agent-token-file"))
+		if cluster, known := o.Home(snapshot); known && !counts.Cover(cluster) {
+			where := fmt.Sprintf("the cluster %q", cluster)
+			if cluster == "" {
+				where = "the agents outside the clusters"
+			}
+			findings = append(findings, fmt.Errorf("%s: no agent token is of %s, so that its jobs wait for the next tick: give one with --agent-token-file", o.Name, where))
 		}
 	}
 	if len(findings) == 0 {
@@ -380,16 +382,8 @@ func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays 
 	return findings
 }
 
-// inCluster is a cluster in words.
-func inCluster(name string) string {
-	if name == "" {
-		return "the agents outside the clusters"
-	}
-	return fmt.Sprintf("the cluster %q", name)
-}
-
-// stacksFor returns a client of the Stacks API for a flag that needs one. All are one stack
-// for each token.
+// stacksFor returns a client of the Stacks API for a flag that needs one. All clients are the
+// same stack.
 func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, error) {
 	tokens, err := s.agent.tokens()
 	switch {
@@ -406,8 +400,8 @@ func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, 
 	return k, output.Usage(err)
 }
 
-// checkCounted returns what keeps muster from inferring agents, where the snapshot counts them
-// instead of listing them.
+// checkCounted returns the problems that prevent the inference of agents, if the snapshot
+// counts them instead of listing them.
 func checkCounted(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) (findings []error) {
 	if snapshot.Counted == nil {
 		return nil
@@ -429,8 +423,7 @@ func checkCounted(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snaps
 	return findings
 }
 
-// leave removes the stacks that a command has registered which only looks, also when it was
-// interrupted.
+// leave deregisters the stack of a command that only reads, even after an interrupt.
 func (s *settings) leave(ctx context.Context) {
 	log, err := s.logger()
 	if s.agent.stacks == nil || err != nil {
@@ -441,15 +434,15 @@ func (s *settings) leave(ctx context.Context) {
 	}
 }
 
-// watchedFleet and watchedBuildkite say what a tick waits for. The former also notifies the
-// receivers of pushes.
+// watchedFleet and watchedBuildkite show on the progress line what a tick waits for. The
+// former also notifies the receivers of pushes.
 type watchedFleet struct {
 	generator.Fleet
 	progress *output.Progress
 	landing  notify.Landing
 }
 
-// Head is the fleet's. What comes after it is the building of templates.
+// Head implements [generator.Repository]. Templates are built after it.
 func (f *watchedFleet) Head(ctx context.Context) (branch.Head, error) {
 	f.progress.Doing("reading the fleet repository")
 	defer f.progress.Doing("building the overlays")
@@ -460,7 +453,7 @@ func (f *watchedFleet) Head(ctx context.Context) (branch.Head, error) {
 	return head, err
 }
 
-// Commit is the fleet's.
+// Commit implements [generator.Repository].
 func (f *watchedFleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	f.progress.Doing("pushing")
 	next, err := f.Fleet.Commit(ctx, head, ops)
@@ -472,23 +465,22 @@ func (f *watchedFleet) Commit(ctx context.Context, head branch.Head, ops []ledge
 	return next, err
 }
 
-// watchedBuildkite has all methods of the client: the generator asks for some that not
-// every Buildkite has.
+// watchedBuildkite has all methods of the client, because the generator uses optional ones.
 type watchedBuildkite struct {
 	*buildkite.Client
 	progress *output.Progress
 }
 
-// Snapshot is Buildkite's.
+// Snapshot implements [generator.Buildkite].
 func (b watchedBuildkite) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error) {
 	b.progress.Doing("reading Buildkite")
 	snapshot, err := b.Client.Snapshot(ctx, query)
-	waitingFor(b.progress, err)
+	showRateLimit(b.progress, err)
 	return snapshot, err
 }
 
-// waitingFor shows on the terminal that a rate limit is waited for.
-func waitingFor(progress *output.Progress, err error) {
+// showRateLimit shows on the progress line that muster waits for a rate limit.
+func showRateLimit(progress *output.Progress, err error) {
 	var wait plan.RetryError
 	if errors.As(err, &wait) {
 		progress.Doing(fmt.Sprintf("waiting %s for Buildkite's rate limit", wait.RetryAfter().Round(time.Second)))
@@ -505,7 +497,7 @@ func (n *notifySettings) addTo(c *cobra.Command) {
 	c.Flags().StringArrayVar(&n.receivers, "notify", nil, "notify a syncer of each push, as in kind=flux,url=URL,secret-file=FILE: docs/how-to/notifications.md; repeatable, or separated by spaces")
 }
 
-// makeNotifier makes what tells the receivers, once the repository is known.
+// makeNotifier creates the notifier of the receivers. The repository must be known.
 func (s *settings) makeNotifier(log *slog.Logger) error {
 	var receivers []notify.Receiver
 	for _, value := range s.notify.receivers {
@@ -540,7 +532,7 @@ func (s *settings) startNotifier(ctx context.Context) (stop func()) {
 	return s.notify.notifier.Close
 }
 
-// checkReceivers returns what the receivers say against a push.
+// checkReceivers returns the errors of test notifications.
 func (s *settings) checkReceivers(ctx context.Context) []error {
 	if s.notify.notifier == nil {
 		return nil
@@ -562,13 +554,7 @@ func (s *settings) receivers() func() []status.Receiver {
 	}
 }
 
-// landed has the receivers told of a push of a person's.
-func (s *settings) landed(before, after branch.Head, changes []branch.Change) {
-	l := s.landing()
-	l.Pushed(before.Commit, after.Commit, changes, nil)
-}
-
-// landing returns what notifies the receivers of the pushes that have landed.
+// landing returns the observer of pushes, which notifies the receivers.
 func (s *settings) landing() notify.Landing {
 	if s.notify.notifier == nil {
 		return notify.Landing{}

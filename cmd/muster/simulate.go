@@ -81,7 +81,7 @@ table, and docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
 	}
 	s.addFlags(c)
 	s.git.addReading(c)
-	completeFlag(c, "overlay", s.git.completion(anyNumber, func(o offered) []string {
+	completeFlag(c, "overlay", s.git.completion(unlimited, func(o cloneNames) []string {
 		for i, name := range o.overlays {
 			o.overlays[i] = s.git.overlays + "/" + name
 		}

@@ -40,7 +40,7 @@ suspended.`,
 			}
 			return nil
 		},
-		ValidArgsFunction: s.git.completion(1, func(o offered) []string { return append(o.overlays, o.dispatches...) }),
+		ValidArgsFunction: s.git.completion(1, func(o cloneNames) []string { return append(o.overlays, o.dispatches...) }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			show, ok := statusPrinters()[format]
 			if !ok {

@@ -84,7 +84,7 @@ func (h *history) track(name string) *track {
 }
 
 // saw adds what a tick has seen and done.
-func (h *history) saw(r generator.Report) {
+func (h *history) addTick(r generator.Report) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.from.IsZero() {
@@ -107,21 +107,21 @@ func (h *history) saw(r generator.Report) {
 		for _, d := range r.Result.Decisions {
 			s := d.Sum
 			seen[d.Overlay] = true
-			h.track(d.Overlay).see(d.At(), [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight + dispatched[d.Overlay])})
+			h.track(d.Overlay).addPoint(d.At(), [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight + dispatched[d.Overlay])})
 		}
 	}
 	for name, t := range h.tracks {
 		if n := len(t.points); !seen[name] && n > 0 && t.points[n-1].at <= r.Began.Unix() {
-			t.see(r.Began, nothing())
+			t.addPoint(r.Began, unknownValues())
 		}
 	}
-	h.forget(r.Ended.Add(-keptFor))
+	h.prune(r.Ended.Add(-keptFor))
 }
 
-func nothing() [quantities]int32 { return [quantities]int32{unknown, unknown, unknown, unknown} }
+func unknownValues() [quantities]int32 { return [quantities]int32{unknown, unknown, unknown, unknown} }
 
 // see adds what is known at a time.
-func (t *track) see(at time.Time, values [quantities]int32) {
+func (t *track) addPoint(at time.Time, values [quantities]int32) {
 	if n := len(t.points); n > 0 && t.points[n-1].values == values {
 		t.points[n-1].until = at.Unix()
 		return
@@ -137,11 +137,11 @@ func (t *track) mark(m mark) {
 }
 
 // forget drops data from before a time, and overlays without any data left.
-func (h *history) forget(before time.Time) {
+func (h *history) prune(before time.Time) {
 	for name, t := range h.tracks {
-		t.points = since(t.points, maxPoints, func(p point) bool { return p.until < before.Unix() })
-		t.marks = since(t.marks, maxMarks, func(m mark) bool { return m.at.Before(before) })
-		gone := !slices.ContainsFunc(t.points, func(p point) bool { return p.values != nothing() })
+		t.points = dropOld(t.points, maxPoints, func(p point) bool { return p.until < before.Unix() })
+		t.marks = dropOld(t.marks, maxMarks, func(m mark) bool { return m.at.Before(before) })
+		gone := !slices.ContainsFunc(t.points, func(p point) bool { return p.values != unknownValues() })
 		if gone && len(t.marks) == 0 {
 			delete(h.tracks, name)
 		}
@@ -150,7 +150,7 @@ func (h *history) forget(before time.Time) {
 
 // since leaves out the first of what is in order of time: those that are old, and
 // those above a number.
-func since[T any](all []T, most int, old func(T) bool) []T {
+func dropOld[T any](all []T, most int, old func(T) bool) []T {
 	all = all[max(0, len(all)-most):]
 	for len(all) > 0 && old(all[0]) {
 		all = all[1:]
@@ -244,7 +244,7 @@ func (r *replay) add(e ledger.Entry) {
 		if r.tracks[s.Overlay] == nil {
 			r.tracks[s.Overlay] = &track{}
 		}
-		r.tracks[s.Overlay].see(s.At, [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight)})
+		r.tracks[s.Overlay].addPoint(s.At, [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight)})
 	})
 	if t := r.tracks[name(r.Overlays, e.Overlay)]; t != nil && e.Kind == ledger.Dispatch {
 		t.mark(mark{at: e.Observation.At, agents: e.Agents, text: e.Subject, key: strings.Join(e.Dispatches, " ")})

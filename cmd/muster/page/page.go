@@ -69,7 +69,7 @@ func (p *Page) Began(time.Time) {}
 
 // Ended implements [generator.Watcher].
 func (p *Page) Ended(r generator.Report) {
-	p.history.saw(r)
+	p.history.addTick(r)
 	p.load.tick(r)
 	p.events.wakeListeners()
 }

@@ -345,7 +345,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		for overlay, n := range map[string]int{"still": 1, "wild": i % 2, fmt.Sprint("gone-", i/maxPoints): 0} {
 			r.Result.Decisions = append(r.Result.Decisions, decided(overlay, w.now, plan.Sum{Pending: n}))
 		}
-		w.history.saw(r)
+		w.history.addTick(r)
 		w.now = w.now.Add(30 * time.Second)
 	}
 	if n := len(w.history.tracks["wild"].points); n > maxPoints {
