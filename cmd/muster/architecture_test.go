@@ -73,7 +73,7 @@ func imports() map[string][]string {
 		"cmd/muster":        {"*", "cmd/muster/chart", "cmd/muster/output", "cmd/muster/page"},
 		"cmd/muster/chart":  {},
 		"cmd/muster/output": {"cmd/muster/chart", "generator", "generator/advice", "generator/explanation", "generator/finding", "generator/fleet", "generator/history", "generator/ledger", "generator/plan", "generator/simulation"},
-		"cmd/muster/page":   {"cmd/muster/chart", "generator", "generator/history", "generator/ledger", "generator/plan", "generator/report", "generator/status", "gitops/branch"},
+		"cmd/muster/page":   {"cmd/muster/chart", "cmd/muster/output", "generator", "generator/history", "generator/ledger", "generator/plan", "generator/report", "generator/status", "gitops/branch"},
 
 		"base":                         {},
 		"deploy":                       {},

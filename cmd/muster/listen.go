@@ -63,7 +63,6 @@ func newEndpoints(clock generator.Clock, c status.Config, commits page.Commits) 
 	e := &endpoints{clock: clock, status: status.NewRecorder(c)}
 	e.page = page.New(page.Config{
 		Status: e.status.Snapshot, Now: clock.Now, Overlays: c.Muster.Overlays, Commits: commits,
-		Printable: func(w io.Writer) io.Writer { return &output.Printable{To: w} },
 	})
 	var err error
 	e.metrics, err = metrics.New(e.status.Snapshot, clock.Now)

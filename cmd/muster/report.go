@@ -11,14 +11,14 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"muster/cmd/muster/output"
 	"muster/cmd/muster/page"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/report"
 	"muster/gitops/branch"
+
+	"github.com/spf13/cobra"
 )
 
 // reportFlags are what the flags of muster report ask for.
@@ -137,7 +137,7 @@ func (r *reportFlags) write(made report.Report) error {
 	var text bytes.Buffer
 	if r.output == "md" {
 		_, _ = io.WriteString(&output.Printable{To: &text}, made.Markdown(r.price)) // into memory
-	} else if err := page.WriteReport(&text, made, r.price, func(w io.Writer) io.Writer { return &output.Printable{To: w} }); err != nil {
+	} else if err := page.WriteReport(&text, made, r.price); err != nil {
 		return err
 	}
 	if r.out == "" {

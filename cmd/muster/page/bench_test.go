@@ -2,13 +2,14 @@ package page
 
 import (
 	"fmt"
-	"muster/generator"
-	"muster/generator/plan"
-	"muster/generator/status"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"muster/generator"
+	"muster/generator/plan"
+	"muster/generator/status"
 )
 
 // BenchmarkTick is what the page adds to a tick of 50 overlays after a day in which

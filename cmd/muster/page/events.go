@@ -10,10 +10,9 @@ import (
 const (
 	// maxListeners is the maximum number of concurrent listeners.
 	maxListeners = 64
-	// heartbeat is how often something is sent while nothing happens, so that who
-	// is in between does not close the connection.
+	// heartbeat is the interval of comments, which keep proxies from closing the connection.
 	heartbeat = 15 * time.Second
-	// writeWithin is how long a listener may take to accept a few bytes.
+	// writeWithin is the time limit of each write to a listener.
 	writeWithin = 10 * time.Second
 )
 
@@ -21,48 +20,47 @@ const (
 // includes their changes.
 type events struct {
 	mu        sync.Mutex
-	listeners map[chan struct{}]bool
+	listeners int
+	changed   chan struct{} // closed at the next change
 	ended     chan struct{}
 	end       sync.Once
 }
 
 func newEvents() *events {
-	return &events{listeners: map[chan struct{}]bool{}, ended: make(chan struct{})}
+	return &events{changed: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// wakeListeners wakes all listeners.
-func (e *events) wakeListeners() {
+// notify notifies all listeners.
+func (e *events) notify() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for c := range e.listeners {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// next returns a channel that is closed at the next change.
+func (e *events) next() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.changed
+}
+
+// add adds n to the number of listeners; false if it would exceed the maximum.
+func (e *events) add(n int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.listeners+n > maxListeners {
+		return false
 	}
+	e.listeners += n
+	return true
 }
 
 // close ends all streams.
 func (e *events) close() { e.end.Do(func() { close(e.ended) }) }
 
-// listen adds a listener; false: there are enough.
-func (e *events) listen() (news chan struct{}, leave func(), ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.listeners) >= maxListeners {
-		return nil, nil, false
-	}
-	news = make(chan struct{}, 1)
-	e.listeners[news] = true
-	return news, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		delete(e.listeners, news)
-	}, true
-}
-
-// ServeHTTP streams an event "tick" for each tick, as
-// https://html.spec.whatwg.org/multipage/server-sent-events.html has it.
+// ServeHTTP streams an event "tick" for each tick, as server-sent events
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -70,17 +68,17 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	news, leave, ok := e.listen()
-	if !ok {
+	if !e.add(1) {
 		w.Header().Set("Retry-After", "60")
 		http.Error(w, fmt.Sprintf("%d pages are open already", maxListeners), http.StatusServiceUnavailable)
 		return
 	}
-	defer leave()
+	defer e.add(-1)
+	changed := e.next()
 	connection := http.NewResponseController(w)
-	_ = connection.SetReadDeadline(time.Time{}) // the server's is that of one request
+	_ = connection.SetReadDeadline(time.Time{}) // the server's deadline is that of one request
 	send := func(text string) bool {
-		_ = connection.SetWriteDeadline(time.Now().Add(writeWithin)) //nolint:forbidigo // a connection knows no other clock
+		_ = connection.SetWriteDeadline(time.Now().Add(writeWithin)) //nolint:forbidigo // connections use the machine's clock
 		_, err := w.Write([]byte(text))
 		return err == nil && connection.Flush() == nil
 	}
@@ -96,7 +94,8 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-e.ended:
 			return
-		case <-news:
+		case <-changed:
+			changed = e.next()
 			text = "event: tick\ndata: {}\n\n"
 		case <-beat.C:
 		}

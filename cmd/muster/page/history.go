@@ -17,13 +17,12 @@ import (
 )
 
 const (
-	// keptFor is how far back the timeline goes.
+	// keptFor is the length of the timeline.
 	keptFor = 24 * time.Hour
-	// maxPoints are kept of one overlay; the oldest go first.
+	// maxPoints and maxMarks are the maximum numbers for one overlay; the oldest are dropped.
 	maxPoints = 3000
-	// maxMarks are kept of one overlay, likewise.
-	maxMarks = 1000
-	// maxPast is how many decisions are kept of those that git tells.
+	maxMarks  = 1000
+	// maxPast is the maximum number of decisions from git.
 	maxPast = 50
 )
 
@@ -36,11 +35,11 @@ const (
 	quantities
 )
 
-// unknown is the value of a quantity that is not known.
+// unknown is the value of an unknown quantity.
 const unknown = -1
 
-// point is what was known of an overlay from a time on; until is when it was last seen
-// to be so. Both are in Unix seconds: there are many points.
+// point contains the values of an overlay from a time until they were last observed, in Unix
+// seconds because there are many points.
 type point struct {
 	at, until int64
 	values    [quantities]int32
@@ -54,22 +53,22 @@ type mark struct {
 	key    string
 }
 
-// track is what happened to one overlay, the oldest first.
+// track is the history of one overlay, oldest first.
 type track struct {
 	points []point
 	marks  []mark
 }
 
-// history is what the timeline and the list of decisions are made from: what this
-// process has seen, and before that what git tells. It may be used from several
-// goroutines. Times without a change cost nothing.
+// history contains the data of the timeline and of the list of decisions: the ticks of this
+// process, and before them the commits. It is safe for concurrent use. Times without a change
+// need no memory.
 type history struct {
 	overlays string // the directory of overlays
 	mu       sync.Mutex
 	tracks   map[string]*track
-	past     []status.Decision // of git, the newest first
-	from     time.Time         // the first tick that was seen; zero: none
-	problem  string            // why git's history is not there; empty: it is
+	past     []status.Decision // from git, newest first
+	from     time.Time         // the first tick; zero: none
+	problem  string            // why git's history is missing; empty: it is present
 }
 
 func newHistory(overlays string) *history {
@@ -83,7 +82,7 @@ func (h *history) track(name string) *track {
 	return h.tracks[name]
 }
 
-// saw adds what a tick has seen and done.
+// addTick adds the result of a tick.
 func (h *history) addTick(r generator.Report) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,7 +119,7 @@ func (h *history) addTick(r generator.Report) {
 
 func unknownValues() [quantities]int32 { return [quantities]int32{unknown, unknown, unknown, unknown} }
 
-// see adds what is known at a time.
+// addPoint adds the values at a time.
 func (t *track) addPoint(at time.Time, values [quantities]int32) {
 	if n := len(t.points); n > 0 && t.points[n-1].values == values {
 		t.points[n-1].until = at.Unix()
@@ -136,20 +135,20 @@ func (t *track) mark(m mark) {
 	}
 }
 
-// forget drops data from before a time, and overlays without any data left.
+// prune drops data from before a time, and overlays without any data left.
 func (h *history) prune(before time.Time) {
 	for name, t := range h.tracks {
 		t.points = dropOld(t.points, maxPoints, func(p point) bool { return p.until < before.Unix() })
 		t.marks = dropOld(t.marks, maxMarks, func(m mark) bool { return m.at.Before(before) })
-		gone := !slices.ContainsFunc(t.points, func(p point) bool { return p.values != unknownValues() })
-		if gone && len(t.marks) == 0 {
+		empty := !slices.ContainsFunc(t.points, func(p point) bool { return p.values != unknownValues() })
+		if empty && len(t.marks) == 0 {
 			delete(h.tracks, name)
 		}
 	}
 }
 
-// since leaves out the first of what is in order of time: those that are old, and
-// those above a number.
+// dropOld returns the newest elements of a list in order of time: at most most, and none that
+// is old.
 func dropOld[T any](all []T, most int, old func(T) bool) []T {
 	all = all[max(0, len(all)-most):]
 	for len(all) > 0 && old(all[0]) {
@@ -164,9 +163,15 @@ func (h *history) addCommits(entries []ledger.Entry, first bool) {
 	defer h.mu.Unlock()
 	h.problem = ""
 	var past []status.Decision
-	replayed := replay{Replay: audit.Replay{Overlays: h.overlays}, tracks: map[string]*track{}}
+	replay, replayed := audit.Replay{Overlays: h.overlays}, newHistory(h.overlays)
 	for _, e := range slices.Backward(entries) {
-		replayed.add(e)
+		replay.Add(e, func(s audit.Sample) {
+			values := [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight)}
+			replayed.track(s.Overlay).addPoint(s.At, values)
+		})
+		if t := replayed.tracks[name(h.overlays, e.Overlay)]; t != nil && e.Kind == ledger.Dispatch {
+			t.mark(mark{at: e.Observation.At, agents: e.Agents, text: e.Subject, key: strings.Join(e.Dispatches, " ")})
+		}
 		past = append(past, h.decision(e))
 	}
 	slices.Reverse(past)
@@ -174,7 +179,7 @@ func (h *history) addCommits(entries []ledger.Entry, first bool) {
 	h.past = h.past[:min(len(h.past), maxPast)]
 	for name, old := range replayed.tracks {
 		t := h.track(name)
-		if first { // what came later this process has seen itself
+		if first { // this process has recorded later points
 			old.points = slices.DeleteFunc(old.points, func(p point) bool { return p.at >= h.from.Unix() })
 			t.points = append(old.points, t.points...)
 		}
@@ -185,7 +190,7 @@ func (h *history) addCommits(entries []ledger.Entry, first bool) {
 	}
 }
 
-// name is that of the overlay in a directory.
+// name returns the name of the overlay in a directory.
 func name(overlays, dir string) string { return strings.TrimPrefix(dir, overlays+"/") }
 
 func (h *history) decision(e ledger.Entry) status.Decision {
@@ -195,8 +200,8 @@ func (h *history) decision(e ledger.Entry) status.Decision {
 	}
 }
 
-// decisions are the last ones, the newest first: those that this process made, and
-// those that git tells.
+// decisions returns the newest decisions, newest first: those of this process, and those from
+// git.
 func (h *history) decisions(own []status.Decision, most int) []status.Decision {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -231,22 +236,4 @@ func (h *history) busiest() []string {
 	return slices.SortedFunc(maps.Keys(h.tracks), func(a, b string) int {
 		return cmp.Or(cmp.Compare(agents(b), agents(a)), cmp.Compare(a, b))
 	})
-}
-
-// replay makes tracks of entries, added the oldest first.
-type replay struct {
-	audit.Replay
-	tracks map[string]*track
-}
-
-func (r *replay) add(e ledger.Entry) {
-	r.Add(e, func(s audit.Sample) {
-		if r.tracks[s.Overlay] == nil {
-			r.tracks[s.Overlay] = &track{}
-		}
-		r.tracks[s.Overlay].addPoint(s.At, [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight)})
-	})
-	if t := r.tracks[name(r.Overlays, e.Overlay)]; t != nil && e.Kind == ledger.Dispatch {
-		t.mark(mark{at: e.Observation.At, agents: e.Agents, text: e.Subject, key: strings.Join(e.Dispatches, " ")})
-	}
 }

@@ -16,21 +16,21 @@ type Commits interface {
 }
 
 const (
-	// maxCommits are read at most of the branch's history.
+	// maxCommits is the maximum number of commits that are read, and maxEntries that of their
+	// entries in the timeline.
 	maxCommits = 2000
-	// maxEntries of them are taken into the timeline, and of the newest the text is kept.
 	maxEntries = 2000
 	// againAfter is the time from a failed read to its retry.
 	againAfter = time.Minute
 )
 
-// loader reads git's history into the page's: once from the first tick that went
-// well, and again when somebody else has pushed. It reads in a goroutine of its own,
-// one at a time, so that no tick waits for it.
+// loader reads git's history into the page's: after the first successful tick, and again when
+// another writer has pushed. It reads in its own goroutine, one at a time, so that no tick
+// waits for it.
 type loader struct {
 	commits  Commits
 	history  *history
-	ctx      context.Context //nolint:containedctx // that of the page's life: ticks end before what they begin
+	ctx      context.Context //nolint:containedctx // of the page's life: reads outlive their tick
 	onChange func()
 	busy     chan struct{} // holds a value during a read
 
@@ -38,10 +38,10 @@ type loader struct {
 
 	// The holder of busy owns the following fields.
 	scanned string    // head of the history that was read; empty: nothing was read
-	failed  time.Time // the last reading that failed
+	failed  time.Time // the last failed read
 }
 
-// tick begins a reading where one is needed.
+// tick starts a read if necessary.
 func (l *loader) tick(r generator.Report) {
 	head := r.Result.Head.Commit
 	if l.commits == nil || r.Err != nil || head == "" {
@@ -52,10 +52,10 @@ func (l *loader) tick(r generator.Report) {
 	select {
 	case l.busy <- struct{}{}:
 	default:
-		return // it goes on
+		return // a read is in progress
 	}
 	own := len(r.Result.Operations) > 0 && r.Result.Conflicts == 0 && l.scanned == before && !r.DryRun
-	if own && l.scanned != "" { // nobody else was there in between
+	if own && l.scanned != "" { // no other writer has pushed
 		l.scanned = head
 	}
 	if head == l.scanned || r.Ended.Sub(l.failed) < againAfter {
@@ -65,7 +65,7 @@ func (l *loader) tick(r generator.Report) {
 	go l.read(head, r.Ended)
 }
 
-// read reads from a commit back to where the last reading began.
+// read reads from a commit back to the start of the previous read.
 func (l *loader) read(head string, now time.Time) {
 	defer func() { <-l.busy }()
 	var entries []ledger.Entry

@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"time"
 
-	g "maragu.dev/gomponents"
-	h "maragu.dev/gomponents/html"
-
 	"muster/cmd/muster/chart"
 	"muster/generator/status"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 )
 
 // The page is written element by element and not by html/template, which calls

@@ -1,10 +1,10 @@
-// Package page is the status page of muster run: what each overlay has, wants and why,
-// how that went over a day, and what is wrong.
+// Package page serves the status page of muster run: the state of each overlay with its reasons,
+// a timeline of a day, and problems.
 //
 //	Generator.Run ──Report──▶ Page ──▶ HTML, SVG, JSON, events
 //	git's log ────ledger────▶
 //
-// And the page that muster report writes, of the same parts: [WriteReport].
+// [WriteReport] writes the page of muster report from the same parts.
 package page
 
 import (
@@ -24,23 +24,21 @@ import (
 	"strings"
 	"time"
 
+	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/status"
 )
 
-// Config is what a [Page] is made of.
+// Config is the configuration of a [Page].
 type Config struct {
-	// Status is what is known now, and Now the time.
+	// Status returns the current status, and Now the time.
 	Status func() status.Snapshot
 	Now    func() time.Time
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
-	// Commits is where the timeline before the start comes from; nil: it begins with
+	// Commits is the history of the timeline before the start; nil: the timeline begins with
 	// the start.
 	Commits Commits
-	// Printable makes a writer through which what other people have named passes; nil:
-	// it passes as it is.
-	Printable func(io.Writer) io.Writer
 }
 
 // Page serves the status page. It is a [generator.Watcher] and must be notified of a tick after
@@ -53,14 +51,11 @@ type Page struct {
 	end     context.CancelFunc
 }
 
-// New returns a page that has seen no tick. Close it.
+// New returns a page without ticks. The caller closes it.
 func New(cfg Config) *Page {
-	if cfg.Printable == nil {
-		cfg.Printable = func(w io.Writer) io.Writer { return w }
-	}
 	ctx, end := context.WithCancel(context.Background())
 	p := &Page{cfg: cfg, history: newHistory(cfg.Overlays), events: newEvents(), end: end}
-	p.load = &loader{commits: cfg.Commits, history: p.history, ctx: ctx, onChange: p.events.wakeListeners, busy: make(chan struct{}, 1)}
+	p.load = &loader{commits: cfg.Commits, history: p.history, ctx: ctx, onChange: p.events.notify, busy: make(chan struct{}, 1)}
 	return p
 }
 
@@ -71,7 +66,7 @@ func (p *Page) Began(time.Time) {}
 func (p *Page) Ended(r generator.Report) {
 	p.history.addTick(r)
 	p.load.tick(r)
-	p.events.wakeListeners()
+	p.events.notify()
 }
 
 // HangUp ends the streams of events, so that a server can be shut down.
@@ -87,8 +82,8 @@ func (p *Page) Close() {
 //go:embed assets
 var assets embed.FS
 
-// policy is the page's Content-Security-Policy: nothing from anywhere else, and
-// nothing that stands in the page itself.
+// policy is the page's Content-Security-Policy: no other origins, and no inline scripts or
+// styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // AddTo adds the page's paths.
@@ -102,7 +97,7 @@ func (p *Page) AddTo(mux *http.ServeMux) {
 	}
 }
 
-// secured sets the headers that all answers have.
+// secured sets the headers of all responses.
 func secured(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for k, v := range map[string]string{
@@ -119,7 +114,7 @@ func secured(h http.Handler) http.Handler {
 func asset(name string) http.Handler {
 	content, err := assets.ReadFile("assets/" + name)
 	if err != nil {
-		panic(err) // it is not embedded: no request is needed to see that
+		panic(err) // it is not embedded
 	}
 	sum := sha256.Sum256(content)
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
@@ -130,10 +125,10 @@ func asset(name string) http.Handler {
 	})
 }
 
-// send answers with what is written, made printable.
+// send responds with the text that write writes, made printable.
 func (p *Page) send(w http.ResponseWriter, kind string, write func(io.Writer) error) {
 	var text bytes.Buffer
-	if err := write(p.cfg.Printable(&text)); err != nil {
+	if err := write(&output.Printable{To: &text}); err != nil {
 		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
 		return
 	}
@@ -168,10 +163,10 @@ func (p *Page) timeline(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown overlay", http.StatusNotFound)
 		return
 	}
-	t.Title = p.clean(t.Title)
+	t.Title = output.ShownAs(t.Title)
 	for _, b := range t.Bands {
 		for i := range b.Marks {
-			b.Marks[i].Text = p.clean(b.Marks[i].Text)
+			b.Marks[i].Text = output.ShownAs(b.Marks[i].Text)
 		}
 	}
 	picture := t.SVG()
@@ -184,15 +179,7 @@ func (p *Page) timeline(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(picture)
 }
 
-// clean makes a text printable.
-func (p *Page) clean(text string) string {
-	var out bytes.Buffer
-	_, _ = io.WriteString(p.cfg.Printable(&out), text+"\n") // into memory
-	return strings.TrimSuffix(out.String(), "\n")
-}
-
-// html serves the page itself, with the timelines of all overlays or of the one in
-// the query.
+// html serves the page, with the timelines of all overlays or of the one in the query.
 func (p *Page) html(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	v, ok := p.view(query.Get("overlay"), periodOf(query))

@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/html"
-
 	"muster/cmd/muster/chart"
 	"muster/generator"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/status"
 	"muster/gitops/branch"
+
+	"golang.org/x/net/html"
 )
 
 // hostile is a name that would be markup, a script, and a character that nobody sees.
@@ -45,19 +45,10 @@ func newScenario(t *testing.T, commits Commits) *scenario {
 		Muster: status.Muster{Version: "v1", Repository: "git@example.com:acme/fleet.git", Branch: "main", Overlays: "overlays", Organisation: "acme"}, Started: w.now,
 		Interval: 15 * time.Second, Longest: time.Hour,
 	})
-	w.Page = New(Config{Status: w.status.Snapshot, Now: func() time.Time { return w.now }, Overlays: "overlays", Commits: commits,
-		Printable: func(to io.Writer) io.Writer { return marking{to} }})
+	w.Page = New(Config{Status: w.status.Snapshot, Now: func() time.Time { return w.now }, Overlays: "overlays", Commits: commits})
 	t.Cleanup(w.Close)
 	w.AddTo(w.mux)
 	return w
-}
-
-// marking shows characters that nobody sees, as the program's writer does.
-type marking struct{ to io.Writer }
-
-func (m marking) Write(text []byte) (int, error) {
-	_, err := io.WriteString(m.to, strings.NewReplacer("\x1b", "(esc)", "\u202e", "(rlo)").Replace(string(text)))
-	return len(text), err
 }
 
 // decided is a decision on an overlay.
@@ -167,7 +158,7 @@ func TestPageSaysWhatIs(t *testing.T) {
 		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepHead, time.Time{}
 		r.Problems = []generator.Problem{{Level: 8, Overlay: hostile, Queue: hostile, Reason: string(generator.StepHead), Text: "tick failed: " + hostile, Since: begin()}}
 	})
-	check("in trouble", "(2) muster: acme", "for 60 s, since", "What to do:", "git has not answered for 1m0s: no route", "&lt;script&gt;", "(esc)(rlo)")
+	check("in trouble", "(2) muster: acme", "for 60 s, since", "What to do:", "git has not answered for 1m0s: no route", "&lt;script&gt;", `\u001b\u202e`)
 	w.now = w.now.Add(time.Minute)
 	unmatched := decided("default", w.now, plan.Sum{})
 	unmatched.Observation.Unmatched = []plan.Unmatched{{Rules: []string{"os=plan9"}, Missing: []string{"os=plan9"}, Jobs: 3}}

@@ -10,37 +10,35 @@ import (
 	"strings"
 	"time"
 
-	g "maragu.dev/gomponents"
-	h "maragu.dev/gomponents/html"
-
 	"muster/cmd/muster/chart"
+	"muster/cmd/muster/output"
 	audit "muster/generator/history"
 	"muster/generator/report"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 )
 
-// What a report draws at most.
+// Limits of the charts in a report.
 const (
 	maxCharts    = 12
 	maxDrawn     = 400 // points of an overlay
 	maxMarkDrawn = 500 // orders of an overlay, the newest
 )
 
-// sheet is a report as a page: one file that asks nobody for anything.
+// sheet is a report as a page: one file that loads nothing.
 type sheet struct {
 	report.Report
 	price report.Price
 	lines []chart.Timeline
 }
 
-// WriteReport writes a report as an HTML file. printable is as in [Config].
-func WriteReport(w io.Writer, r report.Report, price report.Price, printable func(io.Writer) io.Writer) error {
-	if printable == nil {
-		printable = func(w io.Writer) io.Writer { return w }
-	}
+// WriteReport writes a report as an HTML file.
+func WriteReport(w io.Writer, r report.Report, price report.Price) error {
 	s := &sheet{Report: r, price: price}
 	for _, o := range r.Overlays {
 		if len(o.Samples) > 0 && len(s.lines) < maxCharts {
-			s.lines = append(s.lines, s.timeline(o, printable))
+			s.lines = append(s.lines, s.timeline(o))
 		}
 	}
 	var style strings.Builder
@@ -56,7 +54,7 @@ func WriteReport(w io.Writer, r report.Report, price report.Price, printable fun
 		return err
 	}
 	fmt.Fprintf(w, "\n<body>\n")
-	if err := s.body().Render(printable(w)); err != nil {
+	if err := s.body().Render(&output.Printable{To: w}); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n</body>\n</html>\n")
@@ -94,7 +92,7 @@ func (s *sheet) body() g.Node {
 	}
 }
 
-// table is one of the figures.
+// table returns a table of the report.
 func table(t report.Table) g.Node {
 	if len(t.Rows) == 0 {
 		return section(t.ID, t.Title, h.P(g.Text("Nothing.")))
@@ -165,7 +163,7 @@ func longest(all []report.Overlay) (most int) {
 	return most
 }
 
-// summary says in words what a timeline shows, for who cannot see it.
+// summary describes a timeline in words, for readers who cannot see it.
 func (s *sheet) summary(name string) string {
 	for _, o := range s.Overlays {
 		if o.Name == name {
@@ -196,13 +194,8 @@ func (s *sheet) decisions() g.Node {
 }
 
 // timeline returns the timeline of an overlay.
-func (s *sheet) timeline(o report.Overlay, printable func(io.Writer) io.Writer) chart.Timeline {
-	clean := func(text string) string {
-		var out strings.Builder
-		_, _ = io.WriteString(printable(&out), text+"\n") // into memory
-		return strings.TrimSuffix(out.String(), "\n")
-	}
-	line := chart.Timeline{Title: clean(o.Name)}
+func (s *sheet) timeline(o report.Overlay) chart.Timeline {
+	line := chart.Timeline{Title: output.ShownAs(o.Name)}
 	var values [quantities + 1][]float64
 	for _, x := range thin(o.Samples, s.From, s.To, maxDrawn) {
 		line.Times = append(line.Times, x.at)
@@ -210,16 +203,13 @@ func (s *sheet) timeline(o report.Overlay, printable func(io.Writer) io.Writer) 
 			values[i] = append(values[i], v)
 		}
 	}
-	series := func(i int, name string) chart.Series { return chart.Series{Name: name, Values: values[i]} }
-	agents := chart.Stack{Title: "Agents", Series: []chart.Series{series(busy, "busy"), series(idle, "idle"), series(inFlight, "in flight")}, MarksAre: "dispatched"}
+	var marks []chart.Mark
 	for _, m := range o.Marks[max(0, len(o.Marks)-maxMarkDrawn):] {
-		text := clean(fmt.Sprintf("%s dispatch %d agents: %s", stamp(m.At), m.Agents, m.Subject))
-		agents.Marks = append(agents.Marks, chart.Mark{At: m.At.UTC(), Label: strconv.Itoa(m.Agents), Text: text})
+		text := output.ShownAs(fmt.Sprintf("%s dispatch %d agents: %s", stamp(m.At), m.Agents, m.Subject))
+		marks = append(marks, chart.Mark{At: m.At.UTC(), Label: strconv.Itoa(m.Agents), Text: text})
 	}
-	line.Bands = []chart.Stack{
-		{Title: "Jobs without an agent", Series: []chart.Series{series(pending, "pending")}}, agents,
-		{Title: "Age of the oldest pending job, in minutes", Series: []chart.Series{series(quantities, "minutes")}},
-	}
+	age := chart.Series{Name: "minutes", Values: values[quantities]}
+	line.Bands = append(bands(values[:], marks), chart.Stack{Title: "Age of the oldest pending job, in minutes", Series: []chart.Series{age}})
 	return line
 }
 
@@ -238,7 +228,7 @@ func thin(samples []audit.Sample, from, to time.Time, most int) []drawn {
 		each = to.Sub(from)/time.Duration(most/2-1) + 1
 	}
 	var all []drawn
-	var last drawn // as it was at the end of the stretch
+	var last drawn // at the end of the interval
 	for _, x := range samples {
 		d := drawnOf(x, from)
 		if n := len(all); each > 0 {
@@ -261,7 +251,7 @@ func thin(samples []audit.Sample, from, to time.Time, most int) []drawn {
 	return all
 }
 
-// drawnOf is the point of a sample.
+// drawnOf returns the point of a sample.
 func drawnOf(x audit.Sample, from time.Time) drawn {
 	d := drawn{at: x.At.UTC()}
 	if d.at.Before(from) {

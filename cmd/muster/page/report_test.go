@@ -3,7 +3,6 @@ package page
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -61,7 +60,7 @@ func TestWriteReport(t *testing.T) {
 	r.LeftOut.Operations = 5
 	r.Operations = []report.Operation{{Row: audit.Row{At: at, Operation: audit.Dispatch, Agents: 3, Commit: "c0ffee", Outcome: &audit.Outcome{State: audit.InFlight}}, Text: hostile + "\n\nWhy: " + hostile}}
 	var page bytes.Buffer
-	if err := WriteReport(&page, r, report.Price{}, func(w io.Writer) io.Writer { return w }); err != nil {
+	if err := WriteReport(&page, r, report.Price{}); err != nil {
 		t.Fatal(err)
 	}
 	text := page.String()

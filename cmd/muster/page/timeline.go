@@ -38,14 +38,24 @@ func (h *history) timeline(name string, since time.Time) (chart.Timeline, bool) 
 	if n := len(t.points); n > 0 && t.points[n-1].until > t.points[n-1].at {
 		add(t.points[n-1].until, t.points[n-1])
 	}
-	series := func(i int, name string) chart.Series { return chart.Series{Name: name, Values: values[i]} }
-	agents := chart.Stack{Title: "Agents", Series: []chart.Series{series(busy, "busy"), series(idle, "idle"), series(inFlight, "in flight")}, MarksAre: "dispatched"}
+	var marks []chart.Mark
 	for _, m := range t.marks {
-		if m.at.Before(since) {
-			continue
+		if !m.at.Before(since) {
+			marks = append(marks, chart.Mark{At: m.at.UTC(), Label: strconv.Itoa(m.agents), Text: m.at.UTC().Format(time.TimeOnly) + " " + m.text})
 		}
-		agents.Marks = append(agents.Marks, chart.Mark{At: m.at.UTC(), Label: strconv.Itoa(m.agents), Text: m.at.UTC().Format(time.TimeOnly) + " " + m.text})
 	}
-	line.Bands = []chart.Stack{{Title: "Jobs without an agent", Series: []chart.Series{series(pending, "pending")}}, agents}
+	line.Bands = bands(values[:], marks)
 	return line, true
+}
+
+// bands returns a band of pending jobs and one of agents, from the values of each quantity.
+func bands(values [][]float64, marks []chart.Mark) []chart.Stack {
+	series := func(i int, name string) chart.Series { return chart.Series{Name: name, Values: values[i]} }
+	return []chart.Stack{
+		{Title: "Jobs without an agent", Series: []chart.Series{series(pending, "pending")}},
+		{
+			Title: "Agents", Series: []chart.Series{series(busy, "busy"), series(idle, "idle"), series(inFlight, "in flight")},
+			Marks: marks, MarksAre: "dispatched",
+		},
+	}
 }
