@@ -105,7 +105,10 @@ func TestInsteadOf(t *testing.T) {
 `)
 	p.environ = append(p.environ, environ...)
 	clone := filepath.Join(home, "clone")
-	git := func(args ...string) string { return programOutput("git", p.childEnviron(), args...) }
+	git := func(args ...string) string {
+		out, _ := runProgram("git", "", p.childEnviron(), args...)
+		return out
+	}
 	if git("init", "-q", clone); git("-C", clone, "rev-parse", "--git-dir") == "" {
 		t.Fatal("no clone")
 	}

@@ -58,7 +58,7 @@ muster status OVERLAY lists an overlay's dispatches.`,
 	})
 }
 
-// holder is the overlay that has the dispatches; one commit is about one overlay.
+// overlayWith returns the overlay of the dispatches; one commit changes one overlay.
 func (f *fleetState) overlayWith(ids []string) (*fleet.Overlay, error) {
 	var found *fleet.Overlay
 	var known []string
@@ -122,13 +122,13 @@ undo, such as agents that were ordered meanwhile.`,
 	})
 }
 
-// commitRule is what an identifier of a commit looks like, and its beginning.
+// commitRule matches the ID of a commit, or a prefix.
 var commitRule = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
 
-// maxReverted is how many commits are searched for the one to take back.
+// maxReverted is the maximum number of commits that are searched for the one to revert.
 const maxReverted = 10_000
 
-// past finds a commit in the history of the branch, with muster's orders since.
+// findCommit finds a commit in the history of the branch, with muster's later orders.
 func (m *manualFlags) findCommit(ctx context.Context, f *fleetState, id string) (manual.Past, error) {
 	var p manual.Past
 	for r, err := range ledger.Read(f.reader.Commits(ctx, f.head.Commit, branch.Limit{Commits: maxReverted})) {
@@ -142,9 +142,9 @@ func (m *manualFlags) findCommit(ctx context.Context, f *fleetState, id string) 
 			continue
 		}
 		p.Commit, p.Entry = r.Commit, r.Entry
-		look := history.Config{Overlays: m.settings.git.overlays}.Selection()
-		look.Content = func(string) bool { return true }
-		edits, err := f.reader.Edits(ctx, []branch.Commit{r.Commit}, nil, look)
+		selection := history.Config{Overlays: m.settings.git.overlays}.Selection()
+		selection.Content = func(string) bool { return true }
+		edits, err := f.reader.Edits(ctx, []branch.Commit{r.Commit}, nil, selection)
 		if err != nil {
 			return p, err
 		}
@@ -154,7 +154,7 @@ func (m *manualFlags) findCommit(ctx context.Context, f *fleetState, id string) 
 	return p, output.Usage(fmt.Errorf("the last %d commits of the branch have none that begins with %s", maxReverted, id))
 }
 
-// durationFlags say how long a change lasts.
+// durationFlags limit a change to a time.
 type durationFlags struct {
 	until string
 	last  time.Duration
@@ -165,7 +165,7 @@ func (w *durationFlags) addTo(c *cobra.Command, what string) {
 	c.Flags().DurationVar(&w.last, "for", 0, what+" for this time, such as 2h")
 }
 
-// end is when the change ends; zero: it does not.
+// end returns the end of the change; zero: it is permanent.
 func (w *durationFlags) end(now time.Time) (time.Time, error) {
 	now = now.UTC().Truncate(time.Second)
 	switch {
@@ -212,8 +212,8 @@ is paused in Buildkite there.`,
 	})
 }
 
-// overlayCommand completes a command that edits the one overlay that its argument names. during
-// is what flags can limit to a time; empty: nothing.
+// overlayCommand completes a command that edits the overlay of its argument. If during is not
+// empty, flags limit the change to a time; during describes the change in their help.
 func (p program) overlayCommand(
 	c *cobra.Command, during string, edit func(*fleetState, *fleet.Overlay, time.Time) (manual.Edit, error),
 ) *cobra.Command {
@@ -285,7 +285,7 @@ reuse=none removes it.`,
 	return c
 }
 
-// onOverlay makes an edit of one overlay. What is wrong with it is the user's to fix.
+// onOverlay runs an edit of one overlay. Its error is a usage error.
 func (m *manualFlags) onOverlay(ctx context.Context, arg string, edit func(*fleetState, *fleet.Overlay) (manual.Edit, error)) error {
 	return m.run(ctx, func(_ context.Context, f *fleetState) (manual.Edit, error) {
 		o, err := f.overlay(arg, m.settings.git.overlays)
@@ -297,8 +297,8 @@ func (m *manualFlags) onOverlay(ctx context.Context, arg string, edit func(*flee
 	})
 }
 
-// manualFlags are what the commands share by which a person changes the fleet
-// repository: pause, resume, set, cancel, close-breaker and revert.
+// manualFlags are the shared flags of the commands that change the fleet repository: pause,
+// resume, set, cancel, close-breaker and revert.
 type manualFlags struct {
 	settings    *settings
 	reason      string
@@ -328,9 +328,7 @@ func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&git.authorName, "author-name", "", "author and committer of the commit (default git's user.name)")
 	f.StringVar(&git.authorEmail, "author-email", "", "email address of the author (default git's user.email)")
-	f.StringVar(&git.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
-	f.StringVar(&git.signPassphrase, "sign-gpg-passphrase-file", "", "file with the passphrase of the OpenPGP key")
-	f.StringVar(&git.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
+	git.addSigning(c)
 	f.StringVarP(&m.reason, "reason", "m", "", "reason for the change, recorded in the commit")
 	f.BoolVar(&m.pr, "pr", false, "push to a new branch and open a pull request: on GitHub with the App, GH_TOKEN or GITHUB_TOKEN")
 	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask for confirmation")
@@ -338,7 +336,7 @@ func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// fleetState is the fleet as a command finds it.
+// fleetState is the state of the fleet at the head.
 type fleetState struct {
 	head     branch.Head
 	overlays []fleet.Overlay
@@ -356,7 +354,8 @@ func (f *fleetState) overlay(arg, dir string) (*fleet.Overlay, error) {
 	return &f.overlays[slices.Index(names, chosen[0])], nil
 }
 
-// run makes an edit of the fleet as it is, shows it, and pushes it once it is confirmed to.
+// run computes an edit of the fleet, shows it, and pushes it after confirmation. After a
+// conflict it computes the edit again.
 func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleetState) (manual.Edit, error)) error {
 	p := m.settings.program
 	repository, err := m.open()
@@ -365,7 +364,7 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 	}
 	defer m.settings.startNotifier(ctx)()
 	var confirmed manual.Edit
-	const tries = 16 // one who pushes without a pause comes between a few
+	const tries = 16 // a continuous writer causes several conflicts
 	for try := 1; ; try++ {
 		if err := generator.BackOff(ctx, p.clock, try-1); err != nil {
 			return err
@@ -413,7 +412,8 @@ func (m *manualFlags) prepare(ctx context.Context, at *fleetState, edit func(con
 	return edit(ctx, at)
 }
 
-// agree shows an edit, and asks where somebody can answer. False: it is not pushed.
+// confirm shows an edit, and prompts for confirmation on a terminal. It returns false if the edit is
+// not pushed.
 func (m *manualFlags) confirm(at *fleetState, e manual.Edit) (bool, error) {
 	p := m.settings.program
 	if len(e.Changes) == 0 {
@@ -469,7 +469,7 @@ func (m *manualFlags) confirm(at *fleetState, e manual.Edit) (bool, error) {
 	return true, nil
 }
 
-// open opens the repository, as the person that git knows.
+// open opens the repository, with the author of git's configuration.
 func (m *manualFlags) open() (*gitops.Repository, error) {
 	git := &m.settings.git
 	log, err := m.settings.logger()
@@ -510,18 +510,16 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 	return repository, m.settings.makeNotifier(log)
 }
 
-// identRule is how git says who somebody is: git-var(1).
+// identRule matches GIT_AUTHOR_IDENT of git-var(1).
 var identRule = regexp.MustCompile(`^(.+) <([^<>]+)> [0-9]+ [+-][0-9]+$`)
 
-// variablesGitHubToken are where GitHub's own tools and its workflows have a token.
-var variablesGitHubToken = []string{"GH_TOKEN", "GITHUB_TOKEN"}
-
-// pulls are the pull requests of the repository on GitHub, with a token of the App or
-// of the environment; nil where it is not on GitHub, or there is no token.
+// pulls returns the client of the repository's pull requests on GitHub, with a token of the App
+// or, as GitHub's tools, of GH_TOKEN or GITHUB_TOKEN; nil if the repository is not on GitHub, or
+// there is no token.
 func (s *gitSettings) pulls() (*github.Pulls, error) {
 	owner, name, err := ownerAndName(s.repo)
 	if err != nil {
-		return nil, nil // it is no address of a repository of somebody's
+		return nil, nil // not on GitHub
 	}
 	app, err := s.githubApp()
 	if err != nil {
@@ -530,7 +528,7 @@ func (s *gitSettings) pulls() (*github.Pulls, error) {
 	c := github.PullsConfig{Owner: owner, Name: name, API: s.githubAPI, Client: &http.Client{Timeout: time.Minute}, Now: s.program.clock.Now, Sleep: s.program.clock.Sleep}
 	if app != nil {
 		c.Token = app.Token
-	} else if token := cmp.Or(s.program.variable(variablesGitHubToken[0]), s.program.variable(variablesGitHubToken[1])); token != "" {
+	} else if token := cmp.Or(s.program.variable("GH_TOKEN"), s.program.variable("GITHUB_TOKEN")); token != "" {
 		c.Token = func(context.Context) (string, error) { return token, nil }
 	}
 	if c.Token == nil {
@@ -540,20 +538,20 @@ func (s *gitSettings) pulls() (*github.Pulls, error) {
 	return p, output.Usage(err)
 }
 
-// propose pushes a commit to a branch of its own, and opens a pull request where that
-// can be done.
+// propose pushes a commit to a new branch, and opens a pull request if the repository is on
+// GitHub.
 func (m *manualFlags) propose(ctx context.Context, at *fleetState, e manual.Edit) error {
 	p := m.settings.program
 	git := &m.settings.git
 	sum := sha256.Sum256([]byte(e.Message(m.reason) + at.head.Commit + at.now.String()))
 	name := fmt.Sprintf("muster/%s-%x", strings.Trim(plan.Slug(e.Subject), "-"), sum[:4])
-	commit, said, err := at.reader.Propose(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}}, name)
+	commit, message, err := at.reader.Propose(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}}, name)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", commit, name)
-	if said != "" {
-		fmt.Fprintln(p.stdout, said)
+	if message != "" {
+		fmt.Fprintln(p.stdout, message)
 	}
 	pulls, err := git.pulls()
 	switch {
@@ -572,7 +570,7 @@ func (m *manualFlags) propose(ctx context.Context, at *fleetState, e manual.Edit
 	return nil
 }
 
-// explained adds to a refusal what can be done about it.
+// withRemedy adds the remedy to a refused push.
 func withRemedy(err error) error {
 	var refused *branch.Refused
 	if errors.As(err, &refused) {

@@ -28,10 +28,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// plainMarker is the skip marker unless told.
+// plainMarker is the default skip marker.
 const plainMarker = "[skip ci]"
 
-// style is how messages are written. Mistakes in it are the user's to fix.
+// style returns the style of commit messages. An invalid style is a usage error.
 func (s *gitSettings) style() (ledger.Style, error) {
 	style := ledger.Style{CoAuthors: s.coAuthors, NoSkip: s.skipMarker == ""}
 	if s.skipMarker != plainMarker {
@@ -43,7 +43,7 @@ func (s *gitSettings) style() (ledger.Style, error) {
 	return style, output.Usage(style.Check())
 }
 
-// gitSettings are the flags that say which repository, as whom, and signed how.
+// gitSettings are the flags of the repository, of the author and of signatures.
 type gitSettings struct {
 	program program
 
@@ -58,34 +58,40 @@ type gitSettings struct {
 	installation            int64
 	commitThroughGitHub     bool
 
-	// signOff, coAuthors and skipMarker are of the commit messages.
+	// signOff, coAuthors and skipMarker configure the commit messages.
 	signOff    bool
 	coAuthors  []string
 	skipMarker string
 
-	// shown is the repository's address without anything secret, once it is known.
+	// shown is the repository's address without secrets. It is set by repository.
 	shown string
-	// traffic counts what is exchanged with the repository once that is made, and
-	// github what is with GitHub's API; nil where it is not used.
+	// traffic returns the statistics of git, and github counts those of GitHub's API; nil if
+	// not used.
 	traffic func() remote.Stats
 	github  *remote.Counter
 }
 
 func (s *gitSettings) addTo(c *cobra.Command) {
 	s.addReading(c)
+	s.addSigning(c)
 	f := c.Flags()
 	f.StringVar(&s.authorName, "author-name", "muster", "author and committer of commits")
 	f.StringVar(&s.authorEmail, "author-email", "muster@localhost", "email address of the author")
-	f.StringVar(&s.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
-	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with the passphrase of the OpenPGP key")
-	f.StringVar(&s.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
 	f.BoolVar(&s.signOff, "sign-off", false, "add Signed-off-by with the author to commits")
 	f.StringArrayVar(&s.coAuthors, "co-author", nil, "add Co-authored-by to commits, as \"Name <address>\"; repeatable")
 	f.StringVar(&s.skipMarker, "skip-marker", plainMarker, "text in commits that prevents CI builds; empty omits it")
 	f.BoolVar(&s.commitThroughGitHub, "github-commits", false, "commit through GitHub's API, so that GitHub signs the commits as the App's; needs the App")
 }
 
-// addReading adds the flags without which the repository cannot be read.
+// addSigning adds the flags of signatures.
+func (s *gitSettings) addSigning(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&s.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
+	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with the passphrase of the OpenPGP key")
+	f.StringVar(&s.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
+}
+
+// addReading adds the flags that are necessary to read the repository.
 func (s *gitSettings) addReading(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.repo, "repo", "", "fleet repository: any URL git accepts, or a path")
@@ -102,15 +108,15 @@ func (s *gitSettings) addReading(c *cobra.Command) {
 	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
 }
 
-// named returns an error where no repository is given.
-func (s *gitSettings) named() error {
+// requireRepo returns an error if no repository is given.
+func (s *gitSettings) requireRepo() error {
 	if s.repo == "" {
 		return output.Usage(errors.New("which repository? give --repo or set MUSTER_REPO"))
 	}
 	return nil
 }
 
-// reader returns the fleet repository, to be read alone.
+// reader returns the fleet repository for reading.
 func (s *gitSettings) reader(log *slog.Logger) (*gitops.Repository, error) {
 	app, err := s.githubApp()
 	if err != nil {
@@ -121,7 +127,7 @@ func (s *gitSettings) reader(log *slog.Logger) (*gitops.Repository, error) {
 
 // repository returns the fleet repository over git. app and sign may be nil.
 func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Signer) (*gitops.Repository, error) {
-	if err := s.named(); err != nil {
+	if err := s.requireRepo(); err != nil {
 		return nil, err
 	}
 	password, err := s.password(app)
@@ -148,9 +154,9 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 	return repository, nil
 }
 
-// writer returns the fleet repository.
+// writer returns the writer of the fleet repository.
 func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
-	if err := s.named(); err != nil {
+	if err := s.requireRepo(); err != nil {
 		return nil, err
 	}
 	app, err := s.githubApp()
@@ -159,7 +165,7 @@ func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
 	}
 	sign, err := s.signer()
 	if err == nil && sign != nil {
-		// A key that cannot sign shows now, and not at the first commit.
+		// Report an invalid key now, not at the first commit.
 		_, err = sign([]byte("muster\n"), s.program.clock.Now())
 	}
 	if err != nil {
@@ -221,7 +227,7 @@ func (s *gitSettings) password(app *github.App) (remote.PasswordFunc, error) {
 	return password, nil
 }
 
-// signer returns what signs commits; nil leaves them unsigned.
+// signer returns the signer of commits; nil leaves them unsigned.
 func (s *gitSettings) signer() (git.Signer, error) {
 	switch {
 	case s.signGPG != "" && s.signSSH != "":
@@ -242,9 +248,9 @@ var (
 	errNoApp     = errors.New("the App's --github-app-id, --github-app-installation and --github-app-key-file")
 )
 
-// ownerAndName reads a repository's owner and name off its address on GitHub.
+// ownerAndName returns a repository's owner and name from its address on GitHub.
 func ownerAndName(repo string) (owner, name string, err error) {
-	path := "" // of this machine: no repository of GitHub's
+	path := "" // a local path is not on GitHub
 	if u, err := url.Parse(repo); err == nil && u.Host != "" {
 		path = u.Path
 	} else if host, after, ok := strings.Cut(repo, ":"); ok && !strings.Contains(host, "/") { // git@github.com:owner/name
@@ -311,19 +317,22 @@ func runProgram(name, dir string, environ []string, args ...string) (string, err
 	return printed(c)
 }
 
-// printed returns a program's output without surrounding space. The error contains what
-// the program writes to standard error.
+// printed returns a program's output without surrounding space, or an error with its standard
+// error.
 func printed(c *exec.Cmd) (string, error) {
 	out, err := c.Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) && len(failed.Stderr) > 0 {
 		err = errors.New(strings.TrimPrefix(strings.TrimSpace(string(failed.Stderr)), "fatal: "))
 	}
-	return string(bytes.TrimSpace(out)), err
+	if err != nil {
+		return "", err
+	}
+	return string(bytes.TrimSpace(out)), nil
 }
 
-// asked returns the output of the git program about a clone, in one line; empty if git is
-// not installed or fails.
+// gitOutput returns the output of the git program for a clone, in one line; "" if git is not
+// installed or fails.
 func (p program) gitOutput(dir string, args ...string) string {
 	c, err := remote.Command(context.Background(), strings.TrimPrefix(dir, "file://"), p.childEnviron(), args...)
 	if err != nil {
@@ -363,10 +372,11 @@ func (p program) ownEnviron() []string {
 	return append(environ, fmt.Sprintf("GIT_CONFIG_COUNT=%d", count), "GIT_CONFIG_PARAMETERS=", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
 }
 
-// ownSetting returns the output of git config for the settings of [program.ownEnviron];
-// empty if git is not installed or has no such setting.
+// ownSetting returns the output of git config for the settings of [program.ownEnviron]; "" if
+// git is not installed or has no such setting.
 func (p program) ownSetting(args ...string) string {
-	return programOutput("git", p.ownEnviron(), append([]string{"config"}, args...)...)
+	value, _ := runProgram("git", "", p.ownEnviron(), append([]string{"config"}, args...)...)
+	return value
 }
 
 // signaturePrograms returns settings that make git verify signatures with the programs of
@@ -389,10 +399,10 @@ func (p program) signaturePrograms() []string {
 	return args
 }
 
-// credentials are what the flags give, and where they give nothing what git itself
-// would use on a person's machine: the netrc file, the credential helpers, and the ssh
-// program with all that it is set up to use. Where there is no such program, that is
-// the ssh-agent, or the first of the usual keys, and the known hosts.
+// credentials returns the credentials of the flags, and otherwise those that git itself would
+// use: the netrc file, the credential helpers, and the ssh program with its configuration.
+// Without the ssh program these are the ssh-agent or the first default key, and the known
+// hosts.
 func (s *gitSettings) credentials(password remote.PasswordFunc, addresses ...string) remote.Credentials {
 	c := remote.Credentials{Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile}
 	if password == nil {
@@ -417,7 +427,7 @@ func (s *gitSettings) credentials(password remote.PasswordFunc, addresses ...str
 	return c
 }
 
-// firstFile returns the first file that there is.
+// firstFile returns the first file that exists; "" if none does.
 func firstFile(names ...string) string {
 	i := slices.IndexFunc(names, func(name string) bool {
 		info, err := os.Stat(name)
@@ -429,22 +439,12 @@ func firstFile(names ...string) string {
 	return names[i]
 }
 
-// childEnviron is the environment for programs of the person's own, which need not
-// know what muster's secrets are.
+// childEnviron returns the environment of the user's programs, without muster's secrets.
 func (p program) childEnviron() []string {
 	return slices.DeleteFunc(slices.Clone(p.environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return name == variableToken || name == variablePassword || name == variableAgentToken
 	})
-}
-
-// programOutput returns what a program prints; empty if it is not installed or fails.
-func programOutput(name string, environ []string, args ...string) string {
-	line, err := runProgram(name, "", environ, args...)
-	if err != nil {
-		return ""
-	}
-	return line
 }
 
 // credentialHelper runs git's credential helpers if the git program is installed. It uses those
@@ -462,7 +462,7 @@ func (p program) credentialHelper() remote.HelperFunc {
 		environ = append(environ, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GCM_INTERACTIVE=never")
 	}
 	return func(ctx context.Context, action string) *exec.Cmd {
-		p.progress.Done() // a person may be asked on the same line
+		p.progress.Done() // the helper may prompt on the same line
 		cmd := exec.CommandContext(ctx, path, "credential", action)
 		cmd.Env = environ
 		if prompts {
@@ -472,7 +472,7 @@ func (p program) credentialHelper() remote.HelperFunc {
 	}
 }
 
-// prompts reports whether a person may be asked for a password.
+// prompts reports whether programs may prompt for a password.
 func (p program) prompts() bool { return p.terminal && p.screen.progress }
 
 // insteadOf returns the addresses that git would read from and push to; push may be empty. If
@@ -509,12 +509,12 @@ func (p program) sshProgram() remote.SSHFunc {
 	}
 	environ, prompts := p.childEnviron(), p.prompts()
 	return func(ctx context.Context, args ...string) *exec.Cmd {
-		p.progress.Done() // a person may be asked on the same line
+		p.progress.Done() // ssh may prompt on the same line
 		if !prompts {
 			args = append([]string{"-o", "BatchMode=yes"}, args...)
 		}
 		cmd := exec.CommandContext(ctx, path, args...)
-		if command != "" { // git gives it to a shell
+		if command != "" { // git runs it in a shell
 			cmd = exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", command + ` "$@"`, "ssh"}, args...)...)
 		}
 		cmd.Env = environ
@@ -542,15 +542,16 @@ func sshTarget(address string) string {
 	return target
 }
 
-// unusedSSHConfig says what the person's configuration of ssh does with a host, where
-// the ssh program is not used since a flag gives the key or the known hosts; empty: nothing.
+// unusedSSHConfig returns a warning if the user's configuration of ssh changes how a host is
+// reached, and is not used because a flag gives the key or the known hosts; "" otherwise.
 func (s *gitSettings) unusedSSHConfig(address string) string {
 	target := sshTarget(address)
 	if target == "" || strings.HasPrefix(target, "-") || s.sshKey == "" && s.sshKnownHosts == "" {
 		return ""
 	}
 	host := target[strings.LastIndex(target, "@")+1:]
-	for line := range strings.Lines(programOutput("ssh", s.program.childEnviron(), "-G", target)) {
+	config, _ := runProgram("ssh", "", s.program.childEnviron(), "-G", target)
+	for line := range strings.Lines(config) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case (key == "proxyjump" || key == "proxycommand") && value != "none",
