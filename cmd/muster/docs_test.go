@@ -30,6 +30,31 @@ func readText(t *testing.T, name string) string {
 	return string(text)
 }
 
+// eachFile calls f for each file below a directory of the repository, except in directories with
+// a name in skipped. read returns the file's text.
+func eachFile(t *testing.T, dir string, f func(path string, read func() string), skipped ...string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains(skipped, d.Name()):
+			return filepath.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		f(path, func() string {
+			var text []byte
+			text, err = os.ReadFile(path)
+			return string(text)
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // checkBlock compares the text between two lines of a page with the text that it
 // should be, and with -update writes that.
 func checkBlock(t *testing.T, file, begin, end, want string) {
@@ -293,18 +318,12 @@ func documents(t *testing.T) map[string]string {
 	for _, name := range []string{"README.md", "CONTRIBUTING.md"} {
 		pages[filepath.Join(top, name)] = readText(t, name)
 	}
-	err := filepath.WalkDir(filepath.Join(top, "docs"), func(path string, d fs.DirEntry, err error) error {
-		// The third-party page has the texts of others, which name their own files.
-		if err == nil && filepath.Ext(path) == ".md" && d.Name() != filepath.Base(thirdPartyPage) {
-			text, err := os.ReadFile(path)
-			pages[path] = string(text)
-			return err
+	eachFile(t, "docs", func(path string, read func() string) {
+		// The third-party page contains texts of others, which name their own files.
+		if filepath.Ext(path) == ".md" && filepath.Base(path) != filepath.Base(thirdPartyPage) {
+			pages[path] = read()
 		}
-		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return pages
 }
 

@@ -2,47 +2,32 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
 	"muster/gitops/canarytest"
-	"muster/gitops/github/githubtest"
-	"muster/gitops/gitserver"
 )
 
 // twoOverlays are the files of a fleet with the overlays default and second, each for the
 // queue of its name.
 func twoOverlays(t *testing.T) []branch.Change {
 	t.Helper()
-	var all []branch.Change
-	err := fs.WalkDir(os.DirFS(top), ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || filepath.Ext(name) != ".yaml" {
-			if e != nil && e.IsDir() && name != "." && !strings.HasPrefix(name, "base") && !strings.HasPrefix(name, "overlays") {
-				return fs.SkipDir
-			}
-			return err
-		}
-		content, err := os.ReadFile(filepath.Join(top, name))
-		if err != nil || !strings.Contains(name, "/") {
-			return err
-		}
-		all = append(all, branch.Change{Path: name, Content: content})
-		if second := strings.Replace(name, "overlays/default", "overlays/second", 1); second != name {
-			text := strings.NewReplacer("queue: default", "queue: second", "muster-default", "muster-second", "overlay: default", "overlay: second").Replace(string(content))
-			all = append(all, branch.Change{Path: second, Content: []byte(text)})
-		}
-		return nil
-	})
+	all, err := starterChanges(func(policy []byte) []byte { return policy })
 	if err != nil {
 		t.Fatal(err)
+	}
+	second, err := overlayFiles(newOverlay{name: "second", queue: "second"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range second {
+		all = append(all, branch.Change{Path: "overlays/second/" + name, Content: content})
 	}
 	return all
 }
@@ -59,24 +44,7 @@ func TestGitHubCommits(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	for name, more := range map[string][]string{"alone": nil, "with a receiver": {"--notify", "kind=flux,url=" + receiver.URL + "/hook/0123,secret-file=" + secret}} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			r, err := gitserver.Init(filepath.Join(dir, githubtest.Owner, githubtest.Name+".git"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := r.Commit("Begin\n", start.Add(-time.Hour), twoOverlays(t)...); err != nil {
-				t.Fatal(err)
-			}
-			server, err := gitserver.Serve(dir, gitserver.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(server.Close)
-			api, err := githubtest.Serve(r, t.TempDir(), stoppedClock{start}.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(api.Close)
+			server, r, api := githubFleet(t, twoOverlays(t)...)
 			buildkite := fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: canarytest.BuildkiteToken})
 			cluster := buildkite.AddCluster("ci")
 			for _, queue := range []string{"default", "second"} {

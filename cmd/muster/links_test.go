@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -78,23 +77,15 @@ func TestLinksFromCode(t *testing.T) {
 	named := regexp.MustCompile("(?:^|[\\s(\"'`])(docs/[a-z0-9/-]+\\.md)(?:#([a-z0-9_-]+))?(?:, \"([^\"\n]+)\")?")
 	comment := regexp.MustCompile(`\n[ \t]*(//|#) ?`) // a sentence goes on in the next line
 	found := 0
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && slices.Contains([]string{".git", "bin", "docs", "crd", "node_modules"}, d.Name()):
-			return filepath.SkipDir
-		case !d.Type().IsRegular() || !slices.Contains([]string{".go", ".yaml", ".json", ".env", ".txtar", ""}, filepath.Ext(path)):
-			return nil
+	eachFile(t, ".", func(path string, read func() string) {
+		if !slices.Contains([]string{".go", ".yaml", ".json", ".env", ".txtar", ""}, filepath.Ext(path)) {
+			return
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
+		text := read()
+		if !strings.Contains(text, "docs/") {
+			return
 		}
-		if !strings.Contains(string(text), "docs/") {
-			return nil
-		}
-		for _, m := range named.FindAllStringSubmatch(comment.ReplaceAllString(string(text), " "), -1) {
+		for _, m := range named.FindAllStringSubmatch(comment.ReplaceAllString(text, " "), -1) {
 			found++
 			page := filepath.Join(top, filepath.FromSlash(m[1]))
 			if problem := unlinked(page, m[2]); problem != "" {
@@ -109,11 +100,7 @@ func TestLinksFromCode(t *testing.T) {
 				t.Errorf("%s names %s: no such heading", path, strings.TrimSpace(m[0]))
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, ".git", "bin", "docs", "crd", "node_modules")
 	if found < 40 {
 		t.Errorf("found %d names of pages only", found)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,19 +10,22 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// manualFleet is a fleet on a git server beside GitHub's API.
+// manualFleet returns a fleet with one policy on a git server, and GitHub's API for it.
 func manualFleet(t *testing.T) (*gitserver.Server, gitserver.Repository, *githubtest.Server) {
+	t.Helper()
+	policy := readText(t, "overlays/default/scaling.yaml")
+	return githubFleet(t, branch.Change{Path: "overlays/default/scaling.yaml", Content: []byte(policy)})
+}
+
+// githubFleet returns a repository with files on a git server, and GitHub's API for it.
+func githubFleet(t *testing.T, files ...branch.Change) (*gitserver.Server, gitserver.Repository, *githubtest.Server) {
 	t.Helper()
 	dir := t.TempDir()
 	r, err := gitserver.Init(filepath.Join(dir, githubtest.Owner, githubtest.Name+".git"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy, err := os.ReadFile(filepath.Join(top, "overlays", "default", "scaling.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Commit("Begin\n", start, branch.Change{Path: "overlays/default/scaling.yaml", Content: policy}); err != nil {
+	if _, err := r.Commit("Begin\n", start, files...); err != nil {
 		t.Fatal(err)
 	}
 	server, err := gitserver.Serve(dir, gitserver.Options{})

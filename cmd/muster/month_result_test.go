@@ -100,6 +100,17 @@ type sums struct {
 	Live float64
 }
 
+// field returns the field that a metric with its labels adds to; nil if there is none.
+func (s *sums) field(metric string) *float64 {
+	return map[string]*float64{
+		"muster_commits_total dispatch": &s.Dispatching, "muster_commits_total retire": &s.Retiring, "muster_commits_total repair": &s.Repairing,
+		"muster_dispatches_total demand": &s.Dispatched, "muster_dispatches_total warm-pool": &s.Warm,
+		"muster_dispatched_agents_total demand": &s.Agents, "muster_dispatched_agents_total warm-pool": &s.Agents,
+		"muster_retired_dispatches_total ": &s.Retired, "muster_retired_agents_total ": &s.RetiredAgents,
+		"muster_never_registered_agents_total ": &s.Never, "muster_live_dispatches ": &s.Live,
+	}[metric]
+}
+
 // metrics reads what is scraped, by overlay. Metrics without an overlay are left out.
 func (p *production) metrics() map[string]sums {
 	p.t.Helper()
@@ -114,31 +125,10 @@ func (p *production) metrics() map[string]sums {
 			p.t.Fatal(err)
 		}
 		s := all[of["overlay"]]
-		switch m[1] + " " + of["act"] + of["purpose"] {
-		case "muster_commits_total dispatch":
-			s.Dispatching += n
-		case "muster_commits_total retire":
-			s.Retiring += n
-		case "muster_commits_total repair":
-			s.Repairing += n
-		case "muster_dispatches_total demand":
-			s.Dispatched += n
-		case "muster_dispatches_total warm-pool":
-			s.Warm += n
-		case "muster_dispatched_agents_total demand", "muster_dispatched_agents_total warm-pool":
-			s.Agents += n
-		case "muster_retired_dispatches_total ":
-			s.Retired += n
-		case "muster_retired_agents_total ":
-			s.RetiredAgents += n
-		case "muster_never_registered_agents_total ":
-			s.Never += n
-		case "muster_live_dispatches ":
-			s.Live += n
-		default:
-			continue
+		if field := s.field(m[1] + " " + of["act"] + of["purpose"]); field != nil {
+			*field += n
+			all[of["overlay"]] = s
 		}
-		all[of["overlay"]] = s
 	}
 	return all
 }

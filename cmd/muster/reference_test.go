@@ -5,18 +5,15 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"golang.org/x/tools/txtar"
-
 	"muster/generator/policy"
+
+	"golang.org/x/tools/txtar"
 )
 
 // TestPolicyTable makes the page's table of the policy's fields from the table that the
@@ -99,17 +96,11 @@ func TestTrailers(t *testing.T) {
 func TestLogTable(t *testing.T) {
 	var source strings.Builder
 	for _, dir := range []string{"cmd", "generator", "gitops"} {
-		err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
+		eachFile(t, dir, func(path string, read func() string) {
+			if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				source.WriteString(read())
 			}
-			text, err := os.ReadFile(path)
-			source.Write(text)
-			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	variable := regexp.MustCompile(`\.\.\.(/state\.yaml: )?|\b[A-Z]+\b|FILE:LINE: |^err="|"`)
 	looked := 0

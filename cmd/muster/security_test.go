@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,26 +16,16 @@ func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	there := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+	eachFile(t, ".", func(path string, read func() string) {
 		switch {
-		case err != nil || d.IsDir():
-			return err
 		case strings.HasSuffix(path, ".txtar"):
-			there[d.Name()] = true
+			there[filepath.Base(path)] = true
 		case strings.HasSuffix(path, "_test.go"):
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			for _, m := range function.FindAllStringSubmatch(string(text), -1) {
+			for _, m := range function.FindAllStringSubmatch(read(), -1) {
 				there[m[1]] = true
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, ".git", "bin", "node_modules")
 	return there
 }
 
