@@ -1,10 +1,6 @@
 package main
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,8 +15,10 @@ const architecturePage = "docs/architecture.md"
 // the page names.
 func TestArchitecturePage(t *testing.T) {
 	page := readText(t, architecturePage)
+	_, packages, _ := strings.Cut(page, "\n## Packages\n")
+	packages, _, _ = strings.Cut(packages, "\n## ")
 	named := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|([^|]*)\\|$").FindAllStringSubmatch(between(t, page, "\n## Packages\n"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|([^|]*)\\|$").FindAllStringSubmatch(packages, -1) {
 		if words := strings.Fields(row[2]); len(words) < 3 {
 			t.Errorf("%s does not explain %s", architecturePage, row[1])
 		}
@@ -51,7 +49,7 @@ func TestArchitecturePage(t *testing.T) {
 		if !member.MatchString(name) || file.MatchString(name) {
 			continue
 		}
-		if found++; !declared[name] {
+		if found++; !declared(name) {
 			t.Errorf("%s names %s, which is not declared", architecturePage, name)
 		}
 	}
@@ -60,89 +58,30 @@ func TestArchitecturePage(t *testing.T) {
 	}
 }
 
-// between returns the text below a heading of the second level, with the headings below it.
-func between(t *testing.T, page, heading string) string {
+// declarations reports whether the program's packages declare a pkg.Name, or a method or field
+// Type.Member.
+func declarations(t *testing.T) func(name string) bool {
 	t.Helper()
-	_, rest, ok := strings.Cut(page, heading)
-	if !ok {
-		t.Fatalf("no heading %q", heading)
-	}
-	text, _, _ := strings.Cut(rest, "\n## ")
-	return text
-}
-
-// declarations returns what the program's packages declare: pkg.Name of functions, types,
-// variables and constants, and Type.Member of methods and fields.
-func declarations(t *testing.T) map[string]bool {
-	t.Helper()
-	all := map[string]bool{}
-	for _, dir := range slices.Sorted(maps.Keys(imports())) {
-		files, err := filepath.Glob(filepath.Join(top, filepath.FromSlash(dir), "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range files {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
+	sources, all := map[string]string{}, "" // by package
+	for dir := range imports() {
+		eachFile(t, dir, func(path string, read func() string) {
+			if filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go") {
+				text := read()
+				pkg := regexp.MustCompile(`(?m)^package (\w+)$`).FindStringSubmatch(text)[1]
+				sources[pkg] += text
+				all += text
 			}
-			parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range parsed.Decls {
-				declare(all, parsed.Name.Name, d)
-			}
-		}
-	}
-	return all
-}
-
-// declare adds what a declaration declares.
-func declare(all map[string]bool, pkg string, d ast.Decl) {
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		if d.Recv == nil {
-			all[pkg+"."+d.Name.Name] = true
-			return
-		}
-		ast.Inspect(d.Recv.List[0].Type, func(n ast.Node) bool {
-			if receiver, ok := n.(*ast.Ident); ok {
-				all[receiver.Name+"."+d.Name.Name] = true
-			}
-			return true
 		})
-	case *ast.GenDecl:
-		for _, spec := range d.Specs {
-			switch spec := spec.(type) {
-			case *ast.ValueSpec:
-				for _, name := range spec.Names {
-					all[pkg+"."+name.Name] = true
-				}
-			case *ast.TypeSpec:
-				all[pkg+"."+spec.Name.Name] = true
-				for _, name := range members(spec.Type) {
-					all[spec.Name.Name+"."+name] = true
-				}
-			}
+	}
+	return func(name string) bool {
+		of, member, _ := strings.Cut(name, ".")
+		if source, ok := sources[of]; ok && regexp.MustCompile(`(?m)^(func |type |var |const |\t)(\w+, )*`+member+`\b`).MatchString(source) {
+			return true
 		}
-	}
-}
-
-// members returns the names of a type's fields or of an interface's methods.
-func members(of ast.Expr) (names []string) {
-	var fields *ast.FieldList
-	switch of := of.(type) {
-	case *ast.StructType:
-		fields = of.Fields
-	case *ast.InterfaceType:
-		fields = of.Methods
-	default:
-		return nil
-	}
-	for _, field := range fields.List {
-		for _, name := range field.Names {
-			names = append(names, name.Name)
+		if regexp.MustCompile(`(?m)^func \((\w+ )?\*?` + of + `(\[.*\])?\) ` + member + `\(`).MatchString(all) {
+			return true
 		}
+		fields := regexp.MustCompile(`(?ms)^type ` + of + `(\[[^\n]*\])? (struct|interface) \{.*?^\}`).FindString(all)
+		return regexp.MustCompile(`(?m)^\t(\w+, )*` + member + `\b`).MatchString(fields)
 	}
-	return names
 }

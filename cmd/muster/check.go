@@ -100,7 +100,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	findings, err := loader.Check(cmd.Context(), tree)
 	p.progress.Done()
 	if err != nil {
-		return fmt.Errorf("the files are not checkResult: %w", err)
+		return fmt.Errorf("the files are not checked: %w", err)
 	}
 	result := checkResult{tree: tree, dir: ".", findings: findings, failures: failures}
 	if len(args) == 1 {
@@ -215,7 +215,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Client, log *slog.Logger) {
 	tokens, err := patiently(ctx, s, log, func() ([]buildkite.AgentToken, error) { return client.AgentTokens(ctx) })
 	if err != nil {
-		log.Info("the expiry of agent tokens was not checkResult", "reason", err)
+		log.Info("the expiry of agent tokens was not checked", "reason", err)
 	}
 	for _, t := range tokens {
 		if level, text := t.Expiry(s.program.clock.Now()); level >= slog.LevelWarn {

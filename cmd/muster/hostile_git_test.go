@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"muster/gitops/gitserver"
 
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
-
-	"muster/gitops/gitserver"
 )
 
 // gitObjects writes git objects as they are, also such as git itself would not
@@ -121,17 +122,19 @@ func (g gitObjects) directory(files map[string]string, others map[string][]leaf)
 	return g.tree(entries...)
 }
 
-// commit makes a tree the head of branch main, on top of what is there.
-func (g gitObjects) commit(root plumbing.Hash) {
+// commit makes a tree the head of the branch main, and returns the ID of the commit.
+func (g gitObjects) commit(root plumbing.Hash, author, message string, at time.Time) string {
+	ref := filepath.Join(g.bare.Dir, "refs", "heads", "main")
 	text := fmt.Sprintf("tree %s\n", root)
-	if head, err := g.bare.Head(); err == nil {
-		text += "parent " + head + "\n"
+	if head, err := os.ReadFile(ref); err == nil {
+		text += "parent " + string(head)
 	}
-	who := fmt.Sprintf("Somebody <grace@example.com> %d +0000\n", start.Unix())
-	h := g.write(plumbing.CommitObject, []byte(text+"author "+who+"committer "+who+"\nedit\n"))
-	if err := os.WriteFile(filepath.Join(g.bare.Dir, "refs", "heads", "main"), []byte(h.String()+"\n"), 0o644); err != nil {
+	who := fmt.Sprintf("%s %d +0000\n", author, at.Unix())
+	id := g.write(plumbing.CommitObject, []byte(text+"author "+who+"committer "+who+"\n"+message)).String()
+	if err := os.WriteFile(ref, []byte(id+"\n"), 0o644); err != nil {
 		g.tb.Fatal(err)
 	}
+	return id
 }
 
 // entry is what the head has under a name; no hash: nothing.

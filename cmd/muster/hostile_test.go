@@ -124,7 +124,7 @@ func (w *hostileScenario) publish(others ...leaf) {
 	w.objects.commit(w.objects.tree(
 		leaf{gitDirectory, "base", w.objects.directory(map[string]string{"kustomization.yaml": "resources: [job.yaml]\n", "job.yaml": string(base)}, nil)},
 		leaf{gitDirectory, "overlays", w.objects.tree(overlays...)},
-	))
+	), "Somebody <grace@example.com>", "edit\n", start)
 }
 
 // demand lets one more job wait in the queue of each overlay.

@@ -1,15 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +15,6 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/gitserver"
 	"muster/testdata/bench"
 )
 
@@ -31,15 +24,14 @@ const verifiedCommits = 10_000
 // BenchmarkVerify measures muster verify on a clone of 10,000 commits, each of which
 // follows, in a process of its own: seconds, and its peak memory.
 func BenchmarkVerify(b *testing.B) {
-	r := gitserver.Repository{Dir: b.TempDir()}
-	if _, err := r.Git("init", "--quiet", "--bare", "--initial-branch=main"); err != nil {
-		b.Fatal(err)
-	}
-	f := newFollowing(b, r)
+	f := newFollowing(b)
 	for f.commits < verifiedCommits {
 		f.tick(b)
 	}
-	f.close(b)
+	r := f.objects.bare
+	if _, err := r.Git("repack", "-a", "-d", "-q"); err != nil {
+		b.Fatal(err)
+	}
 	var took, peak []float64
 	for b.Loop() {
 		cmd := exec.Command(os.Args[0], "verify", "--repo", r.Dir)
@@ -57,46 +49,28 @@ func BenchmarkVerify(b *testing.B) {
 }
 
 // following writes a history in which each tick orders agents and retires those before.
-// The names of dispatches depend on the commit that was decided on, so that it works out
-// the commits' identifiers as git does.
 type following struct {
-	in       io.WriteCloser
-	importer *exec.Cmd
-	loader   *fleet.Loader
-	files    fstest.MapFS
-	head     string
-	at       time.Time
-	commits  int
-	repo     gitserver.Repository
+	objects gitObjects
+	loader  *fleet.Loader
+	files   fstest.MapFS
+	head    string
+	at      time.Time
+	commits int
 }
 
-func newFollowing(b *testing.B, r gitserver.Repository) *following {
+func newFollowing(b *testing.B) *following {
 	b.Helper()
-	f := &following{repo: r, loader: fleet.NewLoader("overlays"), files: fstest.MapFS{}, at: start}
-	f.importer = exec.Command("git", "fast-import", "--quiet")
-	f.importer.Dir = r.Dir
-	var err error
-	if f.in, err = f.importer.StdinPipe(); err != nil {
-		b.Fatal(err)
-	}
-	if err := f.importer.Start(); err != nil {
-		b.Fatal(err)
-	}
-	dir := filepath.Join(b.TempDir(), "fleet")
-	p := program{args: []string{"init", dir}, stdout: io.Discard, stderr: io.Discard, clock: stoppedClock{start}}
-	if code := p.run(b.Context()); code != 0 {
-		b.Fatalf("init ends with %d", code)
-	}
-	changes, err := filesBelow(os.DirFS(dir))
+	f := &following{objects: newGitObjects(b, b.TempDir()), loader: fleet.NewLoader("overlays"), files: fstest.MapFS{}, at: start}
+	changes, err := starterChanges(func(policy []byte) []byte { return policy })
 	if err != nil {
 		b.Fatal(err)
 	}
-	f.commit(b, "A fleet\n", changes)
+	f.commit("A fleet\n", changes)
 	f.commits = 0
 	return f
 }
 
-// tick looks, decides and commits as muster does.
+// tick observes, decides and commits as muster does.
 func (f *following) tick(b *testing.B) {
 	b.Helper()
 	f.at = f.at.Add(time.Minute)
@@ -120,71 +94,24 @@ func (f *following) tick(b *testing.B) {
 			b.Fatal(err, d)
 		}
 		for _, a := range ops {
-			f.commit(b, ledger.Message(a, thisBuild().String()), a.Changes)
+			f.commit(ledger.Message(a, thisBuild().String()), a.Changes)
 		}
 	}
 }
 
-// commit writes a commit, and works out its identifier.
-func (f *following) commit(b *testing.B, message string, changes []branch.Change) {
-	b.Helper()
-	var text bytes.Buffer
-	who := fmt.Sprintf("muster <muster@localhost> %d +0000", f.at.Unix())
-	fmt.Fprintf(&text, "commit refs/heads/main\nauthor %s\ncommitter %s\ndata %d\n%s\n", who, who, len(message), message)
+// commit writes a commit.
+func (f *following) commit(message string, changes []branch.Change) {
 	for _, c := range changes {
 		if c.Content == nil {
 			delete(f.files, c.Path)
-			fmt.Fprintf(&text, "D %s\n", c.Path)
-			continue
+		} else {
+			f.files[c.Path] = &fstest.MapFile{Data: c.Content, Mode: 0o644}
 		}
-		f.files[c.Path] = &fstest.MapFile{Data: c.Content, Mode: 0o644}
-		fmt.Fprintf(&text, "M 100644 inline %s\ndata %d\n%s\n", c.Path, len(c.Content), c.Content)
 	}
-	if _, err := f.in.Write(text.Bytes()); err != nil {
-		b.Fatal(err)
-	}
-	parent := ""
-	if f.head != "" {
-		parent = "parent " + f.head + "\n"
-	}
-	f.head = hex.EncodeToString(named("commit", fmt.Appendf(nil, "tree %x\n%sauthor %s\ncommitter %s\n\n%s", f.tree(""), parent, who, who, message)))
-	f.commits++
-}
-
-// named is the identifier that git gives an object.
-func named(kind string, content []byte) []byte {
-	sum := sha1.Sum(append(fmt.Appendf(nil, "%s %d\x00", kind, len(content)), content...))
-	return sum[:]
-}
-
-// tree is the identifier of a directory, which ends in a slash.
-func (f *following) tree(dir string) []byte {
-	entries := map[string][]byte{} // by names as git orders them
+	contents := map[string]string{}
 	for name, file := range f.files {
-		rest, inside := strings.CutPrefix(name, dir)
-		first, _, deeper := strings.Cut(rest, "/")
-		switch {
-		case !inside:
-		case !deeper:
-			entries[first] = append(fmt.Appendf(nil, "100644 %s\x00", first), named("blob", file.Data)...)
-		case entries[first+"/"] == nil:
-			entries[first+"/"] = append(fmt.Appendf(nil, "40000 %s\x00", first), f.tree(dir+first+"/")...)
-		}
+		contents[name] = string(file.Data)
 	}
-	var all []byte
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		all = append(all, entries[name]...)
-	}
-	return named("tree", all)
-}
-
-func (f *following) close(b *testing.B) {
-	b.Helper()
-	_ = f.in.Close()
-	if err := f.importer.Wait(); err != nil {
-		b.Fatal(err)
-	}
-	if head, err := f.repo.Git("rev-parse", "main"); err != nil || strings.TrimSpace(head) != f.head {
-		b.Fatalf("%v: the head is %s, and was to be %s", err, head, f.head)
-	}
+	f.head = f.objects.commit(f.objects.directory(contents, nil), "muster <muster@localhost>", message, f.at)
+	f.commits++
 }
