@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// checkFlags are what the flags of muster check ask for.
+// checkFlags contains the flags of muster check.
 type checkFlags struct {
 	settings            *settings
 	hooks               webhookFlags
@@ -112,7 +112,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	return result.err()
 }
 
-// err decides the exit code: invalid files are the user's to fix.
+// err returns the error that selects the exit code.
 func (c checkResult) err() error {
 	if len(c.findings)+len(c.failures) == 0 {
 		return nil
@@ -124,8 +124,8 @@ func (c checkResult) err() error {
 	return err
 }
 
-// treeToCheck returns the files to check, and other problems that keep muster from working:
-// credentials, and queues in Buildkite.
+// treeToCheck returns the files to check, and other problems: of credentials, and of queues in
+// Buildkite.
 func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool) (fs.FS, []error, error) {
 	if len(args) == 1 {
 		root, err := os.OpenRoot(args[0]) // no link leads out of it
@@ -174,8 +174,8 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	return head.Tree, append(failures, s.checkReceivers(ctx)...), nil
 }
 
-// checkBuildkite returns problems of the token and the overlays in Buildkite. Lesser problems,
-// such as a token that expires in a week, are logged.
+// checkBuildkite returns problems of the token and the overlays in Buildkite. It logs lesser
+// problems, such as a token that expires in a week.
 func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS) []error {
 	defer s.leave(ctx)
 	token, err := patiently(ctx, s, log, func() (buildkite.Token, error) { return client.Verify(ctx) })
@@ -210,8 +210,8 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	return findings
 }
 
-// checkAgentTokens logs which agent tokens are about to expire. They are no findings, because
-// Buildkite does not show which of them the agents use.
+// checkAgentTokens logs the agent tokens that expire soon. They are not findings, because
+// Buildkite does not report which tokens the agents use.
 func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Client, log *slog.Logger) {
 	tokens, err := patiently(ctx, s, log, func() ([]buildkite.AgentToken, error) { return client.AgentTokens(ctx) })
 	if err != nil {
@@ -236,8 +236,7 @@ func patiently[T any](ctx context.Context, s *settings, log *slog.Logger, ask fu
 	return answer, err
 }
 
-// overlays are those whose policies can be read: the files' own findings say
-// which cannot.
+// overlays returns the overlays with a valid policy; the loader reports the others.
 func (s *settings) overlays(tree fs.FS) []plan.Overlay {
 	loaded, err := fleet.NewLoader(s.git.overlays).Load(tree)
 	if err != nil {
@@ -252,9 +251,8 @@ func (s *settings) overlays(tree fs.FS) []plan.Overlay {
 	return overlays
 }
 
-// checkQueues returns what would suspend the overlays, or leave their agents
-// without a queue: a cluster that does not exist, a queue that is in several, one
-// for hosted agents, one that is not found.
+// checkQueues returns the problems of queues: in no cluster, in several clusters, for hosted
+// agents, or not found.
 func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	var findings []error
 	observed := plan.Observe(overlays, snapshot, &plan.Registrations{})
@@ -273,8 +271,8 @@ func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	return findings
 }
 
-// warnUnserved logs the pending jobs that no overlay serves. They are no finding: a
-// step may ask for anything.
+// warnUnserved logs the pending jobs that no overlay serves. They are not findings, because
+// steps may have any rules.
 func warnUnserved(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) {
 	for _, o := range plan.Observe(overlays, snapshot, &plan.Registrations{}) {
 		for _, u := range o.Unmatched {
@@ -306,14 +304,14 @@ func deployNamespaces(tree fs.FS, dir string) []string {
 	return namespaces
 }
 
-// checkResult is what check found.
+// checkResult is the result of check.
 type checkResult struct {
-	// tree is what was looked at, and dir where it lies below the directory that
-	// check was called in; "." where it is not there, as with --repo.
+	// tree contains the files, and dir is its path below the current directory; "." if it is
+	// elsewhere, as with --repo.
 	tree fs.FS
 	dir  string
-	// findings are problems in the files. failures are all other problems: credentials, the
-	// network, queues in Buildkite.
+	// findings are problems in the files, and failures all others: of credentials, the network,
+	// or queues in Buildkite.
 	findings []finding.Finding
 	failures []error
 }
@@ -339,18 +337,18 @@ func printCheckText(out io.Writer, c checkResult) error {
 	return nil
 }
 
-// checkDocument is what -o json prints.
+// checkDocument is the document of -o json.
 type checkDocument struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
 	Findings   []checkFinding `json:"findings"`
-	// Failures are what keeps muster from working besides its files.
+	// Failures are problems outside of the files.
 	Failures []string `json:"failures"`
 }
 
 type checkFinding struct {
-	// File is relative to the top of the fleet repository. Line counts from 1; it
-	// and Field are missing where they are not known.
+	// File is relative to the top of the fleet repository. Line counts from 1; it and Field are
+	// omitted if unknown.
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
 	Field   string `json:"field,omitempty"`
@@ -392,8 +390,8 @@ func printCheckGitHub(out io.Writer, c checkResult) error {
 	return nil
 }
 
-// githubData escapes the message of a workflow command, as @actions/core does it.
-// A name in the tree may hold other control characters, which no terminal should get.
+// githubData escapes the message of a workflow command as @actions/core does, and replaces
+// control characters.
 func githubData(text string) string {
 	text = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(text)
 	return strings.Map(func(c rune) rune {
@@ -409,8 +407,8 @@ func githubProperty(text string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(githubData(text))
 }
 
-// place is a finding's file as an annotation wants it: a file, not a directory,
-// relative to the directory that check was called in.
+// annotationPath returns the path of a finding in an annotation: of a file, relative to the
+// directory of check.
 func (c checkResult) annotationPath(file string) string {
 	if info, err := fs.Stat(c.tree, file); err == nil && info.IsDir() {
 		for _, name := range []string{"kustomization.yaml", "scaling.yaml"} {
@@ -423,8 +421,7 @@ func (c checkResult) annotationPath(file string) string {
 	return path.Join(c.dir, file)
 }
 
-// below is where a directory lies below the current one, as a slash-separated
-// path; "." where it does not.
+// relativeDir returns a local directory as a slash-separated path, "." for any other.
 func relativeDir(dir string) string {
 	if !filepath.IsLocal(dir) {
 		return "."

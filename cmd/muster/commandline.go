@@ -22,26 +22,25 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// prefix starts every variable that muster reads, but for Buildkite's token.
+// prefix is the prefix of muster's environment variables, except Buildkite's token.
 const prefix = "MUSTER_"
 
-// The variables that hold secrets: there are no flags for them, because a
-// command line can be read by every process of the machine.
+// Variables with secrets. They have no flags, because every process of the machine can read a
+// command line.
 const (
 	variableToken    = "BUILDKITE_API_TOKEN"
 	variablePassword = prefix + "GIT_PASSWORD"
 )
 
-// variableNamespace names the variable with the namespace of muster's own pod: deploy/
-// sets it from the downward API.
+// variableNamespace contains the namespace of muster's pod: deploy/ sets it from the downward
+// API.
 const variableNamespace = "POD_NAMESPACE"
 
-// variableAgentToken is not read: people mistake it for the API's.
+// variableAgentToken is not used, but mistaken for variableToken.
 const variableAgentToken = "BUILDKITE_AGENT_TOKEN"
 
-// environment sets every flag that has a variable to the variable's value, as
-// a default that the command line overrides. A variable that belongs to no
-// flag is an error: it is a misspelt one. An empty variable is ignored.
+// environment sets the flags from their variables; the command line overrides them. A variable
+// without a flag is an error, because it is misspelled. Empty variables are ignored.
 func (p program) environment(root *cobra.Command) error {
 	values := map[string]string{}
 	for _, entry := range p.environ {
@@ -83,7 +82,7 @@ func (p program) environment(root *cobra.Command) error {
 	return output.Usage(failed)
 }
 
-// expected says what values a type of flag takes.
+// expected describes the values of a type of flag.
 func expected(kind string) string {
 	switch kind {
 	case "bool":
@@ -96,9 +95,9 @@ func expected(kind string) string {
 	return "a " + kind
 }
 
-// foreign reports whether a variable with muster's prefix is not meant for it:
-// those of the agent Job (base/job.yaml), which every build step on muster's
-// own agents inherits, and those that Kubernetes makes for a Service "muster".
+// foreign reports whether a variable with muster's prefix belongs to another program: the agent
+// Job (base/job.yaml), whose build steps inherit its variables, or Kubernetes, which sets
+// variables for a Service "muster".
 func foreign(name string) bool {
 	switch name {
 	case "MUSTER_NOT_AFTER", "MUSTER_IDLE_TIMEOUT", "MUSTER_PURPOSE", "MUSTER_AGENT_TAGS":
@@ -117,12 +116,12 @@ func (p program) variable(name string) string {
 	return ""
 }
 
-// cloneNames are the words that a shell can complete: the names in the files of a local clone.
-// Completion contacts no server and builds nothing.
+// cloneNames are the completions from the files of a local clone.
 type cloneNames struct{ overlays, queues, dispatches []string }
 
-// offer reads the work tree of a local repository, or the one that contains the current
-// directory. It returns the zero value if there is no work tree.
+// namesInClone reads the work tree of a local repository, by default the one that contains the
+// current directory. It returns the zero value if there is no work tree. It contacts no server
+// and builds nothing.
 func (p program) namesInClone(repo, overlays string) cloneNames {
 	var o cloneNames
 	top, err := p.cloneAt(repo)
@@ -161,15 +160,16 @@ func (p program) namesInClone(repo, overlays string) cloneNames {
 	return o
 }
 
-// begins returns the words that begin so.
+// withPrefix returns the words with a prefix.
 func withPrefix(words []string, begun string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begun) })
 }
 
-// unlimited is as many arguments as one likes.
+// unlimited is a number of arguments.
 const unlimited = 1 << 30
 
-// completion completes with some of what a clone offers, less what is there.
+// completion returns a function that completes at most most arguments with chosen names of the
+// clone.
 func (s *gitSettings) completion(most int, choose func(cloneNames) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= most {
@@ -180,7 +180,7 @@ func (s *gitSettings) completion(most int, choose func(cloneNames) []string) cob
 	}
 }
 
-// oneOf completes a flag that has few values.
+// oneOf completes a flag with fixed values.
 func oneOf(c *cobra.Command, flag string, values ...string) {
 	completeFlag(c, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -191,7 +191,7 @@ func completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) 
 	}
 }
 
-// unknownCommand refuses arguments of a command that has others below it.
+// unknownCommand rejects arguments of a command with subcommands.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -203,7 +203,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return output.Usage(errors.New(text))
 }
 
-// noArguments is cobra.NoArgs in words that fit a command without others below it.
+// noArguments is cobra.NoArgs with another message.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes no argument: remove %q", cmd.CommandPath(), args[0])
@@ -211,8 +211,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagError says what to write instead of a flag that there is not, and of a value
-// that a flag does not take.
+// flagError adds a suggestion to unknown flags and describes valid values.
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -229,7 +228,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return output.Usage(err)
 }
 
-// helpCommand is cobra's, but for a topic that there is not: that is a mistake.
+// helpCommand is cobra's, but returns an error for an unknown topic.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",
@@ -249,8 +248,8 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// completionCommand adds cobra's command and makes a shell that it does not know a
-// mistake. It prints to the root's output as it is by now.
+// completionCommand adds cobra's command, with an error for an unknown shell. It prints to the
+// root's current output.
 func completionCommand(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
@@ -264,15 +263,15 @@ func completionCommand(root *cobra.Command) {
 
 // screen describes where muster's output goes. The zero value is not a terminal.
 type screen struct {
-	// terminal: standard output is one, and progress: standard error is one.
+	// terminal and progress report whether standard output and standard error are terminals.
 	terminal, progress bool
-	// steps is the terminal behind standard error, for lines that are redrawn; nil if it is not
-	// a terminal. It must not receive untrusted text: nothing is escaped.
+	// steps is the terminal of standard error, for lines that are redrawn; nil if it is not a
+	// terminal. It must not receive untrusted text, because it escapes nothing.
 	steps io.Writer
 }
 
-// output is where a command prints what may have colours: those that NO_COLOR
-// (no-color.org) and the terminal allow.
+// output returns the output of commands, with colours if NO_COLOR (no-color.org) and the
+// terminal allow them.
 func (p program) output() output.Output {
 	var raw io.Writer = p.stdout
 	if clean, ok := p.stdout.(*output.Printable); ok {
@@ -284,14 +283,14 @@ func (p program) output() output.Output {
 	}
 }
 
-// doneOnTerminal removes the progress line where it would be on the terminal that is written to.
+// doneOnTerminal removes the progress line if standard output is a terminal.
 func (p program) doneOnTerminal() {
 	if p.screen.terminal {
 		p.progress.Done()
 	}
 }
 
-// watch are the flags of commands that can look again and again.
+// watch contains the flags of commands that can repeat.
 type watch struct {
 	on       bool
 	interval time.Duration
@@ -340,7 +339,7 @@ func (w watch) run(ctx context.Context, p program, out output.Output, look func(
 	}
 }
 
-// redraw shows a screen with the time of the look on its first line.
+// redraw clears the screen and prints the time and the text.
 func (p program) redraw(out output.Output, interval time.Duration, shown []byte) error {
 	if err := out.Clear(); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// historyFlags are what the flags of muster history ask for.
+// historyFlags contains the flags of muster history.
 type historyFlags struct {
 	settings     *settings
 	since, until string
@@ -96,7 +96,7 @@ func operationNames() []string {
 	return mapSlice(history.Operations(), func(o history.Operation) string { return string(o) })
 }
 
-// prepare looks at the flags, and opens the repository.
+// prepare validates the flags, and opens the repository.
 func (h *historyFlags) prepare(args []string) error {
 	now := h.settings.program.clock.Now()
 	var err error
@@ -132,17 +132,17 @@ func (h *historyFlags) prepare(args []string) error {
 	return err
 }
 
-// overlayNames returns the names of overlays that arguments name, or their directories.
+// overlayNames returns the names of overlays; the arguments are names or directories.
 func (s *gitSettings) overlayNames(args []string) []string {
 	top := path.Clean(s.overlays) + "/"
 	return mapSlice(args, func(arg string) string { return strings.TrimPrefix(path.Clean(arg), top) })
 }
 
-// ago is a length of time in days or weeks, which Go has not.
+// ago matches a duration in days or weeks, which Go does not parse.
 var ago = regexp.MustCompile(`^([0-9]{1,5})([dw])$`)
 
-// moment reads a time, or how long ago one was; zero for an empty text. It is in UTC
-// unless it says otherwise.
+// moment parses a time, or a duration before now; zero for an empty text. The default zone is
+// UTC.
 func moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -171,7 +171,7 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 	return time.Time{}, output.Usage(fmt.Errorf("--%s: %q is neither a time, as in 2026-11-21T02:15Z or 2026-11-21, nor how long ago, as in 90m, 24h or 7d", flag, text))
 }
 
-// readTime reads a time; without a zone it is in UTC.
+// readTime parses a time; the default zone is UTC.
 func readTime(text string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
@@ -181,8 +181,8 @@ func readTime(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// clone opens the repository to be read; where none is named, the one that the
-// current directory is in.
+// clone opens the repository for reading, by default the one that contains the current
+// directory.
 func (s *settings) clone() (*gitops.Repository, error) {
 	log, err := s.logger()
 	if err != nil {
@@ -208,8 +208,8 @@ func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit
 	return c.Rows(ledger.Read(commits))
 }
 
-// readAhead lets commits be read while those before them are looked at. cancel is
-// called when no more are wanted, and is to end the reading.
+// readAhead reads commits in a goroutine, ahead of the loop. When the loop ends, it calls
+// cancel, which must end the reading.
 func readAhead(commits iter.Seq2[branch.Commit, error], cancel func()) iter.Seq2[branch.Commit, error] {
 	type result struct {
 		commit branch.Commit
@@ -287,7 +287,7 @@ func (h *historyFlags) run(ctx context.Context) error {
 	return nil
 }
 
-// maxKnown bounds the names that a wrong one is compared with.
+// maxKnown is the maximum number of names for suggestions.
 const maxKnown = 10_000
 
 // overlaysWithin returns a usage error for the first name that is not among those of a history.
@@ -300,7 +300,7 @@ func overlaysWithin(names, known []string) error {
 	return nil
 }
 
-// report says on standard error what the rows do not.
+// report prints notes about the history on standard error.
 func (h *historyFlags) report(count history.Count, printed int) {
 	say := h.settings.program.printMessage
 	if printed == 0 && h.by == "" {
@@ -322,7 +322,7 @@ func (p program) printShallow(commit string) {
 	}
 }
 
-// commits is a number of commits with a verb.
+// commits returns a number of commits with a verb.
 func commits(n int, one, many string) string {
 	if n == 1 {
 		return "1 commit" + one
@@ -331,14 +331,14 @@ func commits(n int, one, many string) string {
 }
 
 const (
-	// followedFirst are the rows that --follow begins with.
+	// followedFirst is the number of rows that --follow begins with.
 	followedFirst = 10
-	// maxFollowed bounds the commits of a branch that are remembered to find where the last poll
-	// ended.
+	// maxFollowed is the maximum number of remembered commits, which mark the end of the
+	// previous poll.
 	maxFollowed = 5000
 )
 
-// follower shows what is committed, as it comes.
+// follower prints new commits.
 type follower struct {
 	*historyFlags
 	seen   map[string]bool
@@ -368,11 +368,11 @@ func (h *historyFlags) runFollow(ctx context.Context) error {
 	}
 }
 
-// prepare prints what has come since the last one.
+// printNew prints the rows since the previous poll.
 func (f *follower) printNew(ctx context.Context) error {
 	f.settings.program.progress.Doing("reading the history")
 	defer f.settings.program.progress.Done()
-	rows, commits, err := f.news(ctx)
+	rows, commits, err := f.newRows(ctx)
 	if err != nil {
 		return err
 	}
@@ -402,9 +402,8 @@ func (f *follower) printNew(ctx context.Context) error {
 	return f.out.Flush()
 }
 
-// news reads what was not read before, and returns the rows and the commits, the
-// newest first.
-func (f *follower) news(ctx context.Context) (rows []history.Row, commits []string, err error) {
+// newRows returns the rows and the commits since the previous poll, newest first.
+func (f *follower) newRows(ctx context.Context) (rows []history.Row, commits []string, err error) {
 	if f.head != "" {
 		for c, err := range f.repository.Commits(ctx, "", branch.Limit{Commits: 1}) {
 			if err != nil || c.ID == f.head {
@@ -414,7 +413,7 @@ func (f *follower) news(ctx context.Context) (rows []history.Row, commits []stri
 	}
 	var count history.Count
 	all := readingAhead{f.repository}.Commits(ctx, "", branch.Limit{})
-	for row, err := range f.rows(ctx, f.fresh(all, &commits), &count) {
+	for row, err := range f.rows(ctx, f.newCommits(all, &commits), &count) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -428,9 +427,9 @@ func (f *follower) news(ctx context.Context) (rows []history.Row, commits []stri
 	return rows, commits, nil
 }
 
-// fresh leaves out the commits that were seen before, and all that come before them.
-// Of those that are new it notes the identifiers, the head first.
-func (f *follower) fresh(all iter.Seq2[branch.Commit, error], ids *[]string) iter.Seq2[branch.Commit, error] {
+// newCommits yields the commits that are neither known nor ancestors of known ones, and adds the IDs
+// of new commits to ids, head first.
+func (f *follower) newCommits(all iter.Seq2[branch.Commit, error], ids *[]string) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
 		open, met, first := map[string]bool{}, f.head == "", true
 		for c, err := range all {

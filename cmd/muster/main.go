@@ -24,7 +24,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Exit codes. They are part of what users script against; see docs/reference/cli.md.
+// Exit codes, documented in docs/reference/cli.md.
 const (
 	exitOK        = 0 // done, or nothing to do
 	exitChanges   = 1 // plan: there is something to do; verify: commits do not follow; nothing else uses it
@@ -62,7 +62,7 @@ func main() {
 	os.Exit(p.run(ctx))
 }
 
-// program is one call of muster: everything it takes from the world around it.
+// program is one invocation of muster, with all of its inputs.
 type program struct {
 	args           []string
 	environ        []string
@@ -74,14 +74,13 @@ type program struct {
 	invocation     string // how to call muster again from here; empty: by its name
 	clock          generator.Clock
 	build          build // which muster this is
-	// onHangup makes SIGHUP end the clock's sleep; nil: it cannot.
+	// onHangup makes SIGHUP end the clock's sleep; may be nil.
 	onHangup func()
-	// boundMemory keeps what muster run takes near programMemory; nil: nothing does. On a
-	// laptop, what reads a long history or plays a simulation may take more: at that bound
-	// it would collect garbage for most of its time.
+	// boundMemory sets the memory limit of muster run; may be nil. Other commands, such as
+	// history and simulate, may need more memory than this limit.
 	boundMemory func()
-	// executable is the program's file, which is run again to build templates in;
-	// empty: they are built in this process.
+	// executable is the program's file, which builds templates as a separate process; if empty,
+	// this process builds them.
 	executable string
 }
 
@@ -109,11 +108,11 @@ func (p program) run(ctx context.Context) int {
 	return exitCode(err)
 }
 
-// endedText is what the log says when run ends with an error.
+// endedText is the log message of an error that ends run.
 const endedText = "the process ends with an error"
 
-// printError says the error that muster ends with: in the log where that is JSON, for
-// what collects it reads nothing else, and otherwise as text.
+// printError prints the error that ends muster: as a log record if the log is JSON, otherwise
+// as text.
 func (p program) printError(text string) {
 	if p.logsJSON() {
 		slog.New(jsonLog(p.stderr, slog.LevelError)).Error(endedText, "err", strings.ReplaceAll(text, lineStart, "\n"))
@@ -127,8 +126,7 @@ func (p program) printMessage(format string, args ...any) {
 	fmt.Fprintf(p.stderr, "muster: "+format+"\n", args...)
 }
 
-// logsJSON reports whether this is run with a log in JSON, also where the command
-// line has mistakes.
+// logsJSON reports whether this is run with a log in JSON. The command line may be invalid.
 func (p program) logsJSON() bool {
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -170,8 +168,7 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 	return root
 }
 
-// errChanges is how plan says that there is something to do, and verify that commits do not
-// follow.
+// errChanges selects exitChanges.
 var errChanges = errors.New("there are changes")
 
 func exitCode(err error) int {
@@ -189,8 +186,7 @@ func exitCode(err error) int {
 	return exitOutside
 }
 
-// isTerminal reports whether a person may sit at the other end: it is a device of
-// characters, and not the one that swallows everything.
+// isTerminal reports whether a file is a character device other than the null device.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
@@ -200,7 +196,7 @@ func isTerminal(f *os.File) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// wallClock is the machine's clock. What is sent to wake ends a sleep.
+// wallClock is the machine's clock. A signal on interrupt ends a sleep.
 type wallClock struct{ interrupt <-chan os.Signal }
 
 func (wallClock) Now() time.Time { return time.Now() }

@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// reportFlags are what the flags of muster report ask for.
+// reportFlags contains the flags of muster report.
 type reportFlags struct {
 	settings     *settings
 	since, until string
@@ -29,7 +29,7 @@ type reportFlags struct {
 	price        report.Price
 }
 
-// longestReport is the longest time that is reported.
+// longestReport is the maximum period of a report.
 const longestReport = 366 * 24 * time.Hour
 
 func (p program) reportCommand() *cobra.Command {
@@ -69,10 +69,10 @@ duration ago, as in 90m, 24h or 7d.`,
 	return c
 }
 
-// currencyRule is a word, or a sign of a currency.
+// currencyRule matches a word or a currency sign.
 var currencyRule = regexp.MustCompile(`^[\p{L}\p{Sc}]{0,12}$`)
 
-// config looks at the flags.
+// config validates the flags.
 func (r *reportFlags) config(args []string) (report.Config, error) {
 	now := r.settings.program.clock.Now()
 	c := report.Config{Overlays: r.settings.git.overlays, Names: r.settings.git.overlayNames(args), Now: now}

@@ -25,7 +25,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// verifyFlags are what the flags of muster verify ask for.
+// verifyFlags contains the flags of muster verify.
 type verifyFlags struct {
 	settings                *settings
 	since, output           string
@@ -125,7 +125,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 	return v.result(config, text)
 }
 
-// result says on standard error what the findings do not, and returns how it ends.
+// result prints notes on standard error, and returns the error that selects the exit code.
 func (v *verifyFlags) result(config verification.Config, text string) error {
 	v.settings.program.printShallow(v.count.Cut)
 	if config.Until != "" && !v.count.Reached {
@@ -138,7 +138,8 @@ func (v *verifyFlags) result(config verification.Config, text string) error {
 	return nil
 }
 
-// config is what is verified. from is the newest commit; empty: the branch's head.
+// config returns the configuration of the verification. from is the newest commit; empty: the
+// branch's head.
 func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository, text string) (from string, c verification.Config, err error) {
 	s := v.settings
 	clone := isClone(s.git.repo)
@@ -175,8 +176,7 @@ func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository,
 	return from, c, err
 }
 
-// splitRange takes a range apart: what it leaves out, and the newest that it has; empty
-// is none, and the head of the branch.
+// splitRange returns the excluded commit and the newest commit of a range; each may be empty.
 func splitRange(text string) (until, from string, err error) {
 	before, after, two := strings.Cut(text, "..")
 	switch {
@@ -190,16 +190,16 @@ func splitRange(text string) (until, from string, err error) {
 	return before, after, nil
 }
 
-// isClone reports whether a repository is a directory of this machine.
+// isClone reports whether a repository is a local directory.
 func isClone(repo string) bool {
 	info, err := os.Stat(strings.TrimPrefix(repo, "file://"))
 	return err == nil && info.IsDir()
 }
 
-// identifier is that of a commit, or its beginning.
+// identifier matches the ID of a commit, or a prefix.
 var identifier = regexp.MustCompile(`^[0-9a-f]{4,40}$`)
 
-// resolve finds the commit of a name; nothing for an empty one.
+// resolve returns the ID of a named commit; "" for an empty name.
 func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository, name string) (string, error) {
 	const whole = 40
 	switch {
@@ -227,7 +227,7 @@ func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository
 	return "", output.Usage(fmt.Errorf("the branch has no commit %s", name))
 }
 
-// archived lets commits be verified out of the repository's past.
+// archived implements [verification.Files] with the repository's history.
 type archived struct{ *git.Archive }
 
 // Ahead implements [verification.Files].
@@ -243,7 +243,7 @@ func (a archived) Ahead(ctx context.Context, commits []branch.Commit, dirs []str
 // ID implements [verification.Files].
 func (archived) ID(content []byte) string { return git.BlobID(content) }
 
-// verifyPrinter prints findings as they come, and keeps none.
+// verifyPrinter prints findings one by one.
 type verifyPrinter interface {
 	finding(f verification.Finding) error
 	end(c verification.Config, count verification.Count) error
@@ -257,7 +257,7 @@ func verifyPrinters(out output.Output) map[string]verifyPrinter {
 	}
 }
 
-// verifyText prints a table, and under it how many there were.
+// verifyText prints a table and the totals.
 type verifyText struct {
 	out    output.Output
 	stream output.Stream
@@ -306,7 +306,7 @@ func (p *verifyText) end(c verification.Config, count verification.Count) error 
 	return err
 }
 
-// verifyNotes are sentences about all findings.
+// verifyNotes returns notes about all findings.
 func verifyNotes(c verification.Config, count verification.Count) []string {
 	var notes []string
 	add := func(n int, format string, args ...any) {
@@ -328,7 +328,7 @@ func verifyNotes(c verification.Config, count verification.Count) []string {
 	return notes
 }
 
-// verifyJSON prints one document, finding by finding.
+// verifyJSON prints a document, finding by finding.
 type verifyJSON struct{ list output.JSONList }
 
 func (p *verifyJSON) finding(f verification.Finding) error { return p.list.Add(f) }
@@ -340,9 +340,9 @@ func (p *verifyJSON) end(c verification.Config, count verification.Count) error 
 	}{c.Version, count})
 }
 
-// signatures returns the signatures of commits, as git verify-commit reports them in the
-// clone: with the keys, the settings and the programs of the user who runs muster. It runs
-// no program that the clone's own configuration names.
+// signatures returns the signatures of commits, as git verify-commit reports them in the clone
+// with the user's keys, settings and programs. It runs no program of the clone's own
+// configuration.
 func (s *settings) signatures(ctx context.Context, commits []string) (map[string]verification.Signature, error) {
 	args := append(s.program.signaturePrograms(), "log", "--no-walk=unsorted", "--stdin", "--no-show-signature", "--format=%H %G?")
 	c, err := remote.Command(ctx, strings.TrimPrefix(s.git.repo, "file://"), s.program.childEnviron(), args...)

@@ -65,17 +65,16 @@ that file. Write it again after an upgrade of muster.`,
 	}
 }
 
-// Version is the version of this source: that of the next release, until it is released.
+// Version is the version of this source: the next release until it is released.
 const Version = "v0.3.0-dev"
 
 // linkedVersion and linkedCommit are set by the linker: see the Makefile.
 var linkedVersion, linkedCommit string
 
-// build says which muster this is; the zero value is that of the source, and of
-// no commit in particular.
+// build identifies the program; the zero value has the version of the source and no commit.
 type build struct {
 	version string
-	// commit ends in "-dirty" where the source was not what is committed.
+	// commit ends in "-dirty" if the source had uncommitted changes.
 	commit string
 }
 
@@ -89,8 +88,7 @@ func thisBuild() build {
 	return b
 }
 
-// or fills in what is not known from what the go command has stamped. A version
-// that it made up for want of a tag, v0.0.0 and a date, is none.
+// or completes unknown fields from the go command's stamps. It ignores a pseudo-version v0.0.0.
 func (b build) or(info *debug.BuildInfo) build {
 	if v := info.Main.Version; strings.HasPrefix(v, "v") && !strings.HasPrefix(v, "v0.0.0-") {
 		b.version = cmp.Or(b.version, v)
@@ -110,7 +108,7 @@ func (b build) or(info *debug.BuildInfo) build {
 	return b
 }
 
-// name is the version alone.
+// name returns the version.
 func (b build) name() string { return cmp.Or(b.version, Version) }
 
 // String returns the version, with the commit if known: "v0.3.0 (0bfc905f2b1c)".
@@ -121,13 +119,12 @@ func (b build) String() string {
 	return b.name() + " (" + b.commit + ")"
 }
 
-// versionDocument is what version -o json prints.
+// versionDocument is the document of version -o json.
 type versionDocument struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Version    string `json:"version"`
-	// Commit ends in "-dirty" where the source was not what is committed; empty
-	// where it is not known.
+	// Commit ends in "-dirty" if the source had uncommitted changes; empty if unknown.
 	Commit   string `json:"commit"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
