@@ -17,7 +17,7 @@ import (
 	svg "github.com/ajstarks/svgo/float"
 )
 
-// The measures of a chart, in pixels.
+// Sizes of a chart, in pixels.
 const (
 	chartWidth = 1120
 	margin     = 16
@@ -47,7 +47,7 @@ text { fill: #f0f6fc }
 }
 `
 
-// newCanvas begins a picture with its title. styles are added to those of every chart.
+// newCanvas starts an SVG with a title. styles are appended to the common styles.
 func newCanvas(out io.Writer, title, styles string, height float64) *svg.SVG {
 	d := svg.New(out)
 	d.Startview(chartWidth, height, 0, 0, chartWidth, height)
@@ -58,8 +58,8 @@ func newCanvas(out io.Writer, title, styles string, height float64) *svg.SVG {
 	return d
 }
 
-// palette returns a style for each of some colours, which are those of a light page and of a
-// dark one. rule is its format, and light and dark are other styles of these pages.
+// palette returns the styles of some colours for light and dark pages. rule is the format of a
+// style, and light and dark are additional styles of each.
 func palette(rule string, colours [][2]string, light, dark string) string {
 	var lights, darks strings.Builder
 	for i, c := range colours {
@@ -69,10 +69,10 @@ func palette(rule string, colours [][2]string, light, dark string) string {
 	return lights.String() + light + "@media (prefers-color-scheme: dark) {\n" + darks.String() + dark + "}\n"
 }
 
-// width is about how wide a text is. Which font draws it is the viewer's choice.
+// width returns the approximate width of a text; the viewer chooses the font.
 func width(text string) float64 { return float64(utf8.RuneCountInString(text)) * letter }
 
-// fit shortens a text that is wider than there is room for.
+// fit shortens a text to the given width.
 func fit(text string, room float64) string {
 	most := int(room / (letter * 1.1))
 	if runes := []rune(text); len(runes) > most {

@@ -8,18 +8,18 @@ import (
 	svg "github.com/ajstarks/svgo/float"
 )
 
-// scale is where values stand on an axis that begins with zero.
+// scale maps values to an axis that begins at zero.
 type scale struct {
 	step  float64 // from tick to tick
 	steps int
 	width float64
 }
 
-// tickWidth is the room that a number below the axis needs.
+// tickWidth is the width of a number below the axis.
 const tickWidth = 36
 
-// newScale makes the scale of a panel: up to its largest value or least, in
-// steps of 1, 2 or 5 and zeros, as many as there is room for, at most five.
+// newScale returns the scale up to the largest value or least, with at most five steps of 1, 2
+// or 5 times a power of ten, as the width allows.
 func newScale(least, width float64, values ...float64) scale {
 	highest := least
 	for _, v := range values {
@@ -58,7 +58,7 @@ func (s scale) draw(d *svg.SVG, left, right, bottom float64, zero string) {
 	}
 }
 
-// number is a value as it is written at its bar: two digits at least.
+// number formats a value with at least two digits.
 func number(v float64) string {
 	switch {
 	case v == 0 || v >= 9.95:

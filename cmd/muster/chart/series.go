@@ -37,7 +37,7 @@ func marker(d *svg.SVG, series int, x, y float64) {
 	}
 }
 
-// names writes the name of each series next to its marker, all in one line.
+// names writes the legend: the name of each series next to its marker.
 func names(d *svg.SVG, series []string, y float64) {
 	x := float64(margin) + 4
 	for i, name := range series {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// timeAxis is where moments stand between two others.
+// timeAxis maps times to an axis.
 type timeAxis struct {
 	from, to time.Time
 	width    float64
 	step     time.Duration
 }
 
-// labelWidth is the room that a time needs below the axis.
+// labelWidth is the width of a time below the axis.
 const labelWidth = 64
 
-// steps are the distances of labels that a reader can divide in his head.
+// steps are the possible distances of labels.
 var steps = []time.Duration{
 	time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second,
 	time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
@@ -41,7 +41,7 @@ func newTimeAxis(from, to time.Time, width float64) timeAxis {
 	return a
 }
 
-// at is how far from the left a moment is, in pixels.
+// at returns the distance of a time from the left, in pixels.
 func (a timeAxis) at(t time.Time) float64 {
 	return math.Round(float64(t.Sub(a.from))/float64(a.to.Sub(a.from))*a.width*10) / 10
 }
@@ -52,12 +52,12 @@ type tick struct {
 	label string
 }
 
-// ticks are the labels: the time of day, and at midnight the day.
+// ticks returns the labels: the time of day, or the day at midnight.
 func (a timeAxis) ticks() []tick {
 	var all []tick
 	midnight := time.Date(a.from.Year(), a.from.Month(), a.from.Day(), 0, 0, 0, 0, a.from.Location())
 	for i := time.Duration(0); ; i++ {
-		// Whole days go by the calendar: one of them may have 23 hours.
+		// Days follow the calendar: a day may have 23 hours.
 		t := midnight.Add(i * a.step)
 		if days := int(a.step / day); days > 0 {
 			t = midnight.AddDate(0, 0, int(i)*days)

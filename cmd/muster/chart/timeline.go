@@ -11,48 +11,43 @@ import (
 	svg "github.com/ajstarks/svgo/float"
 )
 
-// Timeline is how some quantities went over time, in bands one below the other
-// over one axis. It knows nothing of where its numbers come from: an observer's
-// ticks, a log read back, a simulation.
+// Timeline shows quantities over time, in bands with a common axis.
 type Timeline struct {
 	Title string
-	// Times are when the values were taken, oldest first, evenly spaced or not. A
-	// value holds until the next time; that of the last one is a mark without width.
-	// The axis is in the location of the first.
+	// Times are the times of the values, oldest first. A value is valid until the next time;
+	// the last has no width. The axis is in the location of the first.
 	Times []time.Time
 	Bands []Stack
 }
 
-// Stack is a band: areas one upon the other, the first at the bottom, so that
-// their sum shows too. Quantities that add up to nothing belong in bands of their
-// own.
+// Stack is a band of stacked areas, the first at the bottom.
 type Stack struct {
 	Title  string
 	Series []Series
-	// Marks are drawn on a line of their own below the areas; MarksAre says what
-	// they are, in a word or two. Those outside the timeline's times are left out.
+	// Marks are drawn below the areas; MarksAre describes them in a word or two. Those outside
+	// the timeline's times are omitted.
 	Marks    []Mark
 	MarksAre string
 }
 
-// Series is one quantity.
+// Series is a quantity.
 type Series struct {
 	Name string
-	// Values are one for each of the timeline's times. One that is not known is
-	// NaN, and leaves a gap; so does one that is missing at the end.
+	// Values are those at the timeline's times. NaN, or a value missing at the end, leaves a
+	// gap.
 	Values []float64
 }
 
-// Mark is something that happened.
+// Mark is an event.
 type Mark struct {
 	At time.Time
-	// Label is a number or a short word, drawn where there is room for it.
+	// Label is a number or short word, drawn if there is room.
 	Label string
-	// Text is shown to who points at the mark.
+	// Text is shown when the pointer is on the mark.
 	Text string
 }
 
-// The measures of a timeline, in pixels. The width is that of all charts.
+// Sizes of a timeline, in pixels.
 const (
 	scaleWidth = 44  // left of the bands
 	legend     = 118 // right of them
@@ -63,15 +58,14 @@ const (
 	markGap    = 4 // between two labels
 )
 
-// timeline is one on its way to the canvas.
+// timeline is a timeline that is being drawn.
 type timeline struct {
 	*svg.SVG
 	Timeline
 	axis        timeAxis
 	left, right float64
 	bottom      float64 // of the bands
-	// names are those of the series, each once: a quantity has one colour in all
-	// bands.
+	// names are the names of the series: a name has the same colour in all bands.
 	names []string
 }
 
@@ -111,8 +105,8 @@ func (b Stack) height() float64 {
 	return headHeight + bandHeight
 }
 
-// colours are those of the series, in the order in which their names come up: the fill on a
-// light page and on a dark one. Neighbours differ in lightness as well.
+// colours are the fills of the series on light and dark pages, in order of first use.
+// Neighbours also differ in lightness.
 var colours = [][2]string{
 	{"#bc4c00", "#f0883e"}, {"#0969da", "#4493f8"}, {"#afb8c1", "#6e7781"}, {"#8250df", "#a371f7"}, {"#1a7f37", "#3fb950"},
 }
@@ -122,7 +116,7 @@ func timelineStyle() string {
 	return palette(".s%d { fill: %s }\n", colours, light, dark)
 }
 
-// class is how a series is drawn.
+// class returns the class attribute of a series.
 func (d *timeline) class(name string) string {
 	i := slices.Index(d.names, name)
 	if i < 0 {
@@ -132,7 +126,7 @@ func (d *timeline) class(name string) string {
 	return fmt.Sprintf(`class="s%d"`, i%len(colours))
 }
 
-// times draws the axis of time, with its lines through all bands.
+// times draws the axis of time and its lines through all bands.
 func (d *timeline) times() {
 	if len(d.Times) == 0 {
 		return
@@ -177,8 +171,8 @@ func (d *timeline) band(y float64, b Stack) {
 	}
 }
 
-// area is the outline between two edges, in steps, one closed path for each run
-// of known values. bottom is where zero is.
+// area returns the outline between two edges, in steps: a closed path for each run of known
+// values. bottom is the position of zero.
 func (d *timeline) area(bottom float64, s scale, lower, upper []float64) string {
 	var path strings.Builder
 	for from := 0; from < len(upper); {
@@ -196,8 +190,7 @@ func (d *timeline) area(bottom float64, s scale, lower, upper []float64) string 
 	return path.String()
 }
 
-// closed draws one run of values, from and up to to: along the upper edge and
-// back along the lower.
+// closed appends the path of one run of values: along the upper edge and back along the lower.
 func (d *timeline) closed(path *strings.Builder, bottom float64, s scale, lower, upper []float64, from, to int) {
 	x := func(i int) float64 { return d.left + d.axis.at(d.Times[min(i, len(d.Times)-1)]) }
 	y := func(v float64) float64 { return bottom - s.at(v) }
@@ -216,7 +209,7 @@ func (d *timeline) closed(path *strings.Builder, bottom float64, s scale, lower,
 	fmt.Fprintf(path, "H%sZ", short(x(from)))
 }
 
-// marks draws what happened, below the areas, from y on down.
+// marks draws the marks below the areas, from y down.
 func (d *timeline) marks(y float64, b Stack) {
 	if len(b.Marks) == 0 {
 		return
@@ -240,5 +233,5 @@ func (d *timeline) marks(y float64, b Stack) {
 	d.Text(d.right+12+barHeight+6, line+9, fit(b.MarksAre, legend-30))
 }
 
-// short is a number of pixels with a decimal at the most.
+// short formats pixels with at most one decimal.
 func short(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }

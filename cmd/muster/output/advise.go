@@ -12,7 +12,7 @@ import (
 	"muster/generator/simulation"
 )
 
-// PrintAdvice prints what an overlay's jobs were, the policies on the frontier, and the
+// PrintAdvice prints the workload of an overlay, the policies on the frontier, and the
 // proposal.
 func PrintAdvice(out io.Writer, overlay string, load simulation.Workload, a advice.Answer) error {
 	fmt.Fprintf(out, "%s: %s of %s to %s, policies played: %d\n\n", overlay, ledger.Count(len(load.Arrivals), "job"),
@@ -42,7 +42,7 @@ func PrintAdvice(out io.Writer, overlay string, load simulation.Workload, a advi
 	return nil
 }
 
-// changed says which settings an option changes.
+// changed returns the settings that an option changes.
 func changed(o advice.Option) string {
 	if len(o.Changes) == 0 {
 		return "none: today's policy"

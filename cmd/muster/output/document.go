@@ -16,8 +16,8 @@ func WriteJSON(out io.Writer, document any) error {
 	return e.Encode(document)
 }
 
-// writeYAML prints a document as its JSON says it, with strings quoted in which something is
-// escaped when it is printed.
+// writeYAML prints a document as YAML with the fields of its JSON. It quotes strings that
+// contain escaped characters.
 func writeYAML(out io.Writer, document any) error {
 	raw, err := json.Marshal(document)
 	if err != nil {
@@ -43,7 +43,7 @@ func writeYAML(out io.Writer, document any) error {
 // JSONList prints a document with a list, entry by entry.
 type JSONList struct {
 	Out io.Writer
-	// Kind is the document's, and List the name of the list.
+	// Kind is the kind of the document, and List the name of the list.
 	Kind, List string
 	entries    int
 }

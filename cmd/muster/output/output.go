@@ -6,18 +6,17 @@ import (
 	"io"
 )
 
-// Output is where text goes. The zero value of Colour is without colours, which is
-// right for everything but a terminal.
+// Output is the destination of a command's output. The zero value of Colour is without colours.
 type Output struct {
-	// Text takes other people's words, and makes them harmless.
+	// Text escapes untrusted text.
 	Text io.Writer
-	// Raw takes control sequences, and nothing of other people's.
+	// Raw writes control sequences. It must not receive untrusted text.
 	Raw io.Writer
 	// Colour reports whether the reader wants colours.
 	Colour bool
 }
 
-// Style is how a cell is shown where there are colours. The zero value is plain.
+// Style is the style of a cell in output with colours. The zero value is plain.
 type Style string
 
 // The styles, as numbers of ECMA-48's "select graphic rendition".
@@ -30,7 +29,7 @@ const (
 	Bad     Style = "31"
 )
 
-// Clear empties the screen, so that what follows is drawn from its top.
+// Clear clears the screen.
 func (out Output) Clear() error {
 	_, err := io.WriteString(out.Raw, "\x1b[H\x1b[2J\x1b[3J")
 	return err

@@ -17,10 +17,9 @@ import (
 // in a string, the escape has the same meaning.
 type Printable struct {
 	To io.Writer
-	// inWord says that the last character belongs to a word, as in git@example.com.
+	// inWord reports whether the last character belongs to a word, as in git@example.com.
 	inWord bool
-	// begun is the beginning of a character, or of a mention, that the last write
-	// ended in.
+	// begun is the incomplete character or mention at the end of the last write.
 	begun []byte
 }
 
@@ -60,7 +59,7 @@ func (p *Printable) Write(text []byte) (int, error) {
 	return size, nil
 }
 
-// ShownAs is a text as [printable] writes it.
+// ShownAs returns a text as [Printable] writes it.
 func ShownAs(text string) string {
 	var out strings.Builder
 	p := Printable{To: &out}
@@ -75,8 +74,8 @@ func beginsWord(text []byte) bool {
 
 func ofWord(c rune) bool { return c == '_' || unicode.IsLetter(c) || unicode.IsNumber(c) }
 
-// Shown reports whether a terminal shows a character as itself. What joins letters
-// and emoji is a format character too, and is shown.
+// Shown reports whether a terminal shows a character as itself. This includes joiners of
+// letters and emoji, although they are format characters.
 func Shown(c rune) bool {
 	const nonJoiner, joiner = 0x200c, 0x200d
 	if c == '\n' || c == '\t' || c == nonJoiner || c == joiner {

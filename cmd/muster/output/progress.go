@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Progress is a line at the bottom of a terminal that says what is waited for and
-// how long already: from a second on, and never where nothing takes as long. It is
-// a writer too: what else goes to that terminal goes through it, and does not mix
-// with the line. A nil Progress shows nothing.
+// Progress is a line at the bottom of a terminal that shows what the program waits for, and for
+// how long. It appears after a second. All other output to the terminal must be written through
+// it. A nil Progress shows nothing.
 type Progress struct {
 	mu    sync.Mutex
 	to    io.Writer
@@ -21,11 +20,10 @@ type Progress struct {
 	timer *time.Timer
 }
 
-// patience is the time from which a line is shown, and from one change of it to
-// the next.
+// patience is the delay before the line appears, and the interval of its updates.
 const patience = time.Second
 
-// NewProgress returns a progress on a terminal. now tells the time that passes.
+// NewProgress returns a progress line on a terminal. now returns the current time.
 func NewProgress(terminal io.Writer, now func() time.Time) *Progress {
 	return &Progress{to: terminal, now: now}
 }
@@ -47,7 +45,7 @@ func (p *Progress) Doing(what string) {
 	}
 }
 
-// Done says that nothing is waited for any more, and removes the line.
+// Done ends the wait, and removes the line.
 func (p *Progress) Done() {
 	if p == nil {
 		return
@@ -62,7 +60,7 @@ func (p *Progress) Done() {
 	}
 }
 
-// Write implements [io.Writer]. The line comes back with its next change.
+// Write implements [io.Writer]. The line reappears with its next update.
 func (p *Progress) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +78,7 @@ func (p *Progress) tick() {
 	p.timer.Reset(patience)
 }
 
-// draw writes the line over itself. One that cannot be written is not missed.
+// draw overwrites the line. Errors are ignored.
 func (p *Progress) draw() {
 	p.shown = true
 	_, _ = fmt.Fprintf(p.to, "\r\x1b[K%s ... %ds", p.what, int(p.now().Sub(p.since).Seconds()))

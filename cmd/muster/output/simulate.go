@@ -14,7 +14,7 @@ import (
 	"muster/generator/simulation"
 )
 
-// Drawn are the algorithms that charts show, in this order.
+// Drawn are the algorithms in charts, in order.
 var Drawn = []string{"muster", "muster-told-reuse", "agent-stack-k8s", "keda-accurate", "elastic-ci-stack"}
 
 // InChart returns the algorithms that a chart shows: those in [Drawn], then the others in the
@@ -106,7 +106,7 @@ func PrintCase(out io.Writer, c simulation.Case, algorithms []simulation.Named, 
 	return w.Flush()
 }
 
-// printHead says what a workload is.
+// printHead prints the description of a workload.
 func printHead(out io.Writer, c simulation.Case, first simulation.Row) {
 	fmt.Fprintf(out, "%s: %d jobs", c.Workload.Name, first.Jobs)
 	if n := first.Unmatched; n > 0 {
@@ -141,10 +141,10 @@ func PrintSummary(out io.Writer, cases []simulation.Case, algorithms []simulatio
 	return w.Flush()
 }
 
-// seconds is a wait to a tenth of a second.
+// seconds formats a wait to a tenth of a second.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 
-// Comparison is what --json writes.
+// Comparison is the document of --json.
 type Comparison struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -153,7 +153,7 @@ type Comparison struct {
 	Workloads  []WorkloadEntry  `json:"workloads"`
 }
 
-// scenarioDocument is the world of all workloads; times are in seconds.
+// scenarioDocument is the common scenario of all workloads; times are in seconds.
 type scenarioDocument struct {
 	Interval   float64 `json:"intervalSeconds"`
 	Sync       float64 `json:"syncSeconds"`
@@ -212,7 +212,7 @@ func entry(w simulation.Waits) waitsEntry {
 	return waitsEntry{s(w.Mean), s(w.P50), s(w.P95), s(w.Max)}
 }
 
-// Compared is what a run came to, as --json writes it and charts show it.
+// Compared returns the comparison of a run.
 func Compared(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) Comparison {
 	w := cases[0].Scenario
 	d := Comparison{

@@ -13,14 +13,14 @@ type Cell struct {
 	Style Style
 }
 
-// Table is a head and rows, as kubectl prints them: columns are as wide as their
-// widest cell and two blanks apart.
+// Table is a table like kubectl's: a column is as wide as its widest cell, and two spaces apart
+// from the next.
 type Table struct {
 	Head []string
 	Rows [][]Cell
 }
 
-// gap stands between columns.
+// gap is the space between columns.
 const gap = 2
 
 // Write prints the table.
@@ -58,7 +58,7 @@ func widen(width []int, row []Cell) []int {
 	return width
 }
 
-// writeRow prints a row: in one piece, unless it has colours.
+// writeRow prints a row, in one write if there are no colours.
 func (out Output) writeRow(row []Cell, width []int) error {
 	var line bytes.Buffer
 	to := out

@@ -1,8 +1,8 @@
 package output
 
-// Stream is a table whose rows come one by one, and may be a great many: the first
-// ones are held back until it is known how wide they are, and a later one that is
-// wider widens its column from there on. The last column is as wide as it is.
+// Stream is a table that prints rows while they arrive. The first rows determine the widths of
+// the columns; a later, wider row widens its column from there on. The last column has no
+// width.
 type Stream struct {
 	Out  Output
 	Head []string
@@ -12,10 +12,10 @@ type Stream struct {
 	begun bool
 }
 
-// heldRows are the rows that the columns are made to fit.
+// heldRows is the number of rows that determine the widths.
 const heldRows = 40
 
-// Row prints a row, now or with those that follow.
+// Row prints a row, or buffers it.
 func (s *Stream) Row(cells []Cell) error {
 	if s.begun {
 		return s.write(cells)
@@ -27,7 +27,7 @@ func (s *Stream) Row(cells []Cell) error {
 	return s.Flush()
 }
 
-// Flush prints what is held back; where there was no row, nothing.
+// Flush prints the buffered rows; nothing without rows.
 func (s *Stream) Flush() error {
 	if s.begun || len(s.held) == 0 {
 		return nil
@@ -46,7 +46,7 @@ func (s *Stream) Flush() error {
 	return nil
 }
 
-// write prints a row without the empty cells at its end.
+// write prints a row without empty cells at its end.
 func (s *Stream) write(row []Cell) error {
 	s.width = widen(s.width, row)
 	last := len(row) - 1

@@ -16,7 +16,7 @@ func (e UsageError) Error() string { return e.err.Error() }
 
 func (e UsageError) Unwrap() error { return e.err }
 
-// Usage marks an error as the user's to fix; nil stays nil.
+// Usage returns err as a usage error; nil for nil.
 func Usage(err error) error {
 	if err == nil {
 		return nil
@@ -24,9 +24,8 @@ func Usage(err error) error {
 	return UsageError{err}
 }
 
-// ChooseOverlays returns the names of overlays that arguments ask for, which may
-// begin with the directory of overlays; all of them where none is given. A name
-// that there is not is answered with the nearest.
+// ChooseOverlays returns the overlays that arguments name, with or without the directory of
+// overlays; all without arguments. The error for an unknown name suggests the nearest.
 func ChooseOverlays(args, known []string, dir string) ([]string, error) {
 	if len(args) == 0 {
 		return known, nil
@@ -44,7 +43,8 @@ func ChooseOverlays(args, known []string, dir string) ([]string, error) {
 	return chosen, nil
 }
 
-// Instead says which name may be meant, and otherwise which there are.
+// Instead returns a suggestion for an unknown name: the nearest known name, or some of those
+// known.
 func Instead(name string, known []string, has string) string {
 	const most = 8
 	if near := finding.Nearest(name, known); near != "" {

@@ -8,8 +8,7 @@ import (
 	"muster/cmd/muster/chart"
 )
 
-// timeline returns the timeline of an overlay from a time on; false if the overlay is
-// unknown.
+// timeline returns the timeline of an overlay since a time; false if the overlay is unknown.
 func (h *history) timeline(name string, since time.Time) (chart.Timeline, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
