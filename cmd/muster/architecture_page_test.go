@@ -49,7 +49,7 @@ func TestArchitecturePage(t *testing.T) {
 		if !member.MatchString(name) || file.MatchString(name) {
 			continue
 		}
-		if found++; !declared(name) {
+		if found++; !declared[name] {
 			t.Errorf("%s names %s, which is not declared", architecturePage, name)
 		}
 	}
@@ -58,30 +58,39 @@ func TestArchitecturePage(t *testing.T) {
 	}
 }
 
-// declarations reports whether the program's packages declare a pkg.Name, or a method or field
-// Type.Member.
-func declarations(t *testing.T) func(name string) bool {
+// declarations returns what the program's packages declare: each pkg.Name, and each Type.Member
+// of methods and fields.
+func declarations(t *testing.T) map[string]bool {
 	t.Helper()
-	sources, all := map[string]string{}, "" // by package
-	for dir := range imports() {
+	declared := map[string]bool{}
+	pkg := regexp.MustCompile(`(?m)^package (\w+)$`)
+	global := regexp.MustCompile(`(?m)^(?:func |type |var |const |\t)((?:\w+, )*\w+)`)
+	method := regexp.MustCompile(`(?m)^func \((?:\w+ )?\*?(\w+)(?:\[.*\])?\) (\w+)\(`)
+	body := regexp.MustCompile(`(?ms)^type (\w+)(?:\[[^\n]*\])? (?:struct|interface) \{\n(.*?)^\}`)
+	field := regexp.MustCompile(`(?m)^\t((?:\w+, )*\w+)`)
+	add := func(of, names string) {
+		for name := range strings.SplitSeq(names, ", ") {
+			declared[of+"."+name] = true
+		}
+	}
+	for _, dir := range []string{"cmd", "generator", "gitops"} {
 		eachFile(t, dir, func(path string, read func() string) {
-			if filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go") {
-				text := read()
-				pkg := regexp.MustCompile(`(?m)^package (\w+)$`).FindStringSubmatch(text)[1]
-				sources[pkg] += text
-				all += text
+			if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return
+			}
+			text := read()
+			for _, m := range global.FindAllStringSubmatch(text, -1) {
+				add(pkg.FindStringSubmatch(text)[1], m[1])
+			}
+			for _, m := range method.FindAllStringSubmatch(text, -1) {
+				add(m[1], m[2])
+			}
+			for _, m := range body.FindAllStringSubmatch(text, -1) {
+				for _, f := range field.FindAllStringSubmatch(m[2], -1) {
+					add(m[1], f[1])
+				}
 			}
 		})
 	}
-	return func(name string) bool {
-		of, member, _ := strings.Cut(name, ".")
-		if source, ok := sources[of]; ok && regexp.MustCompile(`(?m)^(func |type |var |const |\t)(\w+, )*`+member+`\b`).MatchString(source) {
-			return true
-		}
-		if regexp.MustCompile(`(?m)^func \((\w+ )?\*?` + of + `(\[.*\])?\) ` + member + `\(`).MatchString(all) {
-			return true
-		}
-		fields := regexp.MustCompile(`(?ms)^type ` + of + `(\[[^\n]*\])? (struct|interface) \{.*?^\}`).FindString(all)
-		return regexp.MustCompile(`(?m)^\t(\w+, )*` + member + `\b`).MatchString(fields)
-	}
+	return declared
 }
