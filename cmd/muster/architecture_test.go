@@ -116,8 +116,8 @@ func imports() map[string][]string {
 	}
 }
 
-// TestImportsRunOneWay holds every package to the table, and plan to the
-// standard library.
+// TestImportsRunOneWay asserts that every package imports only what the table allows, and that
+// plan imports only the standard library.
 func TestImportsRunOneWay(t *testing.T) {
 	packages := listPackages(t)
 	rule := imports()

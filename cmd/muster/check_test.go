@@ -26,7 +26,7 @@ func invalidFindings() checkResult {
 	}
 }
 
-// TestCheckGitHub: one finding is one command, whatever it quotes.
+// TestCheckGitHub asserts that each finding is one command, whatever it contains.
 func TestCheckGitHub(t *testing.T) {
 	var out bytes.Buffer
 	if err := printCheckGitHub(&out, invalidFindings()); err != nil {
@@ -43,8 +43,8 @@ func TestCheckGitHub(t *testing.T) {
 	}
 }
 
-// TestBelow: annotations name files from where check was called.
-func TestBelow(t *testing.T) {
+// TestRelativeDir asserts the directory in the paths of annotations.
+func TestRelativeDir(t *testing.T) {
 	for dir, want := range map[string]string{".": ".", "fleet": "fleet", "./fleet/": "fleet", "a/../b": "b", "..": ".", "/srv/fleet": "."} {
 		if got := relativeDir(dir); got != want {
 			t.Errorf("relativeDir(%q) = %q, want %q", dir, got, want)

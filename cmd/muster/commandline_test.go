@@ -9,7 +9,7 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// TestVariableOfLists: a flag wins over its variable, and does not add to it.
+// TestVariableOfLists asserts that a flag replaces the list of its variable.
 func TestVariableOfLists(t *testing.T) {
 	p := program{environ: []string{"MUSTER_CO_AUTHOR=of the variable"}}
 	root := p.command()

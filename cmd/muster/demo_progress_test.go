@@ -8,8 +8,7 @@ import (
 	"muster/cmd/muster/output"
 )
 
-// vt100 is a terminal of one row that scrolls: it does with what it is sent what
-// a VT100 does, as far as progress uses it.
+// vt100 simulates a terminal of one row that scrolls, with the control sequences of progress.
 type vt100 struct {
 	t    *testing.T
 	past []string // the lines that have scrolled by
@@ -59,8 +58,8 @@ const (
 	wrapLine  = "\x1b[?7h"
 )
 
-// TestProgressOnATerminal: one line that is written anew; what is logged stays
-// above it, and at the end it is gone.
+// TestProgressOnATerminal asserts that the line is overwritten, that logs appear above it, and
+// that it is removed at the end.
 func TestProgressOnATerminal(t *testing.T) {
 	s := &vt100{t: t}
 	p := &output.Steps{Screen: s, Lines: s}
@@ -85,8 +84,8 @@ func TestProgressOnATerminal(t *testing.T) {
 	shows("", "begins", "a warning", "done")
 }
 
-// TestProgressElsewhere: where nobody watches, milestones are lines.
-func TestProgressElsewhere(t *testing.T) {
+// TestProgressWithoutTerminal asserts that milestones are lines.
+func TestProgressWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
 	p := &output.Steps{Lines: &out}
 	p.Step("one", true)

@@ -60,9 +60,9 @@ func TestEveryCommitBuilds(t *testing.T) {
 	}
 }
 
-// TestDemoTwice: the same morning gives the same commits, and a directory that
-// holds something else is left alone.
-func TestDemoTwice(t *testing.T) {
+// TestDemoIsDeterministic asserts that the same morning makes the same commits, and that the
+// demo does not replace a directory with other content.
+func TestDemoIsDeterministic(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	var heads []string
 	for range 2 {
@@ -87,8 +87,8 @@ func TestDemoTwice(t *testing.T) {
 	}
 }
 
-// TestDemoOnATerminal: the line moves from the start on, and is gone at the end,
-// also of a demo that is interrupted.
+// TestDemoOnATerminal asserts that the line is updated, and removed at the end and after an
+// interrupt.
 func TestDemoOnATerminal(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		ctx, interrupt := context.WithCancel(t.Context())
@@ -126,7 +126,7 @@ func TestDemoOnATerminal(t *testing.T) {
 	}
 }
 
-// TestShellWord: what the page prints can be pasted.
+// TestShellWord asserts that the printed words can be pasted.
 func TestShellWord(t *testing.T) {
 	for word, want := range map[string]string{"a/b-c.git": "a/b-c.git", "": "''", "my demo": "'my demo'", "it's": `'it'\''s'`, "$HOME": "'$HOME'"} {
 		if got := shellWord(word); got != want {

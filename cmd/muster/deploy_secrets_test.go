@@ -13,7 +13,7 @@ import (
 	"muster/deploy"
 )
 
-// mounts is what matters here of a pod: its Secrets, and where they are mounted.
+// mounts contains the Secrets of a pod, and where they are mounted.
 type mounts struct {
 	Spec struct {
 		Template struct {
@@ -33,9 +33,9 @@ type mounts struct {
 	}
 }
 
-// TestDeployedSecrets: each file that muster.env names, behind # too, is of a Secret that
-// the pod mounts. But for the two that muster cannot do without, a Secret may be missing,
-// and what it is for is behind #. What is behind # can be taken as it is.
+// TestDeployedSecrets asserts that the pod mounts the Secret of each file in muster.env,
+// including commented lines; that all Secrets except the two required ones are optional; and
+// that the commented lines are valid.
 func TestDeployedSecrets(t *testing.T) {
 	for env, pod := range map[string]string{"base/muster.env": "base/deployment.yaml", "overlays/sidecar/muster.env": "overlays/sidecar/sidecar.yaml"} {
 		text, err := fs.ReadFile(deploy.Files, env)

@@ -11,7 +11,7 @@ import (
 	"muster/deploy"
 )
 
-// TestDeployedCommand: the arguments and variables in deploy/ are muster's.
+// TestDeployedCommand asserts that the arguments and variables in deploy/ are valid.
 func TestDeployedCommand(t *testing.T) {
 	looked := 0
 	err := fs.WalkDir(deploy.Files, ".", func(name string, d fs.DirEntry, err error) error {
@@ -56,13 +56,13 @@ func withoutComments(text string) string {
 	return all.String()
 }
 
-// container is what matters here of a container.
+// container contains the command of a container.
 type container struct {
 	Args []string
 	Env  []struct{ Name, Value string }
 }
 
-// containers returns those of a Deployment, or of the patches of one.
+// containers returns the containers of a Deployment, or of its patches.
 func containers(t *testing.T, name string, text []byte) []container {
 	t.Helper()
 	type deployment struct {
@@ -88,7 +88,7 @@ func containers(t *testing.T, name string, text []byte) []container {
 	return all
 }
 
-// checkCommand reports arguments and variables that muster does not take.
+// checkCommand reports invalid arguments and variables.
 func checkCommand(t *testing.T, name string, args, environ []string) {
 	t.Helper()
 	p := program{environ: environ}

@@ -192,7 +192,7 @@ func variableOf(f *pflag.Flag) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
-// TestVariables: a flag's variable, as the table spells it, is understood.
+// TestVariables asserts that each flag can be set by its variable.
 func TestVariables(t *testing.T) {
 	for _, c := range (program{}).command().Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -327,8 +327,7 @@ func documents(t *testing.T) map[string]string {
 	return pages
 }
 
-// TestCommands: a command line in the documents names commands and flags that
-// there are, and "make X" a target.
+// TestCommands asserts that the commands, flags and make targets in the documents exist.
 func TestCommands(t *testing.T) {
 	makefile := readText(t, "Makefile")
 	inCode := regexp.MustCompile("(?sm)^```.*?^```|`[^`\n]+`|^ {4}\\S[^\n]*")

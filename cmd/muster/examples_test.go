@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestExamples: the YAML of every page can be read, and muster check accepts an overlay
-// with the policy or the kustomization of a page. TestDocumentedManifests of
+// TestExamples asserts that the YAML of every page is valid, and that muster check accepts an
+// overlay with the policy or the kustomization of a page. TestDocumentedManifests of
 // testdata/apiserver reads the other objects.
 func TestExamples(t *testing.T) {
 	checked := map[string]int{}
@@ -70,8 +70,8 @@ var unrun = map[string]string{
 	"kubectl create secret generic buildkite-agent --namespace buildkite --from-file=token=../agent-token": "needs a cluster; tutorial.txtar runs it with --dry-run=client",
 }
 
-// TestTutorialCommands: a script of make test runs every command in README.md and
-// docs/tutorial.md, or unrun says why not.
+// TestTutorialCommands asserts that a script runs every command in README.md and
+// docs/tutorial.md that unrun does not list.
 func TestTutorialCommands(t *testing.T) {
 	var run []string
 	for _, name := range []string{"readme.txtar", "tutorial.txtar"} {

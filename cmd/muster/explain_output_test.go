@@ -9,7 +9,8 @@ import (
 	"muster/generator/explanation"
 )
 
-// TestExplanationCountsAgentsInFlight prints the agents of each dispatch that may still come.
+// TestExplanationCountsAgentsInFlight asserts the printed number of agents in flight of each
+// dispatch.
 func TestExplanationCountsAgentsInFlight(t *testing.T) {
 	var out bytes.Buffer
 	x := explanation.Explanation{InFlight: []explanation.InFlight{

@@ -32,9 +32,8 @@ func twoOverlays(t *testing.T) []branch.Change {
 	return all
 }
 
-// TestGitHubCommits: the program commits the two acts of a tick through GitHub's API with
-// one request each, with somebody to tell of pushes and without, and verify finds that
-// they follow.
+// TestGitHubCommits asserts that run commits the two operations of a tick through GitHub's API
+// with one request each, with and without a receiver, and that verify accepts them.
 func TestGitHubCommits(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte(canarytest.GitHubToken), 0o600); err != nil {

@@ -17,9 +17,9 @@ import (
 	"muster/testdata/bench"
 )
 
-// TestHistoryFollows: the last rows come first, the oldest on top, then what is
-// committed between two looks, once; a look that fails is reported and followed by
-// others, and so is a branch that is set back or rewritten.
+// TestHistoryFollows asserts that the last rows are printed first, oldest on top, then each new
+// commit once; that errors, and a branch that is reset or rewritten, are reported; and that
+// polls continue.
 func TestHistoryFollows(t *testing.T) {
 	w, p, stdout, stderr := fleetProgram(t, "history", "--follow", "-o", "csv")
 	ctx, stop := context.WithCancel(t.Context())
@@ -69,7 +69,8 @@ func TestHistoryFollows(t *testing.T) {
 	}
 }
 
-// TestReadAhead: all is yielded in order, an error last, and a loop may end before.
+// TestReadAhead asserts that all commits are yielded in order, an error last, and that the loop
+// may end early.
 func TestReadAhead(t *testing.T) {
 	broken := errors.New("broken")
 	for _, n := range []int{0, 1, 16, 17, 5000} {
@@ -102,7 +103,7 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// TestMoment: times, and how long ago.
+// TestMoment asserts the parsing of times and ages.
 func TestMoment(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	for text, want := range map[string]string{
@@ -122,9 +123,9 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// TestHistoryIsOneDocument: JSON and YAML are whole with no row, with one and with
-// many, and CSV is no formula.
-func TestHistoryIsOneDocument(t *testing.T) {
+// TestHistoryPrintsOneDocument asserts that JSON and YAML are complete with any number of rows,
+// and that CSV contains no formula.
+func TestHistoryPrintsOneDocument(t *testing.T) {
 	for _, format := range []string{"json", "yaml", "csv"} {
 		for n := range 3 {
 			var text bytes.Buffer

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestInitAsks: on a terminal init asks which queue, and an answer of nothing is
-// the default, with a hint.
-func TestInitAsks(t *testing.T) {
+// TestInitPrompts asserts that init prompts for the queue on a terminal, and that an empty
+// answer is the default, with a hint.
+func TestInitPrompts(t *testing.T) {
 	for _, test := range []struct {
 		name, answer, overlay string
 		terminal, asks, hints bool
@@ -40,8 +40,8 @@ func TestInitAsks(t *testing.T) {
 	}
 }
 
-// TestDeployedVersion: the image that init writes is of the program's own version,
-// as a tag can say it, in every place that names one.
+// TestDeployedVersion asserts that init writes the program's version, as a valid tag, for each
+// image.
 func TestDeployedVersion(t *testing.T) {
 	part, err := deployment("v9.8.7+6")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestDeployedVersion(t *testing.T) {
 	}
 }
 
-// TestNoTerminal: neither a file nor the null device is a terminal.
+// TestNoTerminal asserts that neither a file nor the null device is a terminal.
 func TestNoTerminal(t *testing.T) {
 	for _, name := range []string{os.DevNull, "init_test.go"} {
 		f, err := os.Open(name)

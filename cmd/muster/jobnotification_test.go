@@ -19,7 +19,7 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// agentTokenFile is a file with the agents' token.
+// agentTokenFile returns a file with the agents' token.
 func agentTokenFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent-token")
@@ -52,7 +52,7 @@ func TestRunNotifiesJobs(t *testing.T) {
 	}
 }
 
-// pagesOf is a Buildkite with a queue and some jobs, what speaks there, and what it counted.
+// pagesOf returns a Buildkite with a queue and jobs, a notifier, its log and its counters.
 func pagesOf(t *testing.T, jobs int) (*fakebuildkite.Server, *jobNotifier, *bytes.Buffer, map[string]int) {
 	s := fakebuildkite.New(fakebuildkite.Options{Now: time.Now()})
 	c := s.AddCluster("ci")
@@ -69,7 +69,7 @@ func pagesOf(t *testing.T, jobs int) (*fakebuildkite.Server, *jobNotifier, *byte
 	return s, newJobNotifier(stacks, canarytest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(log, nil))), time.Now, func(result string, n int) { counted[result] += n }), log, counted
 }
 
-// ordered is a tick that ordered agents; live are dispatches that were in git before.
+// ordered returns the report of a tick that ordered agents; live are earlier dispatches in git.
 func ordered(s *fakebuildkite.Server, id string, agents int, live ...string) generator.Report {
 	o := plan.Overlay{Name: "default", Policy: plan.Policy{Queue: "default"}}
 	for _, l := range live {
@@ -82,8 +82,8 @@ func ordered(s *fakebuildkite.Server, id string, agents int, live ...string) gen
 	return r
 }
 
-// TestJobPages: a job is told of one dispatch while that may serve it, and of another once
-// it is gone; what cannot be said is counted, and tried again for other dispatches.
+// TestJobPages asserts that a job is notified of one dispatch while that may serve it, and of
+// another afterwards; and that failed notifications are counted, and followed by a pause.
 func TestJobPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, log, counted := pagesOf(t, 3)

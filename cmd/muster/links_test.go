@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLinks: every file and heading that a page, the changelog or a README of a test
-// suite links to exists.
+// TestLinks asserts that every file and heading that a page, the changelog or a README of a
+// test suite links to exists.
 func TestLinks(t *testing.T) {
 	suites, err := filepath.Glob(filepath.Join(top, "testdata", "*", "README.md"))
 	if err != nil {
@@ -41,7 +41,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// unlinked says why a link leads nowhere; empty if it does not.
+// unlinked returns why a link is broken; "" if it is not.
 func unlinked(target, anchor string) string {
 	if anchor == "" {
 		if _, err := os.Stat(target); err != nil {
@@ -71,8 +71,8 @@ func anchors(text string) []string {
 	return all
 }
 
-// TestLinksFromCode: every page, heading and anchor that code, help, manifests or scripts
-// name exists: docs/PAGE.md, docs/PAGE.md#anchor, and docs/PAGE.md, "Heading".
+// TestLinksFromCode asserts that every page, heading and anchor that code, help, manifests or
+// scripts name exists: docs/PAGE.md, docs/PAGE.md#anchor, and docs/PAGE.md, "Heading".
 func TestLinksFromCode(t *testing.T) {
 	named := regexp.MustCompile("(?:^|[\\s(\"'`])(docs/[a-z0-9/-]+\\.md)(?:#([a-z0-9_-]+))?(?:, \"([^\"\n]+)\")?")
 	comment := regexp.MustCompile(`\n[ \t]*(//|#) ?`) // a sentence goes on in the next line
@@ -106,7 +106,7 @@ func TestLinksFromCode(t *testing.T) {
 	}
 }
 
-// TestIndex: docs/README.md links to every page.
+// TestIndex asserts that docs/README.md links to every page.
 func TestIndex(t *testing.T) {
 	index := readText(t, "docs/README.md")
 	for page := range documents(t) {

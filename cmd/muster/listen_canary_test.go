@@ -13,9 +13,9 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// TestPagesSayNothingHostile: whoever can write what muster reads writes hostile words,
-// and what run --listen serves has them, and none of what they are to do.
-func TestPagesSayNothingHostile(t *testing.T) {
+// TestPagesEscapeHostileText asserts that run --listen escapes hostile text in everything that
+// other people can write.
+func TestPagesEscapeHostileText(t *testing.T) {
 	w, p, _, _ := fleetProgram(t, "run", "--listen", "127.0.0.1:0", "--startup-jitter", "0s")
 	policy := func(queue, more string) []byte {
 		return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: \"" + queue + "\"\n  max: 20\n" + more)

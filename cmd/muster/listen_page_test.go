@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestPageOfARun: a muster that has just begun shows what one before it has committed,
-// with the text, tells listeners of ticks, and ends with them still there.
-func TestPageOfARun(t *testing.T) {
+// TestPageOfRun asserts that a new process shows the earlier commits with their text, and that
+// streams of events end with it.
+func TestPageOfRun(t *testing.T) {
 	w, p, _, stderr := fleetProgram(t, "run", "--once")
 	w.addBuild(3)
 	w.buildkite.AdvanceTo(start)

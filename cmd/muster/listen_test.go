@@ -23,13 +23,13 @@ import (
 	"muster/generator/webhook"
 )
 
-// still is a clock that stands where it is put.
+// still is a clock that does not move.
 type still struct{ at *time.Time }
 
 func (s still) Now() time.Time                             { return *s.at }
 func (s still) Sleep(context.Context, time.Duration) error { return nil }
 
-// get asks a handler for a path.
+// get returns the response of a handler to a GET request.
 func get(t *testing.T, h http.Handler, path string, header ...string) (code int, body string) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
@@ -53,8 +53,8 @@ func testEndpoints(t *testing.T) (*endpoints, *time.Time) {
 	return ends, &now
 }
 
-// TestProbes: what the probes say from the start on, while all is well, while
-// git is away, while an overlay is invalid, and while a tick hangs.
+// TestProbes asserts the responses of the probes at the start, after a successful tick, without
+// git, with an invalid overlay, and in a tick that does not end.
 func TestProbes(t *testing.T) {
 	ends, now := testEndpoints(t)
 	h, w := ends.handler(), ends.watcher()
@@ -100,8 +100,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestServe: what is served on an address ends with stop, what hangs does not
-// hold it up, and an address that is taken is an error.
+// TestServe asserts that a server ends with stop, rejects large headers, and reports a used
+// address.
 func TestServe(t *testing.T) {
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
@@ -270,8 +270,7 @@ func TestExemplars(t *testing.T) {
 	}
 }
 
-// TestProfiles: profiles are served on the address that is given for them, where
-// nothing else is.
+// TestProfiles asserts that profiles have their own address, without other paths.
 func TestProfiles(t *testing.T) {
 	var said bytes.Buffer
 	stop, err := (&runFlags{pprof: "127.0.0.1:0"}).serve(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), nil)

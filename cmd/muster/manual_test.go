@@ -41,9 +41,9 @@ func githubFleet(t *testing.T, files ...branch.Change) (*gitserver.Server, gitse
 	return server, r, api
 }
 
-// TestManualAsks: a person at a terminal is shown the commit and asked, and nothing is
-// pushed without a yes.
-func TestManualAsks(t *testing.T) {
+// TestManualPrompts asserts that the commit is shown on a terminal, and pushed only after a
+// confirmation.
+func TestManualPrompts(t *testing.T) {
 	server, r, _ := manualFleet(t)
 	for _, test := range []struct {
 		answer string
@@ -75,8 +75,8 @@ func TestManualAsks(t *testing.T) {
 	}
 }
 
-// TestManualPullRequest: --pr makes a branch and a pull request on GitHub of the commit,
-// and leaves the branch alone.
+// TestManualPullRequest asserts that --pr pushes to a new branch and opens a pull request on
+// GitHub.
 func TestManualPullRequest(t *testing.T) {
 	server, r, api := manualFleet(t)
 	reason := "the registry is down"

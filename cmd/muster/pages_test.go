@@ -37,8 +37,8 @@ func toRun(page, text string) []fence {
 	return slices.DeleteFunc(fences(text), func(f fence) bool { return f.session || f.commands() == "" })
 }
 
-// TestOutsidePrograms: the pages have a command of each program that make docs does not
-// run, and no command in a block of text, where nothing would run it.
+// TestOutsidePrograms asserts that the pages have a command of each program that make docs does
+// not run, and no command in a block of text.
 func TestOutsidePrograms(t *testing.T) {
 	hidden := regexp.MustCompile(`(?m)^(argocd|curl|flux|gh|git|go|helm|kubectl|make|muster) [a-z-]+( .*)?$`)
 	var commands strings.Builder

@@ -20,8 +20,8 @@ import (
 	"muster/generator/plan"
 )
 
-// drawQueue is a queue that up to three overlays serve, each of which may be
-// paused, may be backing off, and may have a limit per hour.
+// drawQueue returns a queue with up to three overlays, which may be paused, be backing off, or
+// have a limit per hour.
 func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
 	var overlays []plan.Overlay
 	o := plan.Observation{At: start, Queue: "default"}
@@ -52,7 +52,7 @@ func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
 	return overlays, o
 }
 
-// drawResult is what a tick found of such a queue.
+// drawResult returns the result of a tick of such a queue.
 func drawResult(t *rapid.T) generator.Result {
 	r := generator.Result{}
 	overlays, o := drawQueue(t)
@@ -117,7 +117,7 @@ func TestPrintedRowsAgree(t *testing.T) {
 	})
 }
 
-// term is a column's name as the formula has it.
+// term returns the formula's name of a column.
 func term(column string) string {
 	first, rest, _ := strings.Cut(strings.ToLower(column), "-")
 	for part := range strings.SplitSeq(rest, "-") {
@@ -146,7 +146,7 @@ func printedTerm(t *rapid.T, line string, terms map[string]int, state string) in
 	return n
 }
 
-// evaluated works out an expression of +, -, max and min.
+// evaluated returns the value of an expression of +, -, max and min.
 func evaluated(e ast.Expr, terms map[string]int) int {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -171,8 +171,8 @@ func evaluated(e ast.Expr, terms map[string]int) int {
 	return 0 // the only number of the formula
 }
 
-// TestUnreadableOverlayHasNoFigures: of an overlay whose policy cannot be read no
-// figure is known, and none is printed.
+// TestUnreadableOverlayHasNoFigures asserts that an overlay with an invalid policy has no
+// figures.
 func TestUnreadableOverlayHasNoFigures(t *testing.T) {
 	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "x: y\nz"}}}}
 	var text bytes.Buffer
@@ -188,7 +188,7 @@ func TestUnreadableOverlayHasNoFigures(t *testing.T) {
 	}
 }
 
-// TestShortAge writes ages as kubectl does.
+// TestShortAge asserts that ages are formatted as kubectl does.
 func TestShortAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 119 * time.Second: "119s", 125 * time.Second: "2m5s", 3 * time.Minute: "3m", 61 * time.Minute: "61m",

@@ -13,9 +13,8 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// TestYAMLOfAnyRule: whatever a job asks for, plan prints it, and it reads back
-// as it was.
-func TestYAMLOfAnyRule(t *testing.T) {
+// TestPlanYAMLRoundTrip asserts that plan's YAML contains the rules of any job unchanged.
+func TestPlanYAMLRoundTrip(t *testing.T) {
 	var rules []string
 	for r := rune(0); r < 0x2100; r++ {
 		rules = append(rules, "a="+string(r)+"b")

@@ -11,8 +11,8 @@ import (
 	"muster/gitops/github/githubtest"
 )
 
-// TestPreviewOnGitHub: a pull request has one comment and a check for each of its last
-// commits; with a person's token it has no check, and where it is closed, nothing.
+// TestPreviewOnGitHub asserts that a pull request has one comment and a check for each head;
+// without a check for a personal token; and that a closed pull request gets nothing.
 func TestPreviewOnGitHub(t *testing.T) {
 	server, r, api := manualFleet(t)
 	clone := filepath.Join(t.TempDir(), "clone")

@@ -30,8 +30,8 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// TestPrintedPlanIsClean: in JSON the escapes mean what was there.
-func TestPrintedPlanIsClean(t *testing.T) {
+// TestPrintedPlanIsEscaped asserts that the escapes in JSON decode to the original text.
+func TestPrintedPlanIsEscaped(t *testing.T) {
 	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: canarytest.Words() + "\U000e0041"}}}}
 	var out bytes.Buffer
 	if err := output.PrintJSON(&output.Printable{To: &out}, r); err != nil {

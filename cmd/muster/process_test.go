@@ -16,9 +16,8 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// daylong is the program as it is, on the machine's clock, beside a simulated Buildkite
-// on the same. Its interval is a day: after its first tick, only what ends the pause
-// makes it tick.
+// daylong is muster run as a process, with the machine's clock, beside a simulated Buildkite.
+// Its interval is a day: after the first tick, only triggers start ticks.
 type daylong struct {
 	*scenario
 	t       *testing.T
@@ -26,7 +25,7 @@ type daylong struct {
 	ended   chan error
 }
 
-// thisClock gives a world a Buildkite that has the machine's clock.
+// thisClock returns a scenario whose Buildkite has the machine's clock.
 func thisClock(t *testing.T) daylong {
 	t.Helper()
 	w, _, _, _ := fleetProgram(t)
@@ -42,7 +41,7 @@ func thisClock(t *testing.T) daylong {
 	return daylong{scenario: w, t: t, ended: make(chan error, 1)}
 }
 
-// start starts muster run, with more of an environment and more flags.
+// start starts muster run with additional variables and flags.
 func (k *daylong) start(environ []string, flags ...string) {
 	k.t.Helper()
 	environ = append(environ, "MUSTER_REPO="+k.git.URL+"/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL="+k.api.URL+"/", "BUILDKITE_API_TOKEN="+canarytest.BuildkiteToken)
@@ -50,7 +49,7 @@ func (k *daylong) start(environ []string, flags ...string) {
 	go func() { k.ended <- k.process.Wait() }()
 }
 
-// says waits until the log has a text.
+// says waits until the log contains a text.
 func (k *daylong) says(text string) {
 	k.t.Helper()
 	until(func() bool {
@@ -63,7 +62,7 @@ func (k *daylong) says(text string) {
 	})
 }
 
-// signal sends it a signal.
+// signal sends a signal.
 func (k *daylong) signal(s syscall.Signal) {
 	k.t.Helper()
 	if err := k.process.Process.Signal(s); err != nil {
@@ -71,7 +70,7 @@ func (k *daylong) signal(s syscall.Signal) {
 	}
 }
 
-// stop ends it, as Kubernetes does.
+// stop ends the process with SIGTERM.
 func (k *daylong) stop() {
 	k.t.Helper()
 	k.signal(syscall.SIGTERM)
@@ -80,7 +79,7 @@ func (k *daylong) stop() {
 	}
 }
 
-// process is muster as it is, in a process of its own.
+// process is muster as a separate process.
 type process struct {
 	*exec.Cmd
 	mu     sync.Mutex
@@ -117,17 +116,15 @@ func started(t *testing.T, environ []string, args ...string) *process {
 	return p
 }
 
-// until waits for something that comes about or the test does not end.
+// until waits until a condition is true.
 func until(is func() bool) {
 	for !is() {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// TestHangupTicksNow: SIGHUP reaches the program as it is, and means that it ticks
-// now. Its interval is a day: what a job that came after the first tick is ordered by
-// is the signal, or the test does not end.
-func TestHangupTicksNow(t *testing.T) {
+// TestSIGHUPTriggersTick asserts that SIGHUP triggers a tick. The interval is a day.
+func TestSIGHUPTriggersTick(t *testing.T) {
 	t.Parallel()
 	k := thisClock(t)
 	k.addBuild(3)
@@ -139,8 +136,8 @@ func TestHangupTicksNow(t *testing.T) {
 	k.stop()
 }
 
-// TestHangupEndsTheSleep: SIGHUP means that the next tick comes now.
-func TestHangupEndsTheSleep(t *testing.T) {
+// TestSIGHUPEndsSleep asserts that SIGHUP ends the clock's sleep.
+func TestSIGHUPEndsSleep(t *testing.T) {
 	wake := make(chan os.Signal, 1)
 	wake <- syscall.SIGHUP
 	if err := (wallClock{interrupt: wake}).Sleep(t.Context(), time.Hour*24*365); err != nil {

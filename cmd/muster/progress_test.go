@@ -12,7 +12,7 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 )
 
-// awaited is a terminal that tells when a text has appeared on it.
+// awaited is a terminal that reports when a text appears.
 type awaited struct {
 	text string
 	seen chan struct{}
@@ -32,8 +32,8 @@ func (a *awaited) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// TestProgressLine: while Buildkite keeps plan waiting, a terminal says so, and
-// nothing of it stays; what is no terminal gets nothing of the kind.
+// TestProgressLine asserts that a terminal shows what plan waits for and that the line is
+// removed; without a terminal there is none.
 func TestProgressLine(t *testing.T) {
 	t.Parallel()
 	w, p, stdout, stderr := fleetProgram(t, "plan")

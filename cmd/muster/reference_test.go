@@ -91,8 +91,8 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// TestLogTable: every message in the tables of docs/reference/log-messages.md is in the
-// code. Words in capitals and "..." stand for what varies.
+// TestLogTable asserts that the code contains every message in the tables of
+// docs/reference/log-messages.md. Words in capitals and "..." are placeholders.
 func TestLogTable(t *testing.T) {
 	var source strings.Builder
 	for _, dir := range []string{"cmd", "generator", "gitops"} {

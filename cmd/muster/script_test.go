@@ -34,8 +34,7 @@ import (
 
 var updateScripts = flag.Bool("update", false, "write what was printed into the scripts and documents")
 
-// realVariable makes the test's program muster itself, with its clock, its signals
-// and the process that it builds in.
+// realVariable makes the test binary muster itself, with the real clock and signals.
 const realVariable = "TEST_REAL_MUSTER"
 
 func TestMain(m *testing.M) {
@@ -52,8 +51,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(tidy{m}, map[string]func(){"muster": func() { os.Exit(scripted()) }, "ticking": ticking})
 }
 
-// scripted is muster as the scripts call it: the program itself, but at the
-// time that the script says it is.
+// scripted runs muster at the time of the script.
 func scripted() int {
 	now, err := time.Parse(time.RFC3339, os.Getenv("FAKE_NOW"))
 	if err != nil {
@@ -72,16 +70,16 @@ type stoppedClock struct{ now time.Time }
 func (c stoppedClock) Now() time.Time                                 { return c.now }
 func (stoppedClock) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
-// endingClock ends what would sleep: muster run after its first tick.
+// endingClock ends muster run after its first tick.
 type endingClock struct{ stoppedClock }
 
 func (endingClock) Sleep(context.Context, time.Duration) error { return context.Canceled }
 
-// start is when every script begins.
+// start is the time at which every script begins.
 var start = time.Date(2026, time.November, 21, 2, 15, 0, 0, time.UTC)
 
-// scenario is what a script has around it: a git server over smart HTTP with an
-// empty bare repository, a Buildkite, and a cluster.
+// scenario contains the servers of a script: git over HTTP with a bare repository, Buildkite,
+// and a cluster.
 type scenario struct {
 	git       *gitserver.Server
 	repo      gitserver.Repository
@@ -95,15 +93,15 @@ type scenario struct {
 	sent      sent
 }
 
-// racedScripts are those whose commands work in several goroutines of their own, or
-// answer while they work: these are run with the race detector.
+// racedScripts are the scripts of commands with several goroutines, which run with the race
+// detector.
 var racedScripts = []string{"history", "notify", "operations", "preview", "report", "run", "status", "verify"}
 
-// TestScripts runs the scripts of what works in several goroutines.
+// TestScripts runs the scripts of commands with several goroutines.
 func TestScripts(t *testing.T) { runScripts(t, true) }
 
-// TestUnracedScripts runs all others. Most of what they take with the race detector is
-// that hundreds of programs start with it.
+// TestUnracedScripts runs all other scripts, without the race detector, with which hundreds of
+// starts of the program take most of the time.
 func TestUnracedScripts(t *testing.T) {
 	unraced.Only(t)
 	runScripts(t, false)
@@ -128,7 +126,7 @@ func runScripts(t *testing.T, raced bool) {
 	testscript.Run(t, scriptParams(files))
 }
 
-// scriptParams are how scripts run: what they have around them, and their own commands.
+// scriptParams returns the parameters of scripts, with their commands.
 func scriptParams(files []string) testscript.Params {
 	return testscript.Params{
 		Files:               files,
@@ -196,7 +194,7 @@ func newScenario(dir string) (*scenario, error) {
 	return w, nil
 }
 
-// forestall lets another writer be first, as often as the script asked for.
+// forestall pushes before muster does, as often as the script requests.
 func (w *scenario) forestall(next http.Handler) http.Handler {
 	return w.sent.only("git's host", "the password for git", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if w.denied(rw, r) {
@@ -214,7 +212,7 @@ func (w *scenario) forestall(next http.Handler) http.Handler {
 
 func scenarioOf(ts *testscript.TestScript) *scenario { return ts.Value("world").(*scenario) }
 
-// cmdBuild makes a build: build COUNT DURATION [RULE...].
+// cmdBuild creates a build: build COUNT DURATION [RULE...].
 func cmdBuild(ts *testscript.TestScript, _ bool, args []string) {
 	count, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -236,7 +234,7 @@ func cmdConnect(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// cmdAdvance lets time pass: advance DURATION.
+// cmdAdvance advances the time: advance DURATION.
 func cmdAdvance(ts *testscript.TestScript, _ bool, args []string) {
 	d, err := time.ParseDuration(args[0])
 	ts.Check(err)
@@ -247,7 +245,7 @@ func cmdAdvance(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("FAKE_NOW", now.Format(time.RFC3339))
 }
 
-// cmdSync lets the cluster apply what the branch holds: sync OVERLAY.
+// cmdSync applies the head to the cluster: sync OVERLAY.
 func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
 	w := scenarioOf(ts)
 	repository, err := gitops.New(gitops.Config{URL: w.git.URL + "/fleet.git", Credentials: remote.Credentials{Password: remote.StaticPassword("git", canarytest.GitPassword)}})
@@ -257,19 +255,19 @@ func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(w.cluster.Sync(head.Tree, args[0]))
 }
 
-// cmdRival lets another writer be first at the next pushes: rival COUNT.
+// cmdRival makes another writer push before the next pushes: rival COUNT.
 func cmdRival(ts *testscript.TestScript, _ bool, args []string) {
 	count, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	scenarioOf(ts).rivals.Store(int64(count))
 }
 
-// cmdPassword makes the git server ask for a password: password SECRET.
+// cmdPassword sets the password of the git server: password SECRET.
 func cmdPassword(ts *testscript.TestScript, _ bool, args []string) {
 	scenarioOf(ts).git.SetPassword(args[0])
 }
 
-// cmdRequests prints the requests that git got since it was last called.
+// cmdRequests prints the requests to git since the previous call.
 func cmdRequests(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, r := range scenarioOf(ts).git.Requests() {
 		fmt.Fprintln(ts.Stdout(), r)

@@ -29,8 +29,8 @@ func testNames(t *testing.T) map[string]bool {
 	return there
 }
 
-// TestSecurityPage: each test that docs/explanation/security.md names exists, and each
-// attack in its table names at least one.
+// TestSecurityPage asserts that each test that docs/explanation/security.md names exists, and
+// that each attack in its table names at least one.
 func TestSecurityPage(t *testing.T) {
 	page := readText(t, "docs/explanation/security.md")
 	there := testNames(t)

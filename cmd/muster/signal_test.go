@@ -16,8 +16,8 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// endless is a fleet repository with an overlay whose template kustomize would
-// build for an hour: each of many patches changes each of many objects.
+// endless returns a fleet repository with a template that kustomize would build for an hour:
+// many patches change many objects.
 func endless(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func endless(t *testing.T) string {
 	return dir
 }
 
-// childrenOf lists the processes that a process has started.
+// childrenOf returns the child processes of a process.
 func childrenOf(t *testing.T, parent int) []int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -64,10 +64,8 @@ func childrenOf(t *testing.T, parent int) []int {
 	return children
 }
 
-// TestTerminatedWhileBuilding: SIGTERM ends check and run while a template is built
-// that would take an hour. They end by themselves, neither waiting for the build nor
-// for its time to be up, which they would say, and the process that builds ends with
-// them.
+// TestTerminatedWhileBuilding asserts that SIGTERM ends check and run, and their child
+// processes, during a build that would take an hour.
 func TestTerminatedWhileBuilding(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("this system has no /proc to look for the process that builds in")
@@ -125,15 +123,14 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 	}
 }
 
-// zombie reports whether a process has ended, and nobody has asked how.
+// zombie reports whether a process has ended but was not waited for.
 func zombie(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := strings.Cut(string(text), ") ")
 	return err == nil && strings.HasPrefix(after, "Z")
 }
 
-// TestWarningsAreNotPrinted: what kustomize says on its own standard error, as of a
-// deprecated field, is no part of what muster prints.
+// TestWarningsAreNotPrinted asserts that muster does not print kustomize's warnings.
 func TestWarningsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -156,7 +153,7 @@ func TestWarningsAreNotPrinted(t *testing.T) {
 	}
 }
 
-// TestCheckInterrupted: what is not known of the files is not said.
+// TestCheckInterrupted asserts that an interrupted check prints no result.
 func TestCheckInterrupted(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()

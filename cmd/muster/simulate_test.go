@@ -45,7 +45,7 @@ func simulatedJSON(t *testing.T, args ...string) (table string, d output.Compari
 	return table, d
 }
 
-// sampled are the workloads of docs/explanation/scaling-quality.md that a test plays again.
+// sampled are the workloads of docs/explanation/scaling-quality.md that a test simulates again.
 var sampled = []string{"cron", "chains"}
 
 // TestScalingQuality compares the page's summary and chart with the run that is kept in
@@ -116,7 +116,8 @@ func TestInChart(t *testing.T) {
 // another day first: that takes longer than all others together. TestForAnotherDay has it.
 func advised(algorithm string) bool { return algorithm == simulation.Advised }
 
-// TestAdvisedIsPlayed: what muster advise proposes is played beside the others, in its world.
+// TestAdvisedIsPlayed asserts that muster-advised is simulated with the policy that muster
+// advise proposes.
 func TestAdvisedIsPlayed(t *testing.T) {
 	unraced.Only(t)
 	code, table, stderr := simulated(t, "--workload", "steady", "--hours", "1", "--algorithms", "muster,muster-told,muster-advised")
@@ -191,8 +192,8 @@ func TestSimulateRunsOneWorkloadByDefault(t *testing.T) {
 	}
 }
 
-// TestSimulateHistory records a day in a real repository and plays it again,
-// with the overlay's policy and with another.
+// TestSimulateHistory records a day in a repository and simulates it, with the overlay's policy
+// and with another.
 func TestSimulateHistory(t *testing.T) {
 	unraced.Only(t)
 	repository, err := gitserver.Init(filepath.Join(t.TempDir(), "fleet.git"))
@@ -267,7 +268,7 @@ func TestSimulateHistory(t *testing.T) {
 	}
 }
 
-// TestSimulateDamagedHistory: a commit of muster's that cannot be parsed is an error.
+// TestSimulateDamagedHistory asserts that a malformed commit of muster is an error.
 func TestSimulateDamagedHistory(t *testing.T) {
 	repository := gitserver.NewRepository(t)
 	if _, err := repository.Commit("default: dispatch 1 agent\n\nx\n\nOverlay: overlays/default\nOperation: dispatch\n", simulation.Start(), branch.Change{Path: "x", Content: []byte("x")}); err != nil {

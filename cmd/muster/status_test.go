@@ -37,9 +37,9 @@ func dispatchedAt(overlay string, age time.Duration, agents int) ledger.Entry {
 	return ledger.Entry{Overlay: overlay, Kind: ledger.Dispatch, At: start.Add(-age), Agents: agents, Observation: plan.Observation{At: start.Add(-age), Queue: "q"}}
 }
 
-// TestStatusReadsWhatItNeeds: the last hour and each overlay's last act, and no
-// commit more.
-func TestStatusReadsWhatItNeeds(t *testing.T) {
+// TestStatusReadsNoMoreThanNecessary asserts that status reads the last hour, and the last
+// operation of each overlay.
+func TestStatusReadsNoMoreThanNecessary(t *testing.T) {
 	overlays := []fleet.Overlay{{Overlay: plan.Overlay{Name: "a"}, Path: "overlays/a"}, {Overlay: plan.Overlay{Name: "b"}, Path: "overlays/b"}}
 	a := func(age time.Duration, agents int) ledger.Entry { return dispatchedAt("overlays/a", age, agents) }
 	retired := a(time.Minute, 50)
@@ -67,8 +67,8 @@ func TestStatusReadsWhatItNeeds(t *testing.T) {
 	}
 }
 
-// TestSuspensionFromGit: what the files say goes before what Buildkite said when
-// something was last committed.
+// TestSuspensionFromGit asserts that files take precedence over Buildkite's state at the last
+// commit.
 func TestSuspensionFromGit(t *testing.T) {
 	at := start
 	open := plan.Overlay{State: plan.State{Breaker: plan.Breaker{Failures: 3, At: at}}}
@@ -98,11 +98,10 @@ func TestSuspensionFromGit(t *testing.T) {
 	}
 }
 
-// TestDesiredIsRemade: what status prints as desired, a decision made again with
-// what it ordered in git, is what was decided. Excepted are an open circuit breaker, for which
-// agents in flight do not count, and an order that one commit cannot have whole: the next
-// decision orders the rest.
-func TestDesiredIsRemade(t *testing.T) {
+// TestReplayedDesiredIsEqual asserts that a decision repeated with its orders in git has the
+// same number of desired agents. Exceptions are an open circuit breaker, for which agents in
+// flight do not count, and an order that one commit cannot contain.
+func TestReplayedDesiredIsEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		overlays, o := drawQueue(t)
 		for i := range overlays {
@@ -126,7 +125,7 @@ func TestDesiredIsRemade(t *testing.T) {
 	})
 }
 
-// TestLastHour draws on one scale, and shows the smallest number.
+// TestLastHour asserts that the bars have one scale, and that the smallest number is visible.
 func TestLastHour(t *testing.T) {
 	for _, c := range []struct {
 		ordered []int

@@ -142,8 +142,8 @@ func thirdParty(t *testing.T) string {
 	return page.String()
 }
 
-// TestThirdParty: the page names exactly the modules that are linked into the
-// program, at their versions, each with a licence. With -update it is made anew.
+// TestThirdParty asserts that the page names exactly the modules that the program is linked
+// from, with their versions and licences. With -update it writes the page.
 func TestThirdParty(t *testing.T) {
 	want := thirdParty(t)
 	if *updateScripts {

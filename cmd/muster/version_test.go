@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestBuild: the linker's word goes before the go command's, and that before the
-// source's.
+// TestBuild asserts the precedence of the linker's values, the go command's and the source's.
 func TestBuild(t *testing.T) {
 	stamp := func(version string, settings ...string) *debug.BuildInfo {
 		info := &debug.BuildInfo{Main: debug.Module{Version: version}}
@@ -35,7 +34,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestVersionIsPrinted: a program says which build it is.
+// TestVersionIsPrinted asserts that --version prints version and commit.
 func TestVersionIsPrinted(t *testing.T) {
 	for want, b := range map[string]build{
 		"muster version " + Version + "\n": {},

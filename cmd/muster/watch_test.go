@@ -15,7 +15,7 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// scriptedClock does something at each sleep, and ends the context after the last.
+// scriptedClock calls a function at each sleep, and ends the context after the last.
 type scriptedClock struct {
 	stoppedClock
 	at   []func()
@@ -111,8 +111,8 @@ func (w *scenario) addBuild(jobs int) {
 	w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster, Steps: []fakebuildkite.Step{{Label: "test", Parallelism: jobs, Duration: time.Hour}}})
 }
 
-// TestWatch: off a terminal a look is printed when it differs from the one
-// before, and one that fails is reported and followed by others.
+// TestWatch asserts that without a terminal changes are printed, and that errors are reported
+// and polls continue.
 func TestWatch(t *testing.T) {
 	w, p, stdout, stderr := fleetProgram(t, "plan", "--watch")
 	ctx, stop := context.WithCancel(t.Context())
@@ -136,7 +136,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchOnATerminal: each look clears the screen, and NO_COLOR is obeyed.
+// TestWatchOnATerminal asserts that each poll clears the screen, and that NO_COLOR is
+// respected.
 func TestWatchOnATerminal(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		_, p, stdout, stderr := fleetProgram(t, "plan", "--watch")
@@ -159,8 +160,8 @@ func TestWatchOnATerminal(t *testing.T) {
 	}
 }
 
-// TestWatchEndsAtOnce: what keeps the first look from being made ends the command.
-func TestWatchEndsAtOnce(t *testing.T) {
+// TestWatchEndsAfterFirstError asserts that an error of the first poll ends the command.
+func TestWatchEndsAfterFirstError(t *testing.T) {
 	_, p, stdout, stderr := fleetProgram(t, "plan", "defult", "--watch")
 	if code := p.run(t.Context()); code != exitUsage || stderr.String() != "muster: there is no overlay \"defult\"; did you mean default?\n" || stdout.Len() > 0 {
 		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)

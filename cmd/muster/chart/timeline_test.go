@@ -18,8 +18,8 @@ func eight(minutes ...int) []time.Time {
 	return all
 }
 
-// TestTimelineShowsEverything: every series has its area and its name, every mark
-// its line and its text, and a quantity has one colour in all bands.
+// TestTimelineShowsEverything asserts that every series has its area and name, every mark its
+// line and text, and that a quantity has one colour in all bands.
 func TestTimelineShowsEverything(t *testing.T) {
 	times := eight(0, 10, 20, 40)
 	timeline := Timeline{Title: "A & B", Times: times, Bands: []Stack{
@@ -61,8 +61,8 @@ func TestTimelineShowsEverything(t *testing.T) {
 	}
 }
 
-// TestTimelineSteps: a value holds until the next time, one upon the other, and a
-// value that is not known leaves a gap.
+// TestTimelineSteps asserts that values are valid until the next time, are stacked, and leave a
+// gap if unknown.
 func TestTimelineSteps(t *testing.T) {
 	timeline := Timeline{Times: eight(0, 10, 20, 30, 40), Bands: []Stack{{Series: []Series{
 		{"below", []float64{1, 2, 2, 0, 0}}, {"above", []float64{1, 1, math.NaN(), 3}},
@@ -83,8 +83,8 @@ func TestTimelineSteps(t *testing.T) {
 	}
 }
 
-// TestTimelineOfLittle: what has no times, or one, is drawn all the same.
-func TestTimelineOfLittle(t *testing.T) {
+// TestTimelineWithFewTimes asserts that charts without times, or with one, are drawn.
+func TestTimelineWithFewTimes(t *testing.T) {
 	texts(t, Timeline{}.SVG())
 	one := Stack{Title: "one", Series: []Series{{"a", []float64{1}}, {"none", nil}}, Marks: []Mark{{At: eight(0)[0]}}}
 	texts(t, Timeline{Bands: []Stack{one}}.SVG())

@@ -9,8 +9,8 @@ import (
 	"muster/cmd/muster/output"
 )
 
-// TestStream: the columns fit the first rows, a wider row moves those that follow, and
-// nothing but the rows themselves is kept from the reader at the end.
+// TestStream asserts that the columns fit the first rows, that a wider row widens its column,
+// and that only the first rows are buffered.
 func TestStream(t *testing.T) {
 	var text bytes.Buffer
 	s := &output.Stream{Out: output.Output{Text: &text, Raw: &text}, Head: []string{"A", "B", "C"}}

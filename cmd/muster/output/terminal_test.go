@@ -12,8 +12,7 @@ import (
 	"muster/cmd/muster/output"
 )
 
-// screen is a fake terminal of one line at a time: what stands on its last line,
-// and the lines above it.
+// screen simulates a terminal: its last line, and the lines above.
 type screen struct {
 	mu   sync.Mutex
 	line string
@@ -43,8 +42,8 @@ func (s *screen) shows() string {
 	return s.line
 }
 
-// TestProgress: nothing is shown in the first second, the line counts, what is
-// logged in between stands above it, and nothing is left of it.
+// TestProgress asserts that the line appears after a second, counts, is below logs, and is
+// removed.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -81,14 +80,14 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestNoProgress: nobody has to ask whether there is one.
+// TestNoProgress asserts that a nil Progress can be used.
 func TestNoProgress(*testing.T) {
 	var p *output.Progress
 	p.Doing("nothing")
 	p.Done()
 }
 
-// TestTable aligns by characters, not by bytes or control sequences.
+// TestTable asserts that columns are aligned by characters, not by bytes or control sequences.
 func TestTable(t *testing.T) {
 	table := output.Table{Head: []string{"A", "BB", "C"}, Rows: [][]output.Cell{{{Text: "·▁█"}, {Text: "x", Style: output.Bad}, {Text: "1"}}, {{Text: "a"}, {Text: "long"}, {}}}}
 	var plain, coloured bytes.Buffer

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestEvents: a listener is told of a tick, there are only so many, and all end with
-// the page.
+// TestEvents asserts the maximum number of listeners, and that all streams end with the page.
 func TestEvents(t *testing.T) {
 	w := newScenario(t, nil)
 	server := httptest.NewServer(w.mux)
@@ -47,8 +46,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventsTell: of a tick after which nothing ends.
-func TestEventsTell(t *testing.T) {
+// TestEventAfterTick asserts that a listener gets an event after a tick.
+func TestEventAfterTick(t *testing.T) {
 	w := newScenario(t, nil)
 	server := httptest.NewServer(w.mux)
 	defer server.Close()

@@ -25,12 +25,12 @@ import (
 	"golang.org/x/net/html"
 )
 
-// hostile is a name that would be markup, a script, and a character that nobody sees.
+// hostile is a name with markup, a script, and invisible characters.
 const hostile = "a\"><script>alert(1)</script>'{{.}}\x1b\u202e&amp;"
 
 func begin() time.Time { return time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC) }
 
-// scenario is a page, and the ticks that are reported to it.
+// scenario is a page with its ticks.
 type scenario struct {
 	*Page
 	now    time.Time
@@ -51,7 +51,7 @@ func newScenario(t *testing.T, commits Commits) *scenario {
 	return w
 }
 
-// decided is a decision on an overlay.
+// decided returns a decision on an overlay.
 func decided(overlay string, at time.Time, s plan.Sum) plan.Decision {
 	return plan.Decision{Overlay: overlay, Queue: "default", Sum: s, Observation: plan.Observation{
 		At: at, Queue: "default", Jobs: []plan.Demand{{Overlays: []string{overlay}, Pending: s.Pending}},
@@ -59,8 +59,7 @@ func decided(overlay string, at time.Time, s plan.Sum) plan.Decision {
 	}}
 }
 
-// tick is one in which overlays were decided on. Those with something to dispatch
-// dispatch it.
+// tick reports a tick with decisions. Those with missing agents order them.
 func (w *scenario) tick(change func(*generator.Report), decisions ...plan.Decision) {
 	r := generator.Report{Began: w.now, Ended: w.now, Next: w.now.Add(15 * time.Second), Git: w.now, Buildkite: w.now, Outcome: generator.Unchanged}
 	r.Result.Head.Commit, r.Result.Looked.Snapshot.At, r.Result.Decisions = "tip", w.now, decisions
@@ -131,9 +130,9 @@ func wellFormed(t *testing.T, page string) {
 	}
 }
 
-// TestPageSaysWhatIs: before the first tick, after one, and in trouble; with names
-// that are markup.
-func TestPageSaysWhatIs(t *testing.T) {
+// TestPageContent asserts the content of the page before the first tick, after one, and with
+// problems and hostile names.
+func TestPageContent(t *testing.T) {
 	w := newScenario(t, nil)
 	check := func(when string, words ...string) {
 		t.Helper()
@@ -172,7 +171,7 @@ func TestPageSaysWhatIs(t *testing.T) {
 		jobs("default", 4, "any", "an overlay for the queue in the cluster &#34;two&#34;"), jobs("gpu", 5, "any", "an overlay for the queue"))
 }
 
-// TestEveryReasonHasARemedy: of a suspension and of a step that failed.
+// TestEveryReasonHasARemedy asserts that every suspension and every failed step has a remedy.
 func TestEveryReasonHasARemedy(t *testing.T) {
 	for _, c := range plan.SuspensionCodes() {
 		if remedy(string(c)) == "" {
@@ -186,8 +185,8 @@ func TestEveryReasonHasARemedy(t *testing.T) {
 	}
 }
 
-// TestAnswers: which paths there are, by which methods, and with which headers.
-func TestAnswers(t *testing.T) {
+// TestResponses asserts paths, methods and headers.
+func TestResponses(t *testing.T) {
 	w := newScenario(t, nil)
 	w.tick(nil, decided(hostile, w.now, plan.Sum{Pending: 2}))
 	for _, c := range []struct {
@@ -240,7 +239,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestJSONIsTheSnapshot: /status.json is the value that everything is made from.
+// TestJSONIsTheSnapshot asserts that /status.json is the snapshot.
 func TestJSONIsTheSnapshot(t *testing.T) {
 	w := newScenario(t, nil)
 	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 7, Dispatch: 6}))
@@ -266,8 +265,8 @@ func (l log) Commits(_ context.Context, _ string, limit branch.Limit) iter.Seq2[
 	}
 }
 
-// TestTimelineFromGit: what was before the start comes from git; in flight is what
-// was dispatched and has not registered; what a tick could not see is a gap.
+// TestTimelineFromGit asserts that the timeline before the start is from git, that agents in
+// flight are those ordered and not registered, and that a failed tick is a gap.
 func TestTimelineFromGit(t *testing.T) {
 	old := begin().Add(-time.Hour)
 	one := dispatch(decided("default", old, plan.Sum{Pending: 5, Dispatch: 5}))
@@ -327,8 +326,8 @@ func values(l chart.Timeline) string {
 	return out.String()
 }
 
-// TestHistoryIsBounded: what is old is forgotten, also overlays that are gone, and
-// times without a change cost nothing.
+// TestHistoryIsBounded asserts that old data and deleted overlays are dropped, and that times
+// without a change need no memory.
 func TestHistoryIsBounded(t *testing.T) {
 	w := newScenario(t, nil)
 	for i := range 2 * maxPoints {

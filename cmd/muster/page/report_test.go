@@ -12,8 +12,8 @@ import (
 	"muster/generator/report"
 )
 
-// TestThin: of many samples the highest values stay, what was known at the end of a
-// stretch too, and no more points than are asked for.
+// TestThin asserts that the maximum values, and those at the end of an interval, are kept in
+// the given number of points.
 func TestThin(t *testing.T) {
 	from := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 	samples := []audit.Sample{{At: from.Add(-time.Hour), Busy: 1}}
@@ -47,8 +47,7 @@ func TestThin(t *testing.T) {
 	}
 }
 
-// TestWriteReport: a report is bounded, and says what is left out; a name is text in the
-// page, in the data, and in the picture.
+// TestWriteReport asserts that a report is limited, names what is omitted, and escapes names.
 func TestWriteReport(t *testing.T) {
 	at := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 	r := report.Report{From: at, To: at.Add(time.Hour)}

@@ -14,8 +14,8 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// TestStatusWithTheSSHProgram: a host that only the person's configuration of ssh knows is
-// read without a flag, and with one it is said what to write.
+// TestStatusWithTheSSHProgram asserts that the user's ssh configuration is used without flags,
+// and that the error with flags contains the remedy.
 func TestStatusWithTheSSHProgram(t *testing.T) {
 	server, err := gitserver.ServeSSH(t.TempDir())
 	if err != nil {
@@ -35,8 +35,9 @@ func TestStatusWithTheSSHProgram(t *testing.T) {
 	r.fails(t, "with flags", exitOutside, "leave out --ssh-key-file and --ssh-known-hosts-file", "MUSTER_SSH_KEY_FILE="+server.KeyFile, "MUSTER_SSH_KNOWN_HOSTS_FILE="+server.KnownHostsFile)
 }
 
-// TestSSHProgramAsksNobody off a terminal, and gets none of muster's secrets.
-func TestSSHProgramAsksNobody(t *testing.T) {
+// TestSSHProgramDoesNotPrompt asserts that ssh does not prompt without a terminal, and does not
+// get muster's secrets.
+func TestSSHProgramDoesNotPrompt(t *testing.T) {
 	_, p, _, _ := fleetProgram(t, "status")
 	for name, variable := range map[string]string{"ssh": "A=b", "a command": "GIT_SSH_COMMAND=ssh -4"} {
 		q := p
@@ -55,15 +56,14 @@ func TestSSHProgramAsksNobody(t *testing.T) {
 	}
 }
 
-// TestUnusedSSHConfig: what the person's configuration says of a host is told where it
-// is not used.
+// TestUnusedSSHConfig asserts the warning about ignored ssh configuration.
 func TestUnusedSSHConfig(t *testing.T) {
 	home, dir := t.TempDir(), t.TempDir()
 	config := filepath.Join(home, "config")
 	if err := os.WriteFile(config, []byte("Host git.inside\n  ProxyJump bastion\nHost short\n  HostName git.example.com\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// OpenSSH finds the home directory by itself, so the test's own is given to it.
+	// OpenSSH ignores HOME, so the configuration is an argument.
 	script := "#!/bin/sh\nPATH=" + os.Getenv("PATH") + " exec ssh -F " + config + ` "$@"` + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestUnusedSSHConfig(t *testing.T) {
 	}
 }
 
-// TestInsteadOf gives what git itself gives.
+// TestInsteadOf compares the addresses with git's.
 func TestInsteadOf(t *testing.T) {
 	_, p, _, _ := fleetProgram(t, "status")
 	home, environ := laptop(t, `[url "https://git.example.com/"]

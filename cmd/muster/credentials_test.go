@@ -13,7 +13,7 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// laptop is the environment of a person who has set up git.
+// laptop returns the environment of a user who has configured git.
 func laptop(t *testing.T, gitconfig string) (home string, environ []string) {
 	t.Helper()
 	home = t.TempDir()
@@ -130,8 +130,8 @@ func gitOnly(t *testing.T) {
 	t.Setenv("PATH", dir)
 }
 
-// TestStatusOverSSH: where there is no ssh program, with the real ssh-agent and with a
-// key in the usual place no flag is needed.
+// TestStatusOverSSH asserts that without the ssh program the ssh-agent and the default key are
+// used, without flags.
 func TestStatusOverSSH(t *testing.T) {
 	server, err := gitserver.ServeSSH(t.TempDir())
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"muster/generator/buildkite"
 )
 
-// TestWatchedBuildkiteIsWhole: the generator asks Buildkite for methods that not every one
-// has. What stands between them in the program has all that the client has.
-func TestWatchedBuildkiteIsWhole(t *testing.T) {
+// TestWatchedBuildkiteHasAllMethods asserts that watchedBuildkite has all methods of the
+// client, because the generator uses optional ones.
+func TestWatchedBuildkiteHasAllMethods(t *testing.T) {
 	watched, client := reflect.TypeFor[watchedBuildkite](), reflect.TypeFor[*buildkite.Client]()
 	for i := range client.NumMethod() {
 		m := client.Method(i)
