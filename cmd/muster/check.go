@@ -69,8 +69,8 @@ invalid files, and 3 for problems outside of them.`,
 
 func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	s, p := k.settings, k.settings.program
-	show, ok := checkPrinters()[k.output]
-	if !ok {
+	show := map[string]func(io.Writer, checkResult) error{"text": printCheckText, "json": printCheckJSON, "github": printCheckGitHub}[k.output]
+	if show == nil {
 		return output.Usage(fmt.Errorf("--output %q: use text, json or github", k.output))
 	}
 	if len(args) == 1 && cmd.Flags().Changed("repo") {
@@ -314,13 +314,6 @@ type checkResult struct {
 	// or queues in Buildkite.
 	findings []finding.Finding
 	failures []error
-}
-
-// checkPrinters are the values of check's --output.
-func checkPrinters() map[string]func(io.Writer, checkResult) error {
-	return map[string]func(io.Writer, checkResult) error{
-		"text": printCheckText, "json": printCheckJSON, "github": printCheckGitHub,
-	}
 }
 
 // printCheckText prints a line for each finding.

@@ -135,9 +135,9 @@ func (p program) namesInClone(repo, overlays string) cloneNames {
 	defer func() { _ = root.Close() }()
 	overlays = path.Clean(overlays)
 	const deepest, most = 8, 5000
-	looked := 0
+	visited := 0
 	_ = fs.WalkDir(root.FS(), overlays, func(name string, d fs.DirEntry, err error) error {
-		if looked++; err != nil || looked > most || d.IsDir() && strings.Count(name, "/") > deepest {
+		if visited++; err != nil || visited > most || d.IsDir() && strings.Count(name, "/") > deepest {
 			return fs.SkipDir
 		}
 		dir, file := path.Split(name)

@@ -175,8 +175,8 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 		return nil, output.Usage(fmt.Errorf("--source %q: use rest or stacks", s.agent.source))
 	}
 	if agentTokenOnly {
-		// The counter shares the trigger's responses: Buildkite says how often the metrics may be
-		// requested.
+		// The counter shares the trigger's responses, because Buildkite limits requests for the
+		// metrics.
 		if s.agent.counter = s.trigger; s.trigger == nil {
 			if s.agent.counter, err = s.metrics(log); err != nil {
 				return nil, err

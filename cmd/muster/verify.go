@@ -90,8 +90,14 @@ repository. --signatures needs a clone, and uses its git and its keys.`,
 // run verifies a range.
 func (v *verifyFlags) run(ctx context.Context, text string) error {
 	p := v.settings.program
-	printer := verifyPrinters(p.output())[v.output]
-	if printer == nil {
+	var printer verifyPrinter
+	switch out := p.output(); v.output {
+	case "text":
+		head := []string{"COMMIT", "TIME", "AUTHOR", "OVERLAY", "ACT", "VERDICT", "WHY"}
+		printer = &verifyText{out: out, stream: output.Stream{Out: out, Head: head}}
+	case "json":
+		printer = &verifyJSON{output.JSONList{Out: out.Text, Kind: "Verification", List: "findings"}}
+	default:
 		return output.Usage(fmt.Errorf("--output %q: use text or json", v.output))
 	}
 	repository, err := v.settings.clone()
@@ -247,14 +253,6 @@ func (archived) ID(content []byte) string { return git.BlobID(content) }
 type verifyPrinter interface {
 	finding(f verification.Finding) error
 	end(c verification.Config, count verification.Count) error
-}
-
-// verifyPrinters are the values of verify's --output.
-func verifyPrinters(out output.Output) map[string]verifyPrinter {
-	return map[string]verifyPrinter{
-		"text": &verifyText{out: out, stream: output.Stream{Out: out, Head: []string{"COMMIT", "TIME", "AUTHOR", "OVERLAY", "ACT", "VERDICT", "WHY"}}},
-		"json": &verifyJSON{output.JSONList{Out: out.Text, Kind: "Verification", List: "findings"}},
-	}
 }
 
 // verifyText prints a table and the totals.

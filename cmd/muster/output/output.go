@@ -1,5 +1,5 @@
 // Package output prints what commands show: tables, JSON, YAML and CSV documents, charts, and
-// on a terminal colours and a progress line. Its caller says whether there is a terminal.
+// on a terminal colours and a progress line. The caller selects them.
 package output
 
 import (
