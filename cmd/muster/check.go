@@ -57,7 +57,7 @@ invalid files, and 3 for problems outside of them.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd, args) },
 	}
 	k.settings = newSettings(p, c)
-	k.settings.notify.addTo(c)
+	k.settings.addNotify(c)
 	k.hooks.addTo(c)
 	k.settings.agent.addTo(c)
 	c.Flags().BoolVar(&k.notifyJobs, "say-on-jobs", false, "test whether run --say-on-jobs can write on job pages, without writing there; needs --agent-token-file")

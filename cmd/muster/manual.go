@@ -324,7 +324,7 @@ func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {
 	git := &m.settings.git
 	git.addReading(c)
 	m.settings.addLog(c)
-	m.settings.notify.addTo(c)
+	m.settings.addNotify(c)
 	f := c.Flags()
 	f.StringVar(&git.authorName, "author-name", "", "author and committer of the commit (default git's user.name)")
 	f.StringVar(&git.authorEmail, "author-email", "", "email address of the author (default git's user.email)")

@@ -87,7 +87,7 @@ are accepted and no overlay is invalid; otherwise it lists the problems), and
 		},
 	}
 	s = newSettings(p, c)
-	s.notify.addTo(c)
+	s.addNotify(c)
 	s.agent.addTo(c)
 	c.Flags().BoolVar(&f.once, "once", false, "run one tick and exit")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "do everything except push")

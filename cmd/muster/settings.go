@@ -95,7 +95,8 @@ func thisExecutable() string {
 // settings are the flags of the repository, of Buildkite and of the log.
 type settings struct {
 	git         gitSettings
-	notify      notifySettings
+	notify      []string         // receivers of push notifications
+	notifier    *notify.Notifier // nil: no notifications
 	agent       agentSettings
 	trigger     *buildkite.Metrics // of ticks; nil: they trigger none
 	jobNotifier *jobNotifier       // nil: no job notifications
@@ -487,20 +488,15 @@ func showRateLimit(progress *output.Progress, err error) {
 	}
 }
 
-// notifySettings are the flags that select the receivers of push notifications.
-type notifySettings struct {
-	receivers []string
-	notifier  *notify.Notifier // nil: no notifications
-}
-
-func (n *notifySettings) addTo(c *cobra.Command) {
-	c.Flags().StringArrayVar(&n.receivers, "notify", nil, "notify a syncer of each push, as in kind=flux,url=URL,secret-file=FILE: docs/how-to/notifications.md; repeatable, or separated by spaces")
+// addNotify adds the flag of the receivers of push notifications.
+func (s *settings) addNotify(c *cobra.Command) {
+	c.Flags().StringArrayVar(&s.notify, "notify", nil, "notify a syncer of each push, as in kind=flux,url=URL,secret-file=FILE: docs/how-to/notifications.md; repeatable, or separated by spaces")
 }
 
 // makeNotifier creates the notifier of the receivers. The repository must be known.
 func (s *settings) makeNotifier(log *slog.Logger) error {
 	var receivers []notify.Receiver
-	for _, value := range s.notify.receivers {
+	for _, value := range s.notify {
 		for text := range strings.FieldsSeq(value) {
 			r, err := notify.Parse(text)
 			if err != nil {
@@ -513,7 +509,7 @@ func (s *settings) makeNotifier(log *slog.Logger) error {
 		return nil
 	}
 	var err error
-	s.notify.notifier, err = notify.New(notify.Config{
+	s.notifier, err = notify.New(notify.Config{
 		Repository: s.git.shown, Branch: s.git.branch, Receivers: receivers, Log: log, Now: s.program.clock.Now,
 	})
 	if err != nil {
@@ -525,25 +521,25 @@ func (s *settings) makeNotifier(log *slog.Logger) error {
 // startNotifier starts to notify the receivers, until the context ends. stop waits for
 // notifications in progress.
 func (s *settings) startNotifier(ctx context.Context) (stop func()) {
-	if s.notify.notifier == nil {
+	if s.notifier == nil {
 		return func() {}
 	}
-	s.notify.notifier.Start(ctx)
-	return s.notify.notifier.Close
+	s.notifier.Start(ctx)
+	return s.notifier.Close
 }
 
 // checkReceivers returns the errors of test notifications.
 func (s *settings) checkReceivers(ctx context.Context) []error {
-	if s.notify.notifier == nil {
+	if s.notifier == nil {
 		return nil
 	}
 	s.program.progress.Doing("asking the receivers")
-	return s.notify.notifier.Check(ctx)
+	return s.notifier.Check(ctx)
 }
 
 // receivers returns a function for the receivers' statistics; nil if there are no receivers.
 func (s *settings) receivers() func() []status.Receiver {
-	notifier := s.notify.notifier
+	notifier := s.notifier
 	if notifier == nil {
 		return nil
 	}
@@ -556,8 +552,8 @@ func (s *settings) receivers() func() []status.Receiver {
 
 // landing returns the observer of pushes, which notifies the receivers.
 func (s *settings) landing() notify.Landing {
-	if s.notify.notifier == nil {
+	if s.notifier == nil {
 		return notify.Landing{}
 	}
-	return notify.Landing{Landed: s.notify.notifier.Landed}
+	return notify.Landing{Landed: s.notifier.Landed}
 }
