@@ -14,8 +14,8 @@ import (
 	"muster/generator/kustomize"
 )
 
-// patient is the program's builder. It tells when a build of a hostile overlay has
-// taken long: what is sound is always waited for, however slow the machine is.
+// patient is the program's builder. It reports when the build of a hostile overlay takes long;
+// valid overlays may take any time.
 type patient struct {
 	kustomize.Builder
 
@@ -25,7 +25,7 @@ type patient struct {
 	then  func()
 }
 
-// longBuild is after which time a hostile build is no longer waited for.
+// longBuild is the time limit of a hostile build.
 const longBuild = 150 * time.Millisecond
 
 func newPatient(t *testing.T) *patient {
@@ -38,7 +38,7 @@ func newPatient(t *testing.T) *patient {
 	return &patient{Builder: p, waits: map[context.Context]chan struct{}{}}
 }
 
-// timeout is closed when a build is no longer waited for.
+// timeout returns a channel that is closed when the build of a context has exceeded its limit.
 func (p *patient) timeout(ctx context.Context) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,7 +48,7 @@ func (p *patient) timeout(ctx context.Context) chan struct{} {
 	return p.waits[ctx]
 }
 
-// before calls f before the build of that number from now.
+// before calls f before the build with that number from now.
 func (p *patient) before(number int, f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

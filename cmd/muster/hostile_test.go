@@ -32,13 +32,11 @@ var (
 	hostileAlone = flag.Bool("hostile-alone", false, "set by TestHostileOverlays for the process in which it plays them")
 )
 
-// soundOverlays are beside each hostile one: by name, one comes before most of
-// them and one after.
+// soundOverlays are the valid overlays: by name, one is before most hostile ones and one after.
 var soundOverlays = []string{"sound-a", "sound-b"}
 
-// hostileScenario is one fleet repository with two sound overlays and a hostile one,
-// and the parts of the program that read and write it, as run wires them. It is
-// their Buildkite and their Clock.
+// hostileScenario is a fleet repository with two valid overlays and a hostile one, and the
+// parts of the program that read and write it. It implements Buildkite and Clock.
 type hostileScenario struct {
 	t       *testing.T
 	seed    uint64
@@ -71,7 +69,7 @@ func (w *hostileScenario) must(err error) {
 	}
 }
 
-// restart is a new process, which knows nothing.
+// restart simulates a new process.
 func (w *hostileScenario) restart() {
 	repository, err := gitops.New(gitops.Config{URL: w.objects.bare.Dir, TempDir: filepath.Dir(w.objects.bare.Dir)})
 	w.must(err)
@@ -81,7 +79,7 @@ func (w *hostileScenario) restart() {
 	})
 }
 
-// Snapshot implements generator.Buildkite: all jobs that ever came wait.
+// Snapshot implements generator.Buildkite: all jobs are pending.
 func (w *hostileScenario) Snapshot(_ context.Context, query plan.Query) (plan.Snapshot, error) {
 	return plan.Snapshot{At: query.At, Jobs: slices.Clone(w.jobs)}, nil
 }
@@ -89,8 +87,8 @@ func (w *hostileScenario) Snapshot(_ context.Context, query plan.Query) (plan.Sn
 // Now implements generator.Clock.
 func (w *hostileScenario) Now() time.Time { return start }
 
-// Sleep implements generator.Clock. Patience ends once a build of the hostile
-// overlay has taken long, and for no other.
+// Sleep implements generator.Clock. A wait for a build ends only if the build of the hostile
+// overlay takes long.
 func (w *hostileScenario) Sleep(ctx context.Context, d time.Duration) error {
 	if d > buildPatience {
 		return ctx.Err()
@@ -103,7 +101,7 @@ func (w *hostileScenario) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// publish writes a tree of the overlays: the sound ones as they are at the head.
+// publish commits the overlays, the valid ones unchanged.
 func (w *hostileScenario) publish(others ...leaf) {
 	overlays := others
 	for _, name := range soundOverlays {
@@ -127,14 +125,14 @@ func (w *hostileScenario) publish(others ...leaf) {
 	), "Somebody <grace@example.com>", "edit\n", start)
 }
 
-// demand lets one more job wait in the queue of each overlay.
+// demand adds a pending job for each overlay.
 func (w *hostileScenario) demand() {
 	for _, queue := range append([]string{"bad"}, soundOverlays...) {
 		w.jobs = append(w.jobs, plan.Job{ID: fmt.Sprint(queue, len(w.jobs)), Rules: []string{"queue=" + queue}, State: plan.JobPending, Since: start, URL: "https://buildkite.com/acme/1"})
 	}
 }
 
-// tick ticks, and keeps what was done for the sound overlays.
+// tick runs a tick, and records the orders of the valid overlays.
 func (w *hostileScenario) tick(ctx context.Context) {
 	result, err := w.g.Tick(ctx)
 	for _, a := range result.Operations {
@@ -151,7 +149,7 @@ func (w *hostileScenario) tick(ctx context.Context) {
 	}
 }
 
-// twoTicks lets jobs come, and wants agents for them within two ticks.
+// twoTicks adds jobs, and asserts that the valid overlays get agents for them within two ticks.
 func (w *hostileScenario) twoTicks(ctx context.Context) {
 	w.t.Helper()
 	before := map[string]int{}
@@ -176,8 +174,8 @@ func (w *hostileScenario) fail(format string, args ...any) {
 	w.t.Errorf("seed %d: %s\n%s\n%.3000s", w.seed, fmt.Sprintf(format, args...), strings.Join(w.draw.text, "; "), strings.Join(w.report, "\n"))
 }
 
-// play is one seed: the sound overlays are served beside a hostile one, and a
-// context that ends, ends everything.
+// play runs one seed: the valid overlays are served beside a hostile one, and everything ends
+// with the context.
 func (w *hostileScenario) play() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
@@ -226,15 +224,14 @@ func (w *hostileScenario) play() {
 	}
 }
 
-// hostileRaced is how many of the seeds are played with the race detector, which tells
-// nothing of what is resident. make test plays all of them without it as well.
+// hostileRaced is the number of seeds with the race detector, which prevents measurements of
+// resident memory. make test also runs all seeds without it.
 const hostileRaced = 2
 
-// hostileProcesses is how many processes may build at the same time.
+// hostileProcesses is the maximum number of concurrent builds.
 const hostileProcesses = 2
 
-// endDuring ends the context in the middle of a tick, or after it, and waits until
-// nothing goes on: that it does end is what is tested.
+// endDuring ends the context during a tick, and waits until no goroutine or process remains.
 func (w *hostileScenario) endDuring(ctx context.Context, cancel func()) {
 	w.restart()
 	w.build.before(w.draw.IntN(6), cancel)
@@ -245,7 +242,7 @@ func (w *hostileScenario) endDuring(ctx context.Context, cancel func()) {
 	}
 }
 
-// goesOn is the stack of a goroutine that works for muster.
+// goesOn returns the stack of a goroutine of muster; "" if there is none.
 func goesOn() string {
 	stacks := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -256,7 +253,7 @@ func goesOn() string {
 	return ""
 }
 
-// printed wants nothing in the log and in the commits that moves a terminal.
+// printed asserts that the log and the commits contain no control characters.
 func (w *hostileScenario) printed() {
 	for c := range strings.SplitSeq(w.log.String(), "") {
 		if r := []rune(c)[0]; !output.Shown(r) {
@@ -274,7 +271,7 @@ func (w *hostileScenario) printed() {
 	}
 }
 
-// tryHostile is one seed.
+// tryHostile runs one seed.
 func tryHostile(t *testing.T, seed uint64) {
 	dir, err := os.MkdirTemp(t.TempDir(), "")
 	if err != nil {
@@ -286,10 +283,9 @@ func tryHostile(t *testing.T, seed uint64) {
 	}
 }
 
-// TestHostileOverlays: whatever one overlay is made of, those beside it are served
-// within two ticks, with bounded memory, and what goes on ends with the context.
-// It plays in a process of its own: memory and goroutines of other tests are none
-// of an overlay's doing.
+// TestHostileOverlays asserts that beside any hostile overlay the valid ones are served within
+// two ticks, with limited memory, and that everything ends with the context. It runs in a
+// separate process, because memory and goroutines of other tests would count.
 func TestHostileOverlays(t *testing.T) {
 	if !*hostileAlone {
 		alone := []string{"-test.run=^TestHostileOverlays$", "-test.timeout=0", "-hostile-alone", fmt.Sprintf("-hostile-from=%d", *hostileFrom),

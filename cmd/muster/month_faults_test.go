@@ -14,24 +14,24 @@ import (
 	"muster/gitops/branch"
 )
 
-// problem is what goes wrong at one time. The zero value is nothing.
+// fault is a fault at one time. The zero value is none.
 type fault struct {
 	name string
-	// Of the git server: it does not answer; it takes a push and its answer is lost;
-	// it fails before it takes it; somebody else pushes first.
+	// Faults of the git server: it is unavailable; the response to a push is lost; it fails
+	// before it accepts a push; another writer pushes first.
 	gitUnavailable, answerLost, pushFails, conflict bool
 	// neverRegistered is the share of pods whose agents never register.
 	noShow float64
-	// begin and end change what is not said by the fields; nil: nothing.
+	// begin and end simulate other faults; may be nil.
 	begin, end func(p *production)
 }
 
-// longestFault is how long one lasts at most. It is less than what a lease leaves
-// beside a boot, so that no agent is too late by it.
+// longestFault is the maximum duration of a fault. It is shorter than a lease less the start-up
+// time, so that no agent is overdue.
 const longestFault = 10 * time.Minute
 
-// whatGoesWrong is everything that may, one at a time. None of it takes a job away that
-// an agent was ordered for: so no agent may be in vain.
+// whatGoesWrong lists the faults, which occur one at a time. None removes a job for which an
+// agent was ordered, so no agent may be unused.
 var whatGoesWrong = []fault{
 	{
 		name:  "Buildkite answers with 503",
@@ -59,8 +59,7 @@ var whatGoesWrong = []fault{
 	},
 }
 
-// schedule lets the month happen: builds, the syncer, a trouble in each hour, and git
-// that tidies up at night.
+// schedule schedules builds, the syncer, a fault in each hour, and git gc at night.
 func (p *production) schedule() {
 	for i := range p.queues {
 		p.builds(i)
@@ -82,7 +81,7 @@ func (p *production) schedule() {
 
 func (p *production) since() time.Duration { return p.buildkite.Now().Sub(p.begin) }
 
-// every calls f again and again, first after one turn.
+// every calls f periodically.
 func (p *production) every(turn time.Duration, f func()) {
 	p.buildkite.At(p.buildkite.Now().Add(turn), func() {
 		f()
@@ -105,8 +104,8 @@ func (p *production) stop(x fault) {
 	}
 }
 
-// builds lets the builds of a queue come, one an hour at the busiest time: most in the afternoons of working days, and
-// on the second Thursday at three all teams at once, more than max has agents for.
+// builds schedules the builds of a queue: most on afternoons of working days, at most about one
+// an hour, and on the second Thursday at three one with more jobs than max.
 func (p *production) builds(i int) {
 	turn := func() time.Duration { return time.Duration(p.random.ExpFloat64() * float64(time.Hour)) }
 	for at := turn(); at < p.length; at += turn() {
@@ -143,7 +142,7 @@ func busyness(at time.Time) float64 {
 	return busy
 }
 
-// sync lets the cluster apply what the branch holds.
+// sync applies the head to the cluster.
 func (p *production) sync() {
 	p.most = max(p.most, p.cluster.Connected())
 	if p.stopped {
@@ -165,8 +164,7 @@ func (p *production) sync() {
 	}
 }
 
-// loseNodes ends one agent in ten of those that have a job: Buildkite runs their jobs
-// again.
+// loseNodes ends one in ten of the agents with a job; Buildkite retries their jobs.
 func (p *production) loseNodes() {
 	for _, a := range p.buildkite.Agents() {
 		if pod := p.cluster.Pod(a.ID); pod != nil && a.Job != "" && p.random.IntN(10) == 0 {
@@ -175,7 +173,7 @@ func (p *production) loseNodes() {
 	}
 }
 
-// disturb stands between muster and git.
+// disturb simulates the faults of the git server.
 func (p *production) disturb(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := p.problem.Load()
@@ -194,7 +192,7 @@ func (p *production) disturb(next http.Handler) http.Handler {
 	})
 }
 
-// raise is a person who changes a policy, and is first.
+// raise commits a change of a policy, before muster pushes.
 func (p *production) raise(salt int64) {
 	file := path.Join("overlays", p.queues[int(salt)%len(p.queues)], "scaling.yaml")
 	before, err := p.repo.ReadFile(file)

@@ -17,10 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMonth plays a fleet's production, with a trouble in every hour, against muster in a
-// process of its own. Every job is served; no agent that was ordered for jobs is left
-// without one; and at the end the metrics are what the ledger says. With -month-days, and
-// without the race detector, which needs memory of its own, memory is looked at too.
+// TestMonth simulates a fleet with a fault in every hour, against muster in a separate process.
+// It asserts that every job is served, that no agent ordered for jobs is unused, and that the
+// metrics agree with the ledger. With -month-days, and without the race detector, which needs
+// memory of its own, it also asserts the memory.
 func TestMonth(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		t.Skip("this system has no /proc to read memory from")
@@ -61,8 +61,8 @@ func TestMonth(t *testing.T) {
 	}
 }
 
-// judge demands that memory is flat and, with every page of the program, under 64 MB.
-// The program's own pages are left out of what was measured: they are those of the test.
+// judge asserts that memory is flat and, with every page of the program, under 64 MB. The
+// program's own pages are excluded from the measurement, because they are those of the test.
 func (p *production) judge(memory []float64) {
 	p.t.Helper()
 	binary := shipped(p.t)
@@ -85,10 +85,10 @@ func (p *production) judge(memory []float64) {
 	}
 }
 
-// sample is one line of what is scraped.
+// sample matches a line of the metrics.
 var sample = regexp.MustCompile(`(?m)^(muster_[a-z_]+)\{(.*)\} (\S+)$`)
 
-// sums are what an overlay's commits and its metrics both say.
+// sums are the totals of an overlay in its commits and in its metrics.
 type sums struct {
 	// Commits of each kind.
 	Dispatching, Retiring, Repairing float64
@@ -111,7 +111,7 @@ func (s *sums) field(metric string) *float64 {
 	}[metric]
 }
 
-// metrics reads what is scraped, by overlay. Metrics without an overlay are left out.
+// metrics returns the totals in the metrics, by overlay.
 func (p *production) metrics() map[string]sums {
 	p.t.Helper()
 	all := map[string]sums{}
@@ -133,7 +133,7 @@ func (p *production) metrics() map[string]sums {
 	return all
 }
 
-// scrape reads the metrics, as text.
+// scrape returns the metrics as text.
 func (p *production) scrape() string {
 	p.t.Helper()
 	if p.address == "" {
@@ -146,8 +146,7 @@ func (p *production) scrape() string {
 	return getText(p.t, "http://"+p.address+"/metrics")
 }
 
-// ledger counts the same from the commits alone, and how many commits there are. It
-// does not see what is left of a dispatch once it is out of git.
+// ledger returns the same totals from the commits, and the number of commits.
 func (p *production) ledger() (all map[string]sums, commits int) {
 	p.t.Helper()
 	head, err := p.syncer.Head(p.t.Context())
@@ -172,7 +171,7 @@ func (p *production) ledger() (all map[string]sums, commits int) {
 	return all, commits
 }
 
-// and adds what one commit says.
+// and adds a commit.
 func (s sums) and(e ledger.Entry) sums {
 	n, agents := float64(len(e.Dispatches)), float64(e.Agents)
 	switch e.Kind {

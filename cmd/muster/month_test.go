@@ -36,8 +36,8 @@ import (
 
 var monthDays = flag.Float64("month-days", 0, "days of production that TestMonth plays with 20 queues; 0: three hours with 3")
 
-// production is a fleet in use: a muster in a process of its own, which talks
-// HTTP to a git server and to a simulated Buildkite, and whose clock is theirs.
+// production is a simulated fleet, and muster in a separate process, which uses HTTP to a git
+// server and to a simulated Buildkite, and has their clock.
 type production struct {
 	t         *testing.T
 	queues    []string
@@ -88,14 +88,14 @@ func newProduction(t *testing.T, queues int, begin time.Time, length time.Durati
 	return p
 }
 
-// makeRepository makes a fleet of an overlay for each queue, each of at most 100 agents.
+// makeRepository creates a fleet with an overlay for each queue, each with at most 100 agents.
 func (p *production) makeRepository(bare string) {
 	p.t.Helper()
 	var err error
 	if p.repo, err = gitserver.Init(bare); err != nil {
 		p.t.Fatal(err)
 	}
-	// What is played again need not outlive a power failure, and git tidies up when it is told to.
+	// The repository need not survive a power failure, and git gc runs at night.
 	for key, value := range map[string]string{"core.fsync": "none", "receive.autogc": "false", "gc.auto": "0"} {
 		if err := p.repo.Configure(key, value); err != nil {
 			p.t.Fatal(err)
@@ -122,10 +122,10 @@ func (p *production) makeRepository(bare string) {
 	}
 }
 
-// warmEvery is how many overlays there are for each that keeps a warm pool, the first one.
+// warmEvery is the number of overlays for each with a warm pool.
 const warmEvery = 4
 
-// policy is that of the i-th overlay.
+// policy returns the policy of the i-th overlay.
 func (p *production) policy(text []byte, i int) []byte {
 	s := strings.Replace(string(text), "max: 10 ", "max: 100 ", 1)
 	if i%warmEvery == 0 {
@@ -174,8 +174,7 @@ func (p *production) token(dir string) string {
 	return file
 }
 
-// play lets muster run until the last build has come and everything is served. Time
-// passes while it sleeps, and only then.
+// play runs muster until all builds are finished. Time passes only while muster sleeps.
 func (p *production) play() {
 	p.t.Helper()
 	asks, told := p.pipe(), p.pipe()
@@ -216,8 +215,7 @@ func (p *production) pipe() pipe {
 	return pipe{r, w}
 }
 
-// over reports whether the last build has come and no job is left, for long enough
-// that every dispatch is retired.
+// over reports whether all jobs are finished, long enough ago that every dispatch is retired.
 func (p *production) over() bool {
 	since := p.since() - p.length
 	if since < 2*time.Hour {
@@ -230,7 +228,7 @@ func (p *production) over() bool {
 	return s.Finished == s.Jobs
 }
 
-// lastWords are the last lines of muster's log.
+// lastWords returns the end of muster's log.
 func (p *production) lastWords() string {
 	text, err := os.ReadFile(p.log.Name())
 	if err != nil {
@@ -239,7 +237,7 @@ func (p *production) lastWords() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// end ends muster, and returns the time of processor that it and its children took.
+// end ends muster, and returns the processor time of it and its children.
 func (p *production) end() time.Duration {
 	p.t.Helper()
 	if err := p.muster.Process.Signal(syscall.SIGTERM); err != nil {
@@ -251,9 +249,8 @@ func (p *production) end() time.Duration {
 	return p.muster.ProcessState.UserTime() + p.muster.ProcessState.SystemTime()
 }
 
-// ended notes an agent that was ordered for jobs and left without one. Where there is a
-// warm pool, its agents may take jobs that others were ordered for, who are its idle
-// ones then: so only overlays without one are looked at.
+// ended records an agent that was ordered for jobs and had none. In overlays with a warm pool
+// other agents may take the jobs, so these are excluded.
 func (p *production) ended(a fakebuildkite.AgentRecord) {
 	overlay := a.Name[:len("queue-00")]
 	if a.Jobs == 0 && a.Reason == fakebuildkite.EndedIdle && slices.Index(p.queues, overlay)%warmEvery != 0 {
@@ -262,8 +259,8 @@ func (p *production) ended(a fakebuildkite.AgentRecord) {
 	p.cluster.AgentEnded(a)
 }
 
-// stepVariable makes a test binary muster with a [steppedClock], which begins at the
-// nanoseconds in it.
+// stepVariable makes the test binary muster with a [steppedClock], which begins at the
+// nanoseconds in its value.
 const stepVariable = "MUSTER_TEST_STEPPED"
 
 func stepped(begin string) int {
@@ -287,8 +284,8 @@ func stepped(begin string) int {
 	return p.run(ctx)
 }
 
-// steppedClock is the clock of a process that another one steps: whoever sleeps says
-// for how long, and goes on when it is told what time it is.
+// steppedClock is a clock that another process advances: Sleep sends its duration, and returns
+// when the new time is received.
 type steppedClock struct {
 	at       atomic.Int64
 	sleep    sync.Mutex // one sleeps at a time
@@ -325,8 +322,7 @@ func (c *steppedClock) step(d time.Duration) error {
 	return err
 }
 
-// resident is a field of muster's process that says how much memory it has, in MiB:
-// proc_pid_status(5).
+// resident returns a field of muster's memory in MiB: proc_pid_status(5).
 func (p *production) resident(field string) float64 {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.muster.Process.Pid))
