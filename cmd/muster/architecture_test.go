@@ -85,7 +85,7 @@ func imports() map[string][]string {
 		"generator/finding":            {},
 		"generator/fleet":              {"generator/finding", "generator/kubernetes", "generator/kustomize", "generator/plan", "generator/policy", "gitops/branch"},
 		"generator/history":            {"generator/ledger", "generator/plan", "generator/policy", "gitops/branch"},
-		"generator/kubernetes":         {},
+		"generator/kubernetes":         {"generator/finding"},
 		"generator/kustomize":          {},
 		"generator/ledger":             {"generator/plan", "gitops/branch"},
 		"generator/manual":             {"generator/finding", "generator/fleet", "generator/history", "generator/ledger", "generator/plan", "generator/policy", "gitops/branch"},

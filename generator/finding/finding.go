@@ -116,5 +116,8 @@ func Quote(s string) string {
 // Or joins names, as in "min, max or buffer".
 func Or(names []string) string {
 	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

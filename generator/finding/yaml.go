@@ -39,11 +39,14 @@ func LineAmong(kustomization []byte, fields ...string) int {
 	return 0
 }
 
-// Field joins keys to a field's path, those with dots or slashes in brackets.
+// Field joins keys to a field's path. Keys with dots or slashes are in brackets, as are the
+// elements of lists, such as "[0]".
 func Field(keys []string) string {
 	var b strings.Builder
 	for _, k := range keys {
 		switch {
+		case strings.HasPrefix(k, "["):
+			b.WriteString(k)
 		case strings.ContainsAny(k, "./"):
 			b.WriteString("[" + k + "]")
 		case b.Len() == 0:

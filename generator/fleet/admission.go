@@ -40,7 +40,7 @@ func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml
 		if find == nil {
 			find = newFinder(tree, o, template.notes, full.notes)
 		}
-		f := finding.Finding{Field: fieldOf(p.Path), Problem: p.Problem, Remedy: p.Remedy}
+		f := finding.Finding{Field: finding.Field(p.Path), Problem: p.Problem, Remedy: p.Remedy}
 		if !strings.Contains(f.Problem, "Kubernetes") {
 			f.Problem += ": Kubernetes " + kubernetes.Version + " refuses that"
 		}
@@ -76,24 +76,6 @@ func longestNamed(job *yaml.Node, id string, o *Overlay) {
 	last := strconv.Itoa(plan.JobAgents - 1)
 	longest := o.Slug() + "-warm-" + strings.Repeat("0", 8) + strings.Repeat("0", len(last)-1)
 	name.Value = strings.Replace(name.Value, id, longest, 1)
-}
-
-// fieldOf writes a path of package kubernetes as a field.
-func fieldOf(keys []string) string {
-	var b strings.Builder
-	for _, k := range keys {
-		switch {
-		case strings.HasPrefix(k, "["):
-			b.WriteString(k)
-		case strings.ContainsAny(k, "./"):
-			b.WriteString("[" + k + "]")
-		case b.Len() == 0:
-			b.WriteString(k)
-		default:
-			b.WriteString("." + k)
-		}
-	}
-	return b.String()
 }
 
 // besides leaves out the findings on fields that others are about already.

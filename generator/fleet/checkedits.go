@@ -56,7 +56,7 @@ func (o *Overlay) checkEdit(e Edit, job *yaml.Node) finding.Finding {
 		f.Remedy += "withdraws it with its next commit: it moves to " + path.Join(dispatchDir, withdrawnDir) + "/ with the larger numbers, where no syncer applies it"
 	}
 	at, was, is := differs(original, job)
-	f.Field, f.Line = fieldOf(at), is.Line
+	f.Field, f.Line = finding.Field(at), is.Line
 	changed := changes(before, e.Dispatch)
 	switch {
 	case len(changed) > 0:

@@ -27,7 +27,7 @@ func (c *jobChecker) bad(problem, remedy string, at ...string) {
 	if c.find == nil {
 		c.find = newFinder(c.tree, c.overlay, c.overlay.loader.used["template "+path.Join(c.overlay.Path, templateDir)].notes)
 	}
-	f := finding.Finding{Field: fieldOf(at), Problem: problem, Remedy: remedy}
+	f := finding.Finding{Field: finding.Field(at), Problem: problem, Remedy: remedy}
 	f.File, f.Line = c.find.place(c.job, at)
 	c.findings = append(c.findings, f)
 }

@@ -1,9 +1,12 @@
 package kubernetes
 
 import (
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"muster/generator/finding"
 )
 
 // job checks what is of the Job as a whole.
@@ -50,9 +53,9 @@ func (c *checker) job(s spot) {
 	case v == "":
 		c.bad(restart, "is missing, and Kubernetes takes Always, which a Job must not have", "write restartPolicy: Never")
 	case v != "Never" && v != "OnFailure":
-		c.badf(restart, "write restartPolicy: Never", "is %s, which a Job must not have", shown(v))
+		c.badf(restart, "write restartPolicy: Never", "is %s, which a Job must not have", finding.Quote(v))
 	case v != "Never" && spec.at("podFailurePolicy").set():
-		c.badf(restart, "write restartPolicy: Never", "is %s beside a podFailurePolicy", shown(v))
+		c.badf(restart, "write restartPolicy: Never", "is %s beside a podFailurePolicy", finding.Quote(v))
 	}
 	c.pod(pod)
 }
@@ -112,7 +115,7 @@ func (c *checker) counts(spec spot) {
 		}
 	}
 	if at := spec.at("podReplacementPolicy"); at.set() && spec.at("podFailurePolicy").set() && at.text() != "Failed" {
-		c.badf(at, "write podReplacementPolicy: Failed", "is %s beside a podFailurePolicy", shown(at.text()))
+		c.badf(at, "write podReplacementPolicy: Failed", "is %s beside a podFailurePolicy", finding.Quote(at.text()))
 	}
 }
 
@@ -125,29 +128,30 @@ func (c *checker) failurePolicy(spec spot) {
 		}
 	}
 	rules := spec.at("podFailurePolicy", "rules")
-	if n := len(rules.items()); n > 20 {
-		c.badf(rules, "keep 20", "are %d", n)
-	}
+	c.atMost(rules, 20)
 	for _, rule := range rules.items() {
 		if rule.at("action").text() == "FailIndex" && !spec.at("backoffLimitPerIndex").set() {
 			c.bad(rule.at("action"), "is FailIndex, which needs backoffLimitPerIndex", "write backoffLimitPerIndex: 0")
 		}
-		if n := len(rule.at("onPodConditions").items()); n > 20 {
-			c.badf(rule.at("onPodConditions"), "keep 20", "are %d", n)
-		}
+		c.atMost(rule.at("onPodConditions"), 20)
 		codes := rule.at("onExitCodes")
 		if name := codes.at("containerName"); name.set() && !names[name.text()] {
-			c.badf(name, "write the name of one", "there is no container %s", shown(name.text()))
+			c.badf(name, "write the name of one", "there is no container %s", finding.Quote(name.text()))
 		}
 		c.exitCodes(codes)
 	}
 }
 
+// atMost checks the length of a list.
+func (c *checker) atMost(list spot, most int) {
+	if n := len(list.items()); n > most {
+		c.badf(list, fmt.Sprintf("keep %d", most), "are %d", n)
+	}
+}
+
 func (c *checker) exitCodes(codes spot) {
 	values := codes.at("values")
-	if n := len(values.items()); n > 255 {
-		c.badf(values, "keep 255", "are %d", n)
-	}
+	c.atMost(values, 255)
 	last := int64(-1 << 62)
 	for _, x := range values.items() {
 		n, ok := x.number()
@@ -170,9 +174,7 @@ func (c *checker) exitCodes(codes spot) {
 func (c *checker) successPolicy(spec spot) {
 	completions, _ := spec.at("completions").number()
 	rules := spec.at("successPolicy", "rules")
-	if n := len(rules.items()); n > 20 {
-		c.badf(rules, "keep 20", "are %d", n)
-	}
+	c.atMost(rules, 20)
 	for _, rule := range rules.items() {
 		count, indexes := rule.at("succeededCount"), rule.at("succeededIndexes")
 		if !count.set() && !indexes.set() {

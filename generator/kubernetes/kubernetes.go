@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"muster/generator/finding"
 )
 
 // Version is the release whose rules these are.
@@ -31,7 +33,7 @@ type Problem struct {
 // Validate lists what is wrong with a Job, in the order of its fields. The node
 // is a mapping without aliases.
 func Validate(job *yaml.Node) []Problem {
-	c := &checker{types: types}
+	c := &checker{types: types()}
 	top := spot{node: job}
 	c.shape(top, "Job")
 	c.job(top)
@@ -61,7 +63,7 @@ func (c *checker) badf(at spot, remedy, format string, args ...any) {
 
 // badValue records a problem of a value, which the problem follows in quotes.
 func (c *checker) badValue(at spot, problem, remedy string) {
-	c.badf(at, remedy, "%s %s", shown(at.text()), problem)
+	c.badf(at, remedy, "%s %s", finding.Quote(at.text()), problem)
 }
 
 // spot is a place in the Job and what stands there: nil where nothing does.
@@ -73,21 +75,9 @@ type spot struct {
 // at goes down by keys.
 func (s spot) at(keys ...string) spot {
 	for _, key := range keys {
-		s = spot{child(s.node, key), append(slices.Clone(s.path), key)}
+		s = spot{finding.Lookup(s.node, key), append(slices.Clone(s.path), key)}
 	}
 	return s
-}
-
-func child(n *yaml.Node, key string) *yaml.Node {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
 }
 
 // items are the elements of a list.
@@ -104,12 +94,9 @@ func (s spot) items() []spot {
 
 // keys are those of a mapping, as they stand.
 func (s spot) keys() []string {
-	if s.node == nil || s.node.Kind != yaml.MappingNode {
-		return nil
-	}
 	var all []string
-	for i := 0; i+1 < len(s.node.Content); i += 2 {
-		all = append(all, s.node.Content[i].Value)
+	for key := range finding.Pairs(s.node) {
+		all = append(all, key.Value)
 	}
 	return all
 }
@@ -138,20 +125,3 @@ func (s spot) number() (n int64, ok bool) {
 }
 
 func (s spot) isTrue() bool { return strings.EqualFold(s.text(), "true") }
-
-// oneOf writes a list of choices: a, b or c.
-func oneOf(choices []string) string {
-	if len(choices) < 2 {
-		return strings.Join(choices, "")
-	}
-	return strings.Join(choices[:len(choices)-1], ", ") + " or " + choices[len(choices)-1]
-}
-
-// shown quotes a value, cut where it is long.
-func shown(s string) string {
-	const longest = 60
-	if len(s) > longest {
-		s = strings.ToValidUTF8(s[:longest], "") + "…"
-	}
-	return fmt.Sprintf("%q", s)
-}

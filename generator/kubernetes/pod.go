@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"cmp"
 	"strings"
+
+	"muster/generator/finding"
 )
 
 // container checks one container by itself.
@@ -13,12 +15,7 @@ func (c *checker) container(s spot) {
 	if !s.at("restartPolicyRules").empty() && s.at("restartPolicy").empty() {
 		c.missing(s.at("restartPolicy"))
 	}
-	names := map[string]bool{}
-	for _, p := range s.at("ports").items() {
-		if name := p.at("name"); name.text() != "" {
-			c.unique(name, names, "of another port")
-		}
-	}
+	c.uniqueIn(s.at("ports"), "name", "of another port", map[string]bool{})
 	for _, probe := range []string{"livenessProbe", "startupProbe"} {
 		if n, ok := s.at(probe, "successThreshold").number(); ok && n > 1 {
 			c.badf(s.at(probe, "successThreshold"), "write 1", "is %d", n)
@@ -32,18 +29,23 @@ func (c *checker) container(s spot) {
 			c.bad(at, "is Bidirectional in a container that is not privileged", "write HostToContainer, or privileged: true")
 		}
 	}
-	paths := map[string]bool{}
-	for _, m := range s.at("volumeMounts").items() {
-		if at := m.at("mountPath"); at.text() != "" {
-			c.unique(at, paths, "of another volume too")
+	c.uniqueIn(s.at("volumeMounts"), "mountPath", "of another volume too", map[string]bool{})
+}
+
+// uniqueIn records a problem for each element of a list whose field repeats an earlier value. It
+// adds the values to seen. Empty values may repeat.
+func (c *checker) uniqueIn(list spot, field, whose string, seen map[string]bool) {
+	for _, x := range list.items() {
+		if at := x.at(field); at.text() != "" {
+			c.unique(at, seen, whose)
 		}
 	}
 }
 
-// unique notes a name that was there before.
+// unique records a problem if seen contains the value, and adds it.
 func (c *checker) unique(at spot, seen map[string]bool, whose string) {
 	if seen[at.text()] {
-		c.badf(at, "write another", "%s is %s", shown(at.text()), whose)
+		c.badf(at, "write another", "%s is %s", finding.Quote(at.text()), whose)
 	}
 	seen[at.text()] = true
 }
@@ -70,15 +72,10 @@ func (c *checker) volume(s spot) {
 
 // pod checks what the parts of a pod are to each other.
 func (c *checker) pod(s spot) {
-	volumes := map[string]bool{}
-	for _, v := range s.at("volumes").items() {
-		if v.at("name").text() != "" {
-			c.unique(v.at("name"), volumes, "the name of another volume")
-		}
-	}
-	claims := map[string]bool{}
+	volumes, claims := map[string]bool{}, map[string]bool{}
+	c.uniqueIn(s.at("volumes"), "name", "the name of another volume", volumes)
+	c.uniqueIn(s.at("resourceClaims"), "name", "the name of another claim", claims)
 	for _, claim := range s.at("resourceClaims").items() {
-		c.unique(claim.at("name"), claims, "the name of another claim")
 		c.exactlyOne(claim, "resourceClaimName", "resourceClaimTemplateName")
 	}
 	containers := map[string]bool{}
@@ -90,7 +87,7 @@ func (c *checker) pod(s spot) {
 			c.mounts(x, s.at("volumes"), volumes)
 			for _, claim := range x.at("resources", "claims").items() {
 				if name := claim.at("name"); name.text() != "" && !claims[name.text()] {
-					c.badf(name, "add it to resourceClaims", "there is no claim %s in the pod", shown(name.text()))
+					c.badf(name, "add it to resourceClaims", "there is no claim %s in the pod", finding.Quote(name.text()))
 				}
 			}
 			c.handlers(x, s)
@@ -116,7 +113,7 @@ func (c *checker) mounts(x, list spot, volumes map[string]bool) {
 	for _, field := range []string{"volumeMounts", "volumeDevices"} {
 		for _, m := range x.at(field).items() {
 			if name := m.at("name"); name.text() != "" && !volumes[name.text()] {
-				c.badf(name, "add a volume of that name, or write one of those that are there", "there is no volume %s in the pod", shown(name.text()))
+				c.badf(name, "add a volume of that name, or write one of those that are there", "there is no volume %s in the pod", finding.Quote(name.text()))
 			}
 		}
 	}
@@ -190,10 +187,7 @@ func (c *checker) policies(s spot) {
 			}
 		}
 	}
-	names := map[string]bool{}
-	for _, x := range security.at("sysctls").items() {
-		c.unique(x.at("name"), names, "set twice")
-	}
+	c.uniqueIn(security.at("sysctls"), "name", "set twice", map[string]bool{})
 	spread := map[string]bool{}
 	for _, x := range s.at("topologySpreadConstraints").items() {
 		key := x.at("topologyKey").text() + " " + x.at("whenUnsatisfiable").text()
@@ -205,10 +199,7 @@ func (c *checker) policies(s spot) {
 			c.bad(x.at("minDomains"), "is for whenUnsatisfiable: DoNotSchedule", "remove it")
 		}
 	}
-	gates := map[string]bool{}
-	for _, x := range s.at("schedulingGates").items() {
-		c.unique(x.at("name"), gates, "there twice")
-	}
+	c.uniqueIn(s.at("schedulingGates"), "name", "there twice", map[string]bool{})
 	affinity := s.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 	for _, term := range affinity.items() {
 		for _, x := range term.at("matchExpressions").items() {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"muster/generator/finding"
 )
 
 // resources checks what a container asks for: names, no negative amounts, and no
@@ -72,7 +74,7 @@ func (c *checker) amounts(list spot) {
 		case q.Sign() < 0:
 			c.badf(at, quantityRemedy, "%s is negative", at.text())
 		case strings.Contains(name, "/") && !strings.Contains(name, "kubernetes.io/") && q.MilliValue()%1000 != 0: // ValidateResourceQuantityValue
-			c.badf(at, "write a whole number: it cannot be shared", "is %s", shown(at.text()))
+			c.badf(at, "write a whole number: it cannot be shared", "is %s", finding.Quote(at.text()))
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"muster/generator/finding"
 )
 
 // required lists, by type, the fields that Kubernetes does not fill in.
@@ -147,7 +149,7 @@ func (c *checker) chosen(at spot, allowed string) {
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return w == "*" })
 	if !slices.Contains(words, at.text()) {
-		c.badf(at, "write "+oneOf(words), "is %s", shown(at.text()))
+		c.badf(at, "write "+finding.Or(words), "is %s", finding.Quote(at.text()))
 	}
 }
 

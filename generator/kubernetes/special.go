@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"muster/generator/finding"
 )
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -83,7 +85,7 @@ func (c *checker) exactlyOne(s spot, fields ...string) {
 	}
 	switch {
 	case len(found) == 0:
-		c.bad(s, "has none of "+oneOf(fields), "write one of them")
+		c.bad(s, "has none of "+finding.Or(fields), "write one of them")
 	case len(found) > 1:
 		c.bad(s, "has "+strings.Join(found, " and ")+" together", "keep one of them")
 	}
@@ -101,7 +103,7 @@ func (c *checker) fieldRef(s spot, fields []string) {
 	at := s.at("fieldPath")
 	path := at.text()
 	if v := s.at("apiVersion"); v.text() != "" && v.text() != "v1" {
-		c.badf(v, "write v1, or remove it", "is %s", shown(v.text()))
+		c.badf(v, "write v1, or remove it", "is %s", finding.Quote(v.text()))
 	}
 	if path == "" {
 		return
@@ -114,13 +116,13 @@ func (c *checker) fieldRef(s spot, fields []string) {
 				key = strings.ToLower(key)
 			}
 			if !isQualified(key) {
-				c.badf(at, "write the key of an annotation or a label between the quotes", "%s names no valid key", shown(path))
+				c.badf(at, "write the key of an annotation or a label between the quotes", "%s names no valid key", finding.Quote(path))
 			}
 			return
 		}
 	}
 	if !slices.Contains(fields, path) {
-		c.badf(at, "write metadata.annotations['KEY'], metadata.labels['KEY'], "+oneOf(fields), "%s is no field that can be read here", shown(path))
+		c.badf(at, "write metadata.annotations['KEY'], metadata.labels['KEY'], "+finding.Or(fields), "%s is no field that can be read here", finding.Quote(path))
 	}
 }
 
@@ -145,7 +147,7 @@ func (c *checker) resourceRef(s spot, file bool) {
 			allowed = []string{"1m", "1"}
 		}
 		if !slices.Contains(allowed, q.String()) { // validateContainerResourceDivisor
-			c.badf(divisor, "write "+oneOf(allowed), "is %s", shown(divisor.text()))
+			c.badf(divisor, "write "+finding.Or(allowed), "is %s", finding.Quote(divisor.text()))
 		}
 	}
 }
@@ -156,9 +158,9 @@ func (c *checker) relative(at spot, dotted bool) {
 	path := at.text()
 	switch {
 	case strings.HasPrefix(path, "/"):
-		c.badf(at, "write it without the first /", "%s is not a relative path", shown(path))
+		c.badf(at, "write it without the first /", "%s is not a relative path", finding.Quote(path))
 	case dotted && strings.HasPrefix(path, ".."):
-		c.badf(at, "write another name", "%s begins with two dots", shown(path))
+		c.badf(at, "write another name", "%s begins with two dots", finding.Quote(path))
 	default:
 		c.noSteps(at)
 	}

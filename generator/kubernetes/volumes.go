@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"muster/generator/finding"
 )
 
 // The rules of this file are those of k8s.io/kubernetes v1.36.3,
@@ -240,7 +242,7 @@ func (c *checker) nodeFields(term spot) {
 			c.badValue(key, "is no field that nodes can be selected by", "write metadata.name, or move it to matchExpressions")
 		}
 		if op := x.at("operator").text(); op != "In" && op != "NotIn" {
-			c.badf(x.at("operator"), "write In or NotIn", "is %s, and nodes are not selected so by their fields", shown(op))
+			c.badf(x.at("operator"), "write In or NotIn", "is %s, and nodes are not selected so by their fields", finding.Quote(op))
 		}
 		values := x.at("values")
 		if len(values.items()) != 1 {

@@ -50,20 +50,15 @@ func problems(text []byte) ([]kubernetes.Problem, error) {
 // types reads the types that muster knows.
 func types(t *testing.T) map[string]map[string]string {
 	t.Helper()
-	data, err := os.ReadFile("../../generator/kubernetes/job.txt")
+	data, err := os.ReadFile("../../generator/kubernetes/job.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, name := map[string]map[string]string{}, ""
-	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
-		if field, typ, ok := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, " ") && ok {
-			all[name][field] = typ
-		} else if !strings.HasPrefix(line, "#") {
-			name = line
-			all[name] = map[string]string{}
-		}
+	var document struct{ Types map[string]map[string]string }
+	if err := json.Unmarshal(data, &document); err != nil {
+		t.Fatal(err)
 	}
-	return all
+	return document.Types
 }
 
 // mutation is one change of a Job: a value put in some place, or nothing.

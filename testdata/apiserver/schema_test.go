@@ -12,11 +12,11 @@ func TestSchemaIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../generator/kubernetes/job.txt")
+	got, err := os.ReadFile("../../generator/kubernetes/job.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Error("generator/kubernetes/job.txt is another: go -C testdata/apiserver run ./schema > generator/kubernetes/job.txt")
+		t.Error("generator/kubernetes/job.json is another: go -C testdata/apiserver run ./schema > generator/kubernetes/job.json")
 	}
 }

@@ -6,11 +6,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -64,15 +62,12 @@ func render() (string, error) {
 		}
 	}
 	collect("io.k8s.api.batch.v1.Job")
-	var b strings.Builder
-	fmt.Fprintf(&b, "# The types of a Job of batch/v1 in Kubernetes %s (Apache License 2.0).\n# Written by: go -C testdata/apiserver run ./schema\n", strings.TrimPrefix(version, "v"))
-	for _, name := range slices.Sorted(maps.Keys(types)) {
-		fmt.Fprintln(&b, name)
-		for _, field := range slices.Sorted(maps.Keys(types[name])) {
-			fmt.Fprintf(&b, " %s %s\n", field, types[name][field])
-		}
-	}
-	return b.String(), nil
+	text, err := json.MarshalIndent(struct {
+		Release string                       `json:"release"`
+		License string                       `json:"license"`
+		Types   map[string]map[string]string `json:"types"`
+	}{strings.TrimPrefix(version, "v"), "Apache License 2.0", types}, "", " ")
+	return string(text) + "\n", err
 }
 
 // typeOf names a field's type, and collects the types it is made of.

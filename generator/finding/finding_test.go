@@ -16,3 +16,21 @@ func TestNearest(t *testing.T) {
 		t.Errorf("nearest to REPOSITORY is %q", got)
 	}
 }
+
+func TestField(t *testing.T) {
+	for want, keys := range map[string][]string{
+		"": nil, "spec.max": {"spec", "max"}, "metadata.labels[a.b/c]": {"metadata", "labels", "a.b/c"}, "a[0].b": {"a", "[0]", "b"},
+	} {
+		if got := Field(keys); got != want {
+			t.Errorf("the field of %q is %q, want %q", keys, got, want)
+		}
+	}
+}
+
+func TestOr(t *testing.T) {
+	for want, names := range map[string][]string{"": nil, "a": {"a"}, "a or b": {"a", "b"}, "a, b or c": {"a", "b", "c"}} {
+		if got := Or(names); got != want {
+			t.Errorf("%q are %q, want %q", names, got, want)
+		}
+	}
+}
