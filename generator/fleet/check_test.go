@@ -17,8 +17,17 @@ func check(tree fs.FS, dir string) []finding.Finding {
 	return findings
 }
 
-// TestCheckSound: the least that is sound, with dispatches and without, and
-// what muster init writes.
+// checkErrors returns the findings of check as text.
+func checkErrors(tree fs.FS) []string {
+	var all []string
+	for _, f := range check(tree, "overlays") {
+		all = append(all, f.Error())
+	}
+	return all
+}
+
+// TestCheckSound asserts that minimal valid files, with dispatches and without, and those that
+// muster init writes have no findings.
 func TestCheckSound(t *testing.T) {
 	tree := sound(t)
 	for _, f := range check(tree.tree(), "overlays") {
@@ -120,11 +129,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(c.file+" "+c.old+" → "+c.new, func(t *testing.T) {
 			tree := sound(t).edit(t, c.file, c.old, c.new)
-			var got []string
-			for _, f := range check(tree.tree(), "overlays") {
-				got = append(got, f.Error())
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			if diff := cmp.Diff(c.want, checkErrors(tree.tree())); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -213,12 +218,8 @@ func TestCheckSaysWhere(t *testing.T) {
 		{template, "resources:", "patches:\n- target: {kind: Jo.}\n  patch: '- {op: replace, path: /spec/nothing/here, value: b}'\nresources:", template + ":5: does not build: replace operation does not apply: doc is missing path: /spec/nothing/here: missing value; put right what kustomize names: kustomize build overlays/default/template says the same"},
 	} {
 		tree := sound(t).edit(t, c.file, c.old, c.new)
-		var got []string
-		for _, f := range check(tree.tree(), "overlays") {
-			got = append(got, f.Error())
-		}
-		if strings.Join(got, "\n") != c.want {
-			t.Errorf("%s: %q → %q: got\n  %s\nwant\n  %s", c.file, c.old, c.new, strings.Join(got, "\n  "), c.want)
+		if got := strings.Join(checkErrors(tree.tree()), "\n"); got != c.want {
+			t.Errorf("%s: %q → %q: got\n  %s\nwant\n  %s", c.file, c.old, c.new, got, c.want)
 		}
 	}
 }
@@ -246,11 +247,7 @@ func TestCheckReuse(t *testing.T) {
 			}
 		}
 		tree = tree.edit(t, config, "# reuse: {} ", "reuse: {idle: 1m, uptime: "+uptime+"} ").edit(t, config, "lease: auto", "lease: 15m")
-		got := ""
-		for _, f := range check(tree.tree(), "overlays") {
-			got += f.Error()
-		}
-		if got != want {
+		if got := strings.Join(checkErrors(tree.tree()), "\n"); got != want {
 			t.Errorf("uptime %s: %s\nwant %s", uptime, got, want)
 		}
 	}

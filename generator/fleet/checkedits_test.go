@@ -80,12 +80,8 @@ func TestCheckEdits(t *testing.T) {
 				before, _, _ := strings.Cut(text, c.line)
 				want = fmt.Sprintf(c.want, 1+strings.Count(before, "\n"))
 			}
-			var got []string
-			for _, x := range check(f.tree(), "overlays") {
-				got = append(got, strings.TrimPrefix(x.Error(), stampedFile))
-			}
-			if strings.Join(got, "\n") != want {
-				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), want)
+			if got := strings.ReplaceAll(strings.Join(checkErrors(f.tree()), "\n"), stampedFile, ""); got != want {
+				t.Errorf("got\n  %s\nwant\n  %s", got, want)
 			}
 		})
 	}

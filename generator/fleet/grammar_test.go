@@ -193,7 +193,7 @@ func hostileTree(tb testing.TB, seed uint64) files {
 func tryHostile(t *testing.T, b kustomize.Builder, seed uint64) {
 	t.Helper()
 	f := hostileTree(t, seed)
-	tree := indexed(f)
+	tree := f.tree()
 	peak := watchHeap()
 	overlays, err := NewLoader("overlays").BuildWith(b, 0).Load(tree)
 	if err != nil {

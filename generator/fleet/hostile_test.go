@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -137,8 +138,11 @@ func TestOddOverlayNames(t *testing.T) {
 // keep the overlays beside it from being read.
 func TestCountlessDirectories(t *testing.T) {
 	unraced.Only(t)
-	f := sound(t)
-	tree := countless{f.tree().(fstest.MapFS)}
+	var below []fs.DirEntry
+	for i := range 200 {
+		below = append(below, entry{fmt.Sprint(i), fs.ModeDir})
+	}
+	tree := endless{sound(t).tree().(fstest.MapFS), below}
 	var fine, wrong int
 	for _, o := range load(t, NewLoader("overlays"), tree) {
 		if o.Err() == nil {
@@ -152,27 +156,31 @@ func TestCountlessDirectories(t *testing.T) {
 	}
 }
 
-// countless has directories without end below overlays/bomb.
-type countless struct{ fstest.MapFS }
+// endless is a tree in which the directory overlays/bomb, and each directory below it, has the
+// entries below.
+type endless struct {
+	fstest.MapFS
+	below []fs.DirEntry
+}
 
-func (c countless) ReadDir(name string) ([]fs.DirEntry, error) {
-	list, err := c.MapFS.ReadDir(name)
+func (e endless) ReadDir(name string) ([]fs.DirEntry, error) {
+	list, err := e.MapFS.ReadDir(name)
 	switch {
 	case name == "overlays":
-		return append(list, directory("bomb")), err
+		return append(list, entry{"bomb", fs.ModeDir}), err
 	case strings.HasPrefix(name, "overlays/bomb"):
-		list = nil
-		for i := range 200 {
-			list = append(list, directory(fmt.Sprint(i)))
-		}
-		return list, nil
+		return slices.Clone(e.below), nil
 	}
 	return list, err
 }
 
-type directory string
+// entry is a directory entry.
+type entry struct {
+	name string
+	mode fs.FileMode
+}
 
-func (d directory) Name() string             { return string(d) }
-func (directory) IsDir() bool                { return true }
-func (directory) Type() fs.FileMode          { return fs.ModeDir }
-func (directory) Info() (fs.FileInfo, error) { return nil, fs.ErrNotExist }
+func (e entry) Name() string             { return e.name }
+func (e entry) IsDir() bool              { return e.mode.IsDir() }
+func (e entry) Type() fs.FileMode        { return e.mode }
+func (entry) Info() (fs.FileInfo, error) { return nil, fs.ErrNotExist }

@@ -37,11 +37,11 @@ func TestLongPaths(t *testing.T) {
 func TestLongNameOfMany(t *testing.T) {
 	f := sound(t)
 	long := "overlays/" + strings.Repeat("n", 5000)
-	for i := range 1000 {
+	for i := range 100 {
 		f[fmt.Sprintf("%s/d%d/scaling.yaml", long, i)] = f["overlays/default/scaling.yaml"]
 	}
 	said := 0
-	for _, o := range load(t, NewLoader("overlays"), indexed(f)) {
+	for _, o := range load(t, NewLoader("overlays"), f.tree()) {
 		said += len(o.Path)
 		if err := o.Err(); err != nil {
 			said += len(err.Error())
@@ -55,36 +55,14 @@ func TestLongNameOfMany(t *testing.T) {
 // TestWideDirectoriesInOneAnother: while a directory is looked into, the entries of
 // those above it take no memory.
 func TestWideDirectoriesInOneAnother(t *testing.T) {
-	tree := wide{sound(t).tree().(fstest.MapFS)}
+	below := []fs.DirEntry{entry{"in", fs.ModeDir}}
+	for i := range 100_000 {
+		below = append(below, entry{fmt.Sprintf("%084d", i), 0})
+	}
+	tree := endless{sound(t).tree().(fstest.MapFS), below}
 	peak := watchHeap()
 	load(t, NewLoader("overlays"), tree)
 	if used := peak(); used > 40<<20 {
 		t.Errorf("%d MiB", used>>20)
 	}
 }
-
-// wide has below overlays/bomb directories within each other, each with 100,000 files
-// of 100 bytes of memory.
-type wide struct{ fstest.MapFS }
-
-func (w wide) ReadDir(name string) ([]fs.DirEntry, error) {
-	list, err := w.MapFS.ReadDir(name)
-	switch {
-	case name == "overlays":
-		return append(list, directory("bomb")), err
-	case strings.HasPrefix(name, "overlays/bomb"):
-		list = []fs.DirEntry{directory("in")}
-		for i := range 100_000 {
-			list = append(list, plainFile(fmt.Sprintf("%084d", i)))
-		}
-		return list, nil
-	}
-	return list, err
-}
-
-type plainFile string
-
-func (f plainFile) Name() string             { return string(f) }
-func (plainFile) IsDir() bool                { return false }
-func (plainFile) Type() fs.FileMode          { return 0 }
-func (plainFile) Info() (fs.FileInfo, error) { return nil, fs.ErrNotExist }

@@ -47,7 +47,7 @@ patches:
 // each, in two processes that are kept, and each comes to what it comes to alone.
 func TestDifferentOverlays(t *testing.T) {
 	const overlays = 8
-	tree := indexed(apartFleet(t, overlays))
+	tree := apartFleet(t, overlays).tree()
 	builder := hostileBuilder(t).(*kustomize.Process)
 	var started atomic.Int32
 	command := builder.Command
@@ -87,7 +87,7 @@ func TestDifferentOverlays(t *testing.T) {
 func BenchmarkDifferentOverlays(b *testing.B) {
 	for _, n := range []int{1000, 5000} {
 		b.Run(fmt.Sprintf("overlays=%d", n), func(b *testing.B) {
-			tree := indexed(apartFleet(b, n))
+			tree := onDisk(b, apartFleet(b, n))
 			builder := hostileBuilder(b)
 			b.ReportAllocs()
 			var peak uint64

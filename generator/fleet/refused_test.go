@@ -52,11 +52,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(c.new, func(t *testing.T) {
 			tree := sound(t).edit(t, c.file, c.old, c.new)
-			var got []string
-			for _, f := range check(tree.tree(), "overlays") {
-				got = append(got, f.Error())
-			}
-			if text := strings.Join(got, "\n"); text != c.want && !(c.file == own && strings.HasPrefix(text, own+":3: metadata.name: \"Linux_muster-proof")) {
+			if text := strings.Join(checkErrors(tree.tree()), "\n"); text != c.want && !(c.file == own && strings.HasPrefix(text, own+":3: metadata.name: \"Linux_muster-proof")) {
 				t.Error(cmp.Diff(c.want, text))
 			}
 			o := load(t, NewLoader("overlays"), tree.tree())[0]
