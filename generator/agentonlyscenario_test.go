@@ -7,7 +7,6 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite"
-	"muster/generator/verification"
 	"muster/gitops/canarytest"
 	"muster/gitops/unraced"
 )
@@ -25,14 +24,7 @@ func (m *muster) counter() *buildkite.Metrics {
 	if !m.w.agentTokenOnly {
 		return nil
 	}
-	metrics, err := buildkite.NewMetrics(buildkite.AgentConfig{
-		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canarytest.AgentToken, nil }},
-		HTTP: troubledTransport{m, m.w.server.Transport()}, Timeout: time.Hour, Log: canarytest.Log(m.w.audit.fail, nil),
-	})
-	if err != nil {
-		panic(err)
-	}
-	return metrics
+	return m.newMetrics(troubledTransport{m, m.w.server.Transport()})
 }
 
 // inferred holds a tick without an API token to the safe side, by what has truly happened:
@@ -103,8 +95,7 @@ func TestAloneWorlds(t *testing.T) {
 		case r.crashPod+r.drains+r.deletions > 0: // a pod that is made anew comes twice, as docs/explanation/buildkite.md says
 			continue
 		}
-		var w *scenario
-		w = newScenario(s, func(text string) { t.Errorf("seed %d (%s): %s\n%s", seed+1, s.theme, text, w.story()) })
+		w := startScenario(t, s)
 		w.audit.mute = true
 		w.play(s.length, nil)
 		w.heal()
@@ -123,7 +114,7 @@ func TestAloneShared(t *testing.T) {
 	second := *s.overlays[0]
 	second.name = "b"
 	s.overlays = append(s.overlays, &second)
-	w := newScenario(s, func(text string) { t.Error(text) })
+	w := startScenario(t, s)
 	w.audit.mute = true
 	w.play(10*time.Minute, nil)
 	result, err := w.musters[0].generator.Tick(t.Context())
@@ -135,16 +126,10 @@ func TestAloneShared(t *testing.T) {
 // TestAloneVerified: what was inferred is in the commits as what was seen is: each is made
 // again byte for byte.
 func TestAloneVerified(t *testing.T) {
-	w := newScenario(agentTokenShape(14), func(text string) { t.Error(text) })
+	w := startScenario(t, agentTokenShape(14))
 	w.audit.mute = true
 	w.play(w.length, nil)
-	found, count := logOf(t, w).verify(t, nil)
-	for _, c := range w.fleet.history() {
-		if f := found[c.id]; c.operation != nil && f.Verdict != verification.Follows {
-			t.Errorf("%s %s: %+v", c.at, c.operation.Kind, f)
-		}
-	}
-	if count.Muster == 0 {
+	if verifyAll(t, w.fleet) == 0 {
 		t.Error("muster has made no commit")
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/ledger"
-	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops/unraced"
 )
@@ -23,9 +22,7 @@ func attacked(t *testing.T, change func(s *shape, p *policy)) *scenario {
 	p := &s.overlays[0].spec
 	p.min, p.buffer = 0, 0
 	change(&s, p)
-	var w *scenario
-	w = newScenario(s, func(text string) { t.Errorf("%s\n%s", text, w.story()) })
-	return w
+	return startScenario(t, s)
 }
 
 // build asks for jobs of the queue default.
@@ -87,67 +84,36 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestWarmPoolDies: agents kept for min and buffer that die 20 seconds after they
-// came are ordered anew until three orders are known to have failed, and then one by
-// one: fewer than 20 in an hour.
-func TestWarmPoolDies(t *testing.T) {
-	t.Parallel()
-	w := attacked(t, func(_ *shape, p *policy) { p.min, p.buffer, p.max = 5, 5, 100 })
-	k := w.overlays[0].kube
-	k.warmDies = 20 * time.Second
-	w.play(time.Hour, nil)
-	last := w.fleet.head().operation.Decision.State.Breaker
-	if got := w.sizes(); w.audit.total() >= 20 || slices.Max(got[3:]) != 1 || len(w.fleet.history()) > 30 {
-		t.Errorf("ordered %v in an hour, with %d commits\n%s", got, len(w.fleet.history())-1, w.story())
-	}
-	if last.Failures < plan.Tolerance || last.Cause != plan.LeftEarly {
-		t.Errorf("the breaker is %+v, want it open: left-early", last)
-	}
-	k.warmDies = 0
-	w.play(2*time.Hour, nil)
-	if n := k.Connected(); n < 5 {
-		t.Errorf("an hour after they live again there are %d agents, min and buffer ask for 5\n%s", n, w.story())
-	}
-}
-
-// TestLookaheadBehindALongStep: look-ahead to 20 jobs behind a step of one hour
-// orders 20 agents once, and 20 for the jobs when they can run.
+// TestLookaheadBehindALongStep asserts that look-ahead orders one agent for each of 20 jobs behind a
+// long step, also in parts if max has no room for all. It orders none of them again before the jobs
+// can run.
 func TestLookaheadBehindALongStep(t *testing.T) {
-	t.Parallel()
-	w := attacked(t, func(_ *shape, p *policy) { p.lookahead, p.max = 100, 50 })
-	step := fakebuildkite.Step{Agents: []string{"queue=default"}, Duration: time.Hour}
-	after := step
-	after.Parallelism, after.Duration = 20, time.Minute
-	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{step, {Type: fakebuildkite.Wait}, after}})
-	w.play(55*time.Minute, nil)
-	if n := w.audit.total(); n != 1+20 {
-		t.Errorf("%d agents are ordered within the hour: %v, want 1 and 20", n, w.sizes())
-	}
-	w.play(2*time.Hour, nil)
-	if n := w.audit.total(); n != 1+20+20 || len(w.waiting()) > 0 {
-		t.Errorf("%d agents are ordered in all: %v, want 41; waiting %v", n, w.sizes(), w.waiting())
-	}
-}
-
-// TestLookaheadWithoutRoom: the same where max allows 5 more at a time: each of the
-// 20 jobs is looked ahead to once, in four orders, and then no more. When a part was not
-// remembered, the same 5 were ordered again whenever they had idled out, 50 in the hour.
-func TestLookaheadWithoutRoom(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
-	for _, perHour := range []int{0, 6} {
-		w := attacked(t, func(_ *shape, p *policy) { p.lookahead, p.max, p.perHour, p.idle = 100, 6, perHour, 2*time.Minute })
-		step := fakebuildkite.Step{Agents: []string{"queue=default"}, Duration: 4 * time.Hour}
+	for _, test := range []struct {
+		max, perHour int
+		idle         time.Duration
+		step         time.Duration
+		again        int // agents for the jobs when they can run; 0 if not asserted
+	}{
+		{50, 0, 5 * time.Minute, time.Hour, 20},
+		{6, 0, 2 * time.Minute, 4 * time.Hour, 0},
+		{6, 6, 2 * time.Minute, 4 * time.Hour, 0},
+	} {
+		w := attacked(t, func(_ *shape, p *policy) {
+			p.lookahead, p.max, p.perHour, p.idle = 100, test.max, test.perHour, test.idle
+		})
+		step := fakebuildkite.Step{Agents: []string{"queue=default"}, Duration: test.step}
 		after := step
 		after.Parallelism, after.Duration = 20, time.Minute
 		w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{step, {Type: fakebuildkite.Wait}, after}})
-		w.play(235*time.Minute, nil)
+		w.play(test.step-5*time.Minute, nil)
 		if n := w.audit.total(); n != 1+20 {
-			t.Errorf("maxPerHour %d: %d agents are ordered in four hours: %v, want 1 and 20", perHour, n, w.sizes())
+			t.Errorf("%+v: %d agents are ordered during the step: %v, want 1 and 20", test, n, w.sizes())
 		}
-		w.play(12*time.Hour, nil)
-		if len(w.waiting()) > 0 {
-			t.Errorf("maxPerHour %d: waiting %v", perHour, w.waiting())
+		w.play(3*test.step, nil)
+		if n := w.audit.total(); test.again > 0 && n != 1+20+test.again || len(w.waiting()) > 0 {
+			t.Errorf("%+v: %d agents are ordered in all: %v; waiting %v", test, n, w.sizes(), w.waiting())
 		}
 	}
 }

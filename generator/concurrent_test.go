@@ -36,11 +36,12 @@ type slowRemote struct {
 	remote
 	mu     sync.Mutex
 	random *rand.Rand
+	most   time.Duration // that a request takes
 }
 
 func (r *slowRemote) wait() {
 	r.mu.Lock()
-	d := time.Duration(r.random.Int64N(int64(2 * time.Second)))
+	d := time.Duration(r.random.Int64N(int64(r.most)))
 	r.mu.Unlock()
 	time.Sleep(d)
 }
@@ -53,6 +54,16 @@ func (r *slowRemote) Head(ctx context.Context) (branch.Head, error) {
 func (r *slowRemote) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	r.wait()
 	return r.remote.Commit(ctx, head, ops)
+}
+
+// newClient returns a client of a server's REST API.
+func newClient(t *testing.T, server *fakebuildkite.Server) *buildkite.Client {
+	t.Helper()
+	client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: server.Transport()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // TestConcurrentLoops runs the real loop of five musters at once, with real
@@ -93,13 +104,9 @@ func concurrentLoops(t *testing.T, seed uint64) {
 	var loops sync.WaitGroup
 	run := func() context.CancelFunc {
 		ctx, stop := context.WithCancel(t.Context())
-		client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: server.Transport()})
-		if err != nil {
-			t.Fatal(err)
-		}
 		g := generator.New(generator.Config{
-			Repository: &slowRemote{remote: remote{repository, "muster"}, random: rand.New(rand.NewPCG(seed, r.Uint64()))},
-			Buildkite:  client, Clock: bubbleClock{}, Overlays: "overlays",
+			Repository: &slowRemote{remote: remote{repository, "muster"}, random: rand.New(rand.NewPCG(seed, r.Uint64())), most: 2 * time.Second},
+			Buildkite:  newClient(t, server), Clock: bubbleClock{}, Overlays: "overlays",
 		})
 		loops.Go(func() {
 			if err := g.Run(ctx, 15*time.Second, 15*time.Second); err != nil {

@@ -3,7 +3,6 @@ package generator_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -70,19 +69,11 @@ func TestRivalWithoutPause(t *testing.T) {
 	b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
 	start := b.now
 	b.next = start
-	ctx, stop := context.WithCancel(t.Context())
-	g := b.generator(func(c *generator.Config) {
-		c.Repository, c.Buildkite, c.Clock = b, b, b
-		c.Done = func(generator.Result, error) {
-			if b.jobs("a", 1); b.now.Sub(start) > time.Minute {
-				stop()
-			}
-		}
-	})
 	b.jobs("a", 1)
-	if err := g.Run(ctx, time.Second, 0); err != nil {
-		t.Fatal(err)
-	}
+	b.run(t, time.Second, func(int, generator.Result, error) bool {
+		b.jobs("a", 1)
+		return b.now.Sub(start) <= time.Minute
+	}, func(c *generator.Config) { c.Repository, c.Buildkite, c.Clock = b, b, b })
 	last, landed := start, 0
 	for _, c := range b.fleet.history() {
 		if c.who != "muster" {
@@ -102,30 +93,12 @@ func TestRivalWithoutPause(t *testing.T) {
 	t.Logf("%d commits beside %d of the rival's", landed, b.n)
 }
 
-// counting counts the commits that are read of an archive.
-type counting struct {
-	*archive
-	read int
-}
-
-// Commits implements [branch.History].
-func (c *counting) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
-	return func(yield func(branch.Commit, error) bool) {
-		for commit, err := range c.archive.Commits(ctx, from, limit) {
-			c.read++
-			if !yield(commit, err) {
-				return
-			}
-		}
-	}
-}
-
-// TestOnlyWhatCame: of the log a tick reads what came since the last one, and not one
-// commit more, which may be one request more: who pushes all the time would be faster
-// every time.
-func TestOnlyWhatCame(t *testing.T) {
-	c := &counting{archive: &archive{bench: newBench("a")}}
-	g := c.bench.generator(func(cfg *generator.Config) { cfg.Repository = c })
+// TestOnlyNewCommitsAreRead asserts that a tick reads no commit of the log that was there at the
+// last tick. One more may cost one more request, and a writer that pushes continuously would be
+// faster each time.
+func TestOnlyNewCommitsAreRead(t *testing.T) {
+	c := &archive{bench: newBench("a")}
+	g := c.generator()
 	c.jobs("a", 1)
 	tick(t, g)
 	for n := range 3 {

@@ -2,9 +2,6 @@ package generator_test
 
 import (
 	"bytes"
-	"context"
-	"fmt"
-	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -14,49 +11,13 @@ import (
 	"muster/generator/fleet"
 	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/branch"
 	"muster/gitops/unraced"
 )
 
-// readback is a fleet repository as those read it who look back.
-type readback struct {
-	fleetRepository *fleetRepository
-	commits         map[string]*commit
-}
-
-func newReadback(f *fleetRepository) readback {
-	a := readback{f, map[string]*commit{}}
-	for _, c := range f.history() {
-		a.commits[c.id] = c
-	}
-	return a
-}
-
-// Commits implements explanation.Repository.
-func (a readback) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
-	if from == "" {
-		from = a.fleetRepository.head().id
-	}
-	return a.fleetRepository.commits(from, limit)
-}
-
-// Past implements explanation.Repository.
-func (a readback) Past(_ context.Context, id string, _ []string) (branch.Head, error) {
-	if c := a.commits[id]; c != nil {
-		return c.head(), nil
-	}
-	return branch.Head{}, errUnreachable
-}
-
-// Edits implements explanation.Repository.
-func (a readback) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Selection) ([]branch.Edits, error) {
-	return a.fleetRepository.edits(commits, look)
-}
-
 // explain asks about a world's history.
-func (w *scenario) explain(t *testing.T, a readback, q explanation.Question) []explanation.Explanation {
+func (w *scenario) explain(t *testing.T, q explanation.Question) []explanation.Explanation {
 	t.Helper()
-	c := explanation.Config{Repository: a, Overlays: "overlays", Loader: fleet.NewLoader("overlays").InFleet(w.fleetTag), Now: w.server.Now()}
+	c := explanation.Config{Repository: remote{fleet: w.fleet}, Overlays: "overlays", Loader: fleet.NewLoader("overlays").InFleet(w.fleetTag), Now: w.server.Now()}
 	all, err := c.Explain(t.Context(), q)
 	if err != nil {
 		t.Fatalf("%+v: %v", q, err)
@@ -69,35 +30,27 @@ func (w *scenario) explain(t *testing.T, a readback, q explanation.Question) []e
 func TestExplained(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
-	for seed := *first; seed < *first+uint64(*replays); seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			s := drawShape(seed)
-			s.length = min(s.length, time.Hour)
-			w := newScenario(s, func(string) {})
-			w.play(s.length, nil)
-			a := newReadback(w.fleet)
-			random := rand.New(rand.NewPCG(seed, 5))
-			orders, moments := 0, 0
-			for _, c := range w.fleet.history() {
-				if c.operation != nil && random.IntN(3) == 0 {
-					orders++
-					w.compareOrder(t, c, w.explain(t, a, explanation.Question{Name: c.id[:12]})[0])
-				}
+	eachReplay(t, func(t *testing.T, w *scenario) {
+		random := rand.New(rand.NewPCG(w.seed, 5))
+		orders, moments := 0, 0
+		for _, c := range w.fleet.history() {
+			if c.operation != nil && random.IntN(3) == 0 {
+				orders++
+				w.compareOrder(t, c, w.explain(t, explanation.Question{Name: c.id[:12]})[0])
 			}
-			for range 20 {
-				at := scenarioStart().Add(time.Minute + time.Duration(random.Int64N(int64(s.length))))
-				for _, x := range w.explain(t, a, explanation.Question{At: at}) {
-					w.compareMoment(t, x)
-					moments++
-				}
+		}
+		for range 20 {
+			at := scenarioStart().Add(time.Minute + time.Duration(random.Int64N(int64(w.length))))
+			for _, x := range w.explain(t, explanation.Question{At: at}) {
+				w.compareMoment(t, x)
+				moments++
 			}
-			t.Logf("%s: %d orders and %d moments", s.theme, orders, moments)
-			if moments < 20 || orders == 0 && w.audit.total() > 10 {
-				t.Errorf("%d orders and %d moments: this shows little", orders, moments)
-			}
-		})
-	}
+		}
+		t.Logf("%s: %d orders and %d moments", w.theme, orders, moments)
+		if moments < 20 || orders == 0 && w.audit.total() > 10 {
+			t.Errorf("%d orders and %d moments: this shows little", orders, moments)
+		}
+	})
 }
 
 // compareOrder holds the explanation of a commit of muster's to what was decided.

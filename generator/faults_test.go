@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,14 +55,35 @@ func TestFaults(t *testing.T) {
 func playSeed(t *testing.T, seed uint64) map[string]int {
 	s := drawShape(seed)
 	drawCrowds(&s)
-	var w *scenario
-	w = newScenario(s, func(text string) { t.Errorf("seed %d (%s): %s\n%s", seed, s.theme, text, w.story()) })
+	w := startScenario(t, s)
 	w.play(s.length, nil)
 	w.conclude()
 	if testing.Verbose() && *oneSeed != 0 {
 		t.Logf("%s\n%s\n%v", w.story(), w.sums(), w.seen)
 	}
 	return w.seen
+}
+
+// played are the scenarios of eachReplay, by seed: functions that return a *scenario.
+var played sync.Map
+
+// eachReplay runs a subtest for each of the -replays seeds, on its scenario after at most two
+// hours. The tests that recompute commits share a scenario; TestFaults asserts what happens in it.
+func eachReplay(t *testing.T, check func(t *testing.T, w *scenario)) {
+	t.Helper()
+	for seed := *first; seed < *first+uint64(*replays); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			play, _ := played.LoadOrStore(seed, sync.OnceValue(func() *scenario {
+				s := drawShape(seed)
+				s.length = min(s.length, 2*time.Hour)
+				w := newScenario(s, func(string) {})
+				w.play(s.length, nil)
+				return w
+			}))
+			check(t, play.(func() *scenario)())
+		})
+	}
 }
 
 // story is what happened last.

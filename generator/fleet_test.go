@@ -2,6 +2,7 @@ package generator_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -233,14 +234,13 @@ func (f *fleetRepository) edit(what string, changes ...branch.Change) {
 // commits are the commit from and those before it, as a git client reads them.
 func (f *fleetRepository) commits(from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
-		log := f.history()
-		at := slices.IndexFunc(log, func(c *commit) bool { return c.id == from })
-		if at < 0 {
-			yield(branch.Commit{}, errUnreachable)
+		first, err := f.commit(cmp.Or(from, f.head().id))
+		if err != nil {
+			yield(branch.Commit{}, err)
 			return
 		}
 		n := 0
-		for c := log[at]; c != nil; c = c.parent {
+		for c := first; c != nil; c = c.parent {
 			if limit.Commits > 0 && n == limit.Commits || c.at.Before(limit.Since) {
 				return
 			}
@@ -314,12 +314,22 @@ func (f *fleetRepository) crowd(n int) {
 
 // file is a file as it was at a past commit.
 func (f *fleetRepository) file(commitID, name string) ([]byte, error) {
-	for _, c := range f.history() {
-		if c.id == commitID {
-			return c.tree.ReadFile(name)
-		}
+	c, err := f.commit(commitID)
+	if err != nil {
+		return nil, err
 	}
-	return nil, errUnreachable
+	return c.tree.ReadFile(name)
+}
+
+// commit returns a commit of the branch.
+func (f *fleetRepository) commit(id string) (*commit, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := slices.IndexFunc(f.log, func(c *commit) bool { return c.id == id })
+	if at < 0 {
+		return nil, errUnreachable
+	}
+	return f.log[at], nil
 }
 
 // Errors that a fleet repository gives when it is in trouble.
@@ -348,6 +358,15 @@ func (r remote) Commit(_ context.Context, head branch.Head, ops []ledger.Operati
 
 // Limits implements generator.Repository.
 func (r remote) Limits() branch.Limits { return branch.Limits{} }
+
+// Past implements explanation.Repository.
+func (r remote) Past(_ context.Context, id string, _ []string) (branch.Head, error) {
+	c, err := r.fleet.commit(id)
+	if err != nil {
+		return branch.Head{}, err
+	}
+	return c.head(), nil
+}
 
 func (r remote) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return r.fleet.commits(from, limit)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,17 +39,15 @@ func (l anyLog) changes(t testing.TB, c branch.Commit) []branch.Change {
 	return changes
 }
 
-// plainLog is the log of a world without trouble.
-func plainLog(t testing.TB) anyLog {
-	t.Helper()
-	for seed := uint64(1); ; seed++ {
-		if s := drawShape(seed); s.theme == "plain" {
-			w := newScenario(s, func(string) {})
-			w.play(30*time.Minute, nil)
-			return logOf(t, w)
-		}
-	}
-}
+// playPlainFleet returns the fleet repository of a scenario without faults.
+var playPlainFleet = sync.OnceValue(func() *fleetRepository {
+	w := newScenario(drawShape(uint64(len(themes))), func(string) {}) // of the theme "plain"
+	w.play(30*time.Minute, nil)
+	return w.fleet
+})
+
+// plainLog returns the log of a scenario without faults.
+func plainLog(t testing.TB) anyLog { return logOf(t, playPlainFleet()) }
 
 // TestForged changes one order in every way that its message and its files can be
 // changed, and says what must be found of it.

@@ -23,6 +23,18 @@ func served(t *testing.T, b *bench, url string) (*generator.Generator, *gitops.R
 	return b.generator(func(c *generator.Config) { c.Repository = generator.Fleet{Writer: repository, Version: "v0"} }), repository
 }
 
+// commitFiles commits the files of the bench's overlays to a git repository.
+func (b *bench) commitFiles(t *testing.T, r gitserver.Repository) {
+	t.Helper()
+	var begin []branch.Change
+	for name, content := range files(b.overlays) {
+		begin = append(begin, branch.Change{Path: name, Content: content})
+	}
+	if _, err := r.Commit("begin\n", b.now, begin...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // crowdOf pushes somebody else's commits, with dates of years ago, to the branch.
 func crowdOf(t *testing.T, r gitserver.Repository, n int) {
 	t.Helper()
@@ -57,13 +69,7 @@ func TestManyCommitsOnGitHosts(t *testing.T) {
 				}
 			}
 			b := newBench("a")
-			var begin []branch.Change
-			for name, content := range files(b.overlays) {
-				begin = append(begin, branch.Change{Path: name, Content: content})
-			}
-			if _, err := f.Commit("begin\n", b.now, begin...); err != nil {
-				t.Fatal(err)
-			}
+			b.commitFiles(t, f.Repository)
 			g, _ := served(t, b, f.URL())
 			b.jobs("a", 5)
 			d := tick(t, g).Operations[0].Decision.Dispatch[0]

@@ -73,13 +73,6 @@ func (a graphQL) append(in githubtest.CommitInput) (string, error) {
 	return c.id, nil
 }
 
-// reader reads the fleet of a bench for the writer.
-type reader struct{ remote }
-
-func (r reader) Past(context.Context, string, []string) (branch.Head, error) {
-	return branch.Head{}, errUnreachable // nobody else pushes
-}
-
 // day is a bench over a day, whose agents come a minute after they were ordered, each of
 // which takes a job and is gone with it.
 type day struct {
@@ -169,25 +162,16 @@ func (d *day) come() {
 // play plays the day, and returns the acts that landed.
 func (d *day) play(t *testing.T, repository generator.Repository) (ops int, longest time.Duration) {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
 	before := d.now
-	g := d.generator(func(c *generator.Config) {
-		c.Repository = repository
-		c.Done = func(r generator.Result, _ error) {
-			ops += len(r.Operations)
-			if d.now.Sub(scenarioStart()) >= 24*time.Hour {
-				stop()
-			}
-		}
-	})
 	d.triggers = func() {
 		d.arrive(d.now.Sub(before))
 		d.come()
 		before = d.now
 	}
-	if err := g.Run(ctx, interval, 0); err != nil {
-		t.Fatal(err)
-	}
+	d.run(t, interval, func(_ int, r generator.Result, _ error) bool {
+		ops += len(r.Operations)
+		return d.now.Sub(scenarioStart()) < 24*time.Hour
+	}, func(c *generator.Config) { c.Repository = repository })
 	if len(d.snapshot.Jobs) > 0 {
 		t.Errorf("%d of %d jobs have no agent", len(d.snapshot.Jobs), d.registered)
 	}
@@ -216,12 +200,12 @@ func onGitHub(t *testing.T, b *bench) (throughGitHub, *githubtest.Limiter) {
 	limiter := &githubtest.Limiter{Now: b.Now}
 	server := httptest.NewServer(limiter.Wrap(graphQL{b.fleet}))
 	t.Cleanup(server.Close)
-	w, err := github.NewWriter(github.Config{Repository: reader{remote{b.fleet, "muster"}}, Owner: "acme", Name: "fleet", API: server.URL, Now: b.Now,
+	w, err := github.NewWriter(github.Config{Repository: b.remote, Owner: "acme", Name: "fleet", API: server.URL, Now: b.Now,
 		Token: func(context.Context) (string, error) { return "ghs_1", nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return throughGitHub{remote{b.fleet, "muster"}, generator.Fleet{Writer: w, Version: "v0"}}, limiter
+	return throughGitHub{b.remote, generator.Fleet{Writer: w, Version: "v0"}}, limiter
 }
 
 // TestDayOnGitHub: a day that has 4,000 acts where nothing limits, in peaks beyond what
@@ -231,7 +215,7 @@ func TestDayOnGitHub(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	free := newDay()
-	wanted, unlimited := free.play(t, remote{free.fleet, "muster"})
+	wanted, unlimited := free.play(t, free.remote)
 	d := newDay()
 	repository, limiter := onGitHub(t, d.bench)
 	ops, longest := d.play(t, repository)

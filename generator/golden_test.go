@@ -94,7 +94,7 @@ func simulateFleet(t *testing.T, seed uint64) (summary string, log []byte) {
 	t.Helper()
 	s := drawShape(seed)
 	drawCrowds(&s)
-	w := newScenario(s, func(text string) { t.Errorf("seed %d (%s): %s", seed, s.theme, text) })
+	w := startScenario(t, s)
 	w.play(s.length, nil)
 	w.conclude()
 	log = w.fleet.text()

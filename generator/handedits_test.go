@@ -22,6 +22,7 @@ import (
 type archive struct {
 	*bench
 	asked     int
+	read      int   // commits
 	files     int   // that were asked for, or edits of them
 	lost      error // of every reading of the past
 	onlyFiles bool  // the list of commits is not lost
@@ -35,7 +36,13 @@ func (a *archive) Commits(_ context.Context, from string, limit branch.Limit) it
 	if a.lost != nil && !a.onlyFiles {
 		return func(yield func(branch.Commit, error) bool) { yield(branch.Commit{}, a.lost) }
 	}
-	return a.fleet.commits(from, limit)
+	return func(yield func(branch.Commit, error) bool) {
+		for c, err := range a.fleet.commits(from, limit) {
+			if a.read++; !yield(c, err) {
+				return
+			}
+		}
+	}
 }
 
 func (a *archive) File(_ context.Context, commit, name string) ([]byte, error) {

@@ -7,7 +7,6 @@ import (
 	"muster/generator"
 	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/generator/verification"
 )
 
 // TestLargeActsOnGitHub: an order and a retirement of 400 dispatches are each cut into
@@ -48,13 +47,7 @@ func TestLargeActsOnGitHub(t *testing.T) {
 	if agents != jobs || retired != dispatches || limiter.Writes() != ops || ops != 6 {
 		t.Errorf("%d acts in %d writes order %d agents and retire %d dispatches, want 6 for %d and %d", ops, limiter.Writes(), agents, retired, jobs, dispatches)
 	}
-	found, count := logOfFleet(t, b.fleet).verify(t, nil)
-	for id, f := range found {
-		if f.Verdict != verification.Follows {
-			t.Errorf("%s: %s %v", id, f.Verdict, f.Why)
-		}
-	}
-	if count.Muster != ops {
-		t.Errorf("%d commits are muster's, want %d", count.Muster, ops)
+	if n := verifyAll(t, b.fleet); n != ops {
+		t.Errorf("%d commits are muster's, want %d", n, ops)
 	}
 }

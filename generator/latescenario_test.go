@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"muster/generator/ledger"
-	"muster/generator/verification"
 	"muster/gitops/unraced"
 )
 
@@ -67,12 +66,7 @@ func TestLateAgents(t *testing.T) {
 		if state := string(auto.fleet.head().tree.files["overlays/a/dispatches/state.yaml"]); !strings.Contains(state, "\nstartupTimes: ") || !strings.Contains(state, "\nservedAt: ") {
 			t.Errorf("%s: state.yaml is\n%s", name, state)
 		}
-		found, _ := logOf(t, auto).verify(t, nil)
-		for id, f := range found {
-			if f.Verdict != verification.Follows && f.Verdict != verification.People {
-				t.Errorf("%s: %s: %+v", name, id, f)
-			}
-		}
+		verifyAll(t, auto.fleet)
 	}
 	for _, c := range fixed.fleet.history() {
 		if c.operation != nil && (strings.Contains(ledger.Message(*c.operation, "v0"), "startupTimes") || c.operation.Decision.Sum.Overdue > 0) {

@@ -221,7 +221,7 @@ func TestMetricsAreTheLedgers(t *testing.T) {
 			lag: s.rates.lag, startup: s.rates.startup, unreachable: 0.03, refused: 0.05, moved: 0.1, swallowed: 0.1,
 			limited: 0.01, broken: 0.02, half: 0.01, noShow: 0.1, crashPod: 0.05, drains: 2, policies: 2, brokenImages: 1,
 		}
-		w := newScenario(s, func(text string) { t.Fatalf("seed %d: %s", seed, text) })
+		w := startScenario(t, s)
 		v := watch(t, w.server.Now, s.every)
 		var outcomes [2]int // of ticks: failed, and others
 		v.each = func(r generator.Report) {

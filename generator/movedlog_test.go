@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"muster/generator"
-	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 )
@@ -89,22 +88,13 @@ func TestTheLogOfABranchThatMoves(t *testing.T) {
 // generator serves the fleet of a bench, and is one that goes by it.
 func (h *headsOnly) generator(b *bench) *generator.Generator {
 	h.t.Helper()
-	var begin []branch.Change
-	for name, content := range files(b.overlays) {
-		begin = append(begin, branch.Change{Path: name, Content: content})
-	}
-	if _, err := h.repository.Commit("begin\n", b.now, begin...); err != nil {
-		h.t.Fatal(err)
-	}
+	b.commitFiles(h.t, h.repository)
 	strict := gitserver.Strict{Hides: gitserver.Dulwich().Hides, Upload: h.upload, Receive: h.receive}
 	server, err := gitserver.Serve(filepath.Dir(h.repository.Dir), gitserver.Options{Wrap: strict.Wrap})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(server.Close)
-	repository, err := gitops.New(gitops.Config{URL: server.URL + "/fleet.git"})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return b.generator(func(c *generator.Config) { c.Repository = generator.Fleet{Writer: repository, Version: "v0"} })
+	g, _ := served(h.t, b, server.URL+"/fleet.git")
+	return g
 }

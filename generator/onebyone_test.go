@@ -18,18 +18,9 @@ type single struct{ *hooked }
 func (single) Limits() branch.Limits { return branch.Limits{OneByOne: true} }
 
 func newSingle(refuses func(ledger.Operation) error, names ...string) (single, *generator.Generator) {
-	h := &hooked{bench: newBench(names...), refuses: refuses}
-	for _, name := range names {
-		h.jobs(name, 2)
-	}
+	h, _ := newHooked(refuses, names...)
 	return single{h}, h.generator(func(c *generator.Config) { c.Repository = single{h} })
 }
-
-// slowDown is an answer that asks to wait.
-type slowDown struct{}
-
-func (slowDown) Error() string             { return "slow down" }
-func (slowDown) RetryAfter() time.Duration { return time.Minute }
 
 // TestActsOneByOne: where the repository asks for it, each act is pushed by itself, on
 // the commit of the one before it.
@@ -41,31 +32,6 @@ func TestActsOneByOne(t *testing.T) {
 	}
 	if log := s.fleet.history(); len(log) != 4 || r.Head.Commit != log[3].id {
 		t.Errorf("%d commits, and the tick's tip is %s", len(log)-1, r.Head.Commit)
-	}
-}
-
-// TestOneOfSingleActsRefused: the others are committed, and the overlay is suspended.
-func TestOneOfSingleActsRefused(t *testing.T) {
-	_, g := newSingle(refuse("b", &branch.Refused{Message: "b is frozen"}), "a", "b", "c")
-	r := tick(t, g)
-	if got := kinds(r.Operations); got != "a: dispatch 2; c: dispatch 2" {
-		t.Errorf("acts %q", got)
-	}
-	if len(r.Suspended) != 1 || r.Suspended[0].Overlay != "b" || !strings.Contains(r.Suspended[0].Why.String(), "b is frozen") {
-		t.Errorf("suspended %v, want b", r.Suspended)
-	}
-}
-
-// TestEverySingleActRefused: a branch that takes nothing is an error of the tick, and is
-// asked once a tick from then on.
-func TestEverySingleActRefused(t *testing.T) {
-	refused := &branch.Refused{Message: "protected branch"}
-	s, g := newSingle(func(ledger.Operation) error { return refused }, "a", "b")
-	for i, want := range []int{2, 3, 4} {
-		r, err := g.Tick(t.Context())
-		if !errors.As(err, &refused) || len(r.Operations) != 0 || s.pushes != want {
-			t.Errorf("tick %d: %v, %d acts, %d pushes, want %d", i, err, len(r.Operations), s.pushes, want)
-		}
 	}
 }
 
@@ -103,14 +69,14 @@ func TestLimitAmongSingleActs(t *testing.T) {
 	left := 1
 	s.refuses = func(ledger.Operation) error {
 		if left--; left < 0 {
-			return slowDown{}
+			return retryAfter(time.Minute)
 		}
 		return nil
 	}
 	var all []string
 	for i := range 4 {
 		r, err := g.Tick(t.Context())
-		var wait slowDown
+		var wait retryAfter
 		if errors.As(err, &wait) != (i < 3) || i == 3 && err != nil {
 			t.Errorf("tick %d: %v", i, err)
 		}

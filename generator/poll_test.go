@@ -146,7 +146,7 @@ func TestDispatchLeavesWhileReading(t *testing.T) {
 	s, g := newSlow(0, "a", "b")
 	s.jobs("a", 3)
 	ordered := whole(t, g).Decisions[0].Dispatch[0]
-	rival := &bench{overlays: s.overlays, fleet: s.fleet}
+	rival := &bench{remote: s.remote, overlays: s.overlays}
 	rival.snapshot.Sightings = sightings(ordered, "a")
 	retires := rival.generator()
 	s.waits = 2

@@ -35,8 +35,12 @@ func (h *hooked) Commit(ctx context.Context, head branch.Head, ops []ledger.Oper
 	return h.bench.Commit(ctx, head, ops)
 }
 
+// newHooked returns a repository with two jobs in the queue of each overlay, and its generator.
 func newHooked(refuses func(ledger.Operation) error, names ...string) (*hooked, *generator.Generator) {
 	h := &hooked{bench: newBench(names...), refuses: refuses}
+	for _, name := range names {
+		h.jobs(name, 2)
+	}
 	return h, h.generator(func(c *generator.Config) { c.Repository = h })
 }
 
@@ -54,16 +58,18 @@ func refuse(overlay string, err error) func(ledger.Operation) error {
 // tried again after some minutes.
 func TestOneOverlayRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		err  error
-		says string
+		err      error
+		says     string
+		oneByOne bool
 	}{
-		"by a hook":    {&branch.Refused{Message: "b is frozen"}, "invalid: overlays/b: the server refused the push: b is frozen"},
-		"by its files": {fmt.Errorf("%w: x cannot be a file and a directory at once", branch.ErrInvalid), "invalid: overlays/b: its changes cannot be committed: "},
+		"by a hook":             {&branch.Refused{Message: "b is frozen"}, "invalid: overlays/b: the server refused the push: b is frozen", false},
+		"by its files":          {fmt.Errorf("%w: x cannot be a file and a directory at once", branch.ErrInvalid), "invalid: overlays/b: its changes cannot be committed: ", false},
+		"by a hook, one by one": {&branch.Refused{Message: "b is frozen"}, "invalid: overlays/b: the server refused the push: b is frozen", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, g := newHooked(refuse("b", c.err), "a", "b", "c")
-			for _, queue := range []string{"a", "b", "c"} {
-				h.jobs(queue, 2)
+			if c.oneByOne {
+				g = h.generator(func(cfg *generator.Config) { cfg.Repository = single{h} })
 			}
 			r := tick(t, g)
 			if got := kinds(r.Operations); got != "a: dispatch 2; c: dispatch 2" {
@@ -132,10 +138,9 @@ func (h identifiedHook) Head(context.Context) (branch.Head, error) {
 // TestRefusedOverlayIsTriedAgainWhenItsFilesChange asserts that a person's commit to the
 // overlay ends the suspension at once, and that a commit to anything else does not.
 func TestRefusedOverlayIsTriedAgainWhenItsFilesChange(t *testing.T) {
-	h := identifiedHook{&hooked{bench: newBench("a", "b"), refuses: refuse("b", &branch.Refused{Message: "b is frozen"})}}
+	hook, _ := newHooked(refuse("b", &branch.Refused{Message: "b is frozen"}), "a", "b")
+	h := identifiedHook{hook}
 	g := h.generator(func(c *generator.Config) { c.Repository = h })
-	h.jobs("a", 2)
-	h.jobs("b", 2)
 	if r := tick(t, g); kinds(r.Operations) != "a: dispatch 2" || len(r.Suspended) != 1 {
 		t.Fatalf("acts %q, suspended %v", kinds(r.Operations), r.Suspended)
 	}
@@ -192,17 +197,19 @@ func TestPushThatBrokeOffLandsBehindALaggingMirror(t *testing.T) {
 	}
 }
 
-// TestEveryOverlayRefused: a branch that takes nothing is an error of the tick,
-// and is not tried overlay by overlay at each.
+// TestEveryOverlayRefused asserts that a tick fails if the server rejects every push, and that
+// only the first tick pushes the operations of each overlay separately.
 func TestEveryOverlayRefused(t *testing.T) {
 	refused := &branch.Refused{Message: "protected branch"}
 	h, g := newHooked(func(ledger.Operation) error { return refused }, "a", "b")
-	h.jobs("a", 2)
-	h.jobs("b", 2)
+	s, oneByOne := newSingle(func(ledger.Operation) error { return refused }, "a", "b")
 	for i, want := range []int{3, 4, 5} {
 		r, err := g.Tick(t.Context())
 		if !errors.As(err, &refused) || len(r.Operations) != 0 || h.pushes != want {
-			t.Errorf("tick %d: %v, %d acts, %d pushes, want %d", i, err, len(r.Operations), h.pushes, want)
+			t.Errorf("tick %d: %v, %d operations, %d pushes, want %d", i, err, len(r.Operations), h.pushes, want)
+		}
+		if r, err = oneByOne.Tick(t.Context()); !errors.As(err, &refused) || len(r.Operations) != 0 || s.pushes != want-1 {
+			t.Errorf("tick %d, one by one: %v, %d operations, %d pushes, want %d", i, err, len(r.Operations), s.pushes, want-1)
 		}
 	}
 }
@@ -248,9 +255,6 @@ func TestNotReadyWhileEveryPushIsRefused(t *testing.T) {
 // first is reported, and the rest decided again.
 func TestRaceAmongActsPushedApart(t *testing.T) {
 	h, g := newHooked(refuse("b", &branch.Refused{Message: "no"}), "a", "b", "c")
-	for _, queue := range []string{"a", "b", "c"} {
-		h.jobs(queue, 2)
-	}
 	h.onCommit = func(branch.Head) error {
 		if h.commits == 2 {
 			h.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("x")})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io/fs"
 	"testing"
 
@@ -72,30 +71,24 @@ func sameDecision(t *testing.T, a, b plan.Decision) bool {
 func TestDecidedAgain(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
-	for seed := *first; seed < *first+uint64(*replays); seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			s := drawShape(seed)
-			w := newScenario(s, func(string) {}) // TestFaults looks at that
-			w.play(s.length, nil)
-			same, other := 0, 0
-			w.again(t, func(c *commit, r verification.Result) {
-				switch {
-				case sameDecision(t, r.Decision, c.operation.Decision) && len(r.Differences) == 0 && !r.Doubtful:
-					same++
-				case s.theme == "plain":
-					t.Errorf("%s %s %s: %v", c.at, c.operation.Decision.Overlay, c.operation.Kind, r.Differences)
-				default:
-					other++
-					if len(r.Differences) == 0 && !r.Doubtful && c.operation.Kind == ledger.Dispatch {
-						t.Errorf("%s %s: %+v, again %+v, and nothing is said", c.at, c.operation.Decision.Overlay, c.operation.Decision.Sum, r.Decision.Sum)
-					}
+	eachReplay(t, func(t *testing.T, w *scenario) {
+		same, other := 0, 0
+		w.again(t, func(c *commit, r verification.Result) {
+			switch {
+			case sameDecision(t, r.Decision, c.operation.Decision) && len(r.Differences) == 0 && !r.Doubtful:
+				same++
+			case w.theme == "plain":
+				t.Errorf("%s %s %s: %v", c.at, c.operation.Decision.Overlay, c.operation.Kind, r.Differences)
+			default:
+				other++
+				if len(r.Differences) == 0 && !r.Doubtful && c.operation.Kind == ledger.Dispatch {
+					t.Errorf("%s %s: %+v, again %+v, and nothing is said", c.at, c.operation.Decision.Overlay, c.operation.Decision.Sum, r.Decision.Sum)
 				}
-			})
-			t.Logf("%s: %d of %d commits are decided again", s.theme, same, same+other)
-			if other > same/10 {
-				t.Errorf("%d of %d commits are not decided again", other, same+other)
 			}
 		})
-	}
+		t.Logf("%s: %d of %d commits are decided again", w.theme, same, same+other)
+		if other > same/10 {
+			t.Errorf("%d of %d commits are not decided again", other, same+other)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
@@ -189,6 +190,14 @@ type scenario struct {
 	hooked  *rand.Rand                // dice of the webhooks' troubles
 	seen    map[string]int            // how often troubles came about, by name
 	pauses  map[string][][2]time.Time // of queues; an open one ends in zero
+}
+
+// startScenario returns a scenario whose audit fails the test.
+func startScenario(t testing.TB, s shape) *scenario {
+	t.Helper()
+	var w *scenario
+	w = newScenario(s, func(text string) { t.Errorf("seed %d (%s): %s\n%s", s.seed, s.theme, text, w.story()) })
+	return w
 }
 
 func newScenario(s shape, fail func(text string)) *scenario {

@@ -28,8 +28,7 @@ func plainShape(seed uint64) shape {
 
 func playPlain(t *testing.T, s shape) *scenario {
 	t.Helper()
-	var w *scenario
-	w = newScenario(s, func(text string) { t.Fatalf("seed %d: %s\n%s", s.seed, text, w.story()) })
+	w := startScenario(t, s)
 	w.play(s.length, nil)
 	return w
 }
@@ -124,8 +123,7 @@ func TestQuietNight(t *testing.T) {
 	for _, kill := range []float64{0, 0.001} {
 		s := quietNight()
 		s.length, s.every, s.rates.kill = 6*time.Hour, 30*time.Second, kill
-		var w *scenario
-		w = newScenario(s, func(text string) { t.Fatalf("%s\n%s", text, w.story()) })
+		w := startScenario(t, s)
 		w.play(10*time.Minute, nil)
 		w.play(s.length, func() bool {
 			if n := w.overlays[0].kube.Connected(); n < 10 {
@@ -160,8 +158,7 @@ func breakerScenario(t *testing.T, http bool) *scenario {
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max, p.lease, p.idle = 0, 0, 8, 5*time.Minute, 3*time.Minute
 	s.overlays[0].tags = []string{"os=linux"}
-	var w *scenario
-	w = newScenario(s, func(text string) { t.Fatalf("%s\n%s", text, w.story()) })
+	w := startScenario(t, s)
 	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{
 		Agents: []string{"queue=default", "os=linux"}, Parallelism: 30, Duration: time.Minute,
 	}}})
@@ -251,7 +248,7 @@ func TestUselessAgents(t *testing.T) {
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max, p.lease = 0, 0, 40, 5*time.Minute
 	s.overlays[0].tags = []string{"os=linux"}
-	w := newScenario(s, func(text string) { t.Error(text) })
+	w := startScenario(t, s)
 	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default", "os=linux"}, Parallelism: 8, Duration: time.Minute}}})
 	w.overlays[0].kube.Untagged = "os=linux"
 	w.play(40*time.Minute, nil)
@@ -268,7 +265,7 @@ func TestUselessUpkeep(t *testing.T) {
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max, p.lease = 5, 5, 100, 5*time.Minute
 	s.overlays[0].tags = []string{"os=linux"}
-	w := newScenario(s, func(text string) { t.Error(text) })
+	w := startScenario(t, s)
 	k := w.overlays[0].kube
 	k.Untagged = "os=linux"
 	w.play(2*time.Hour, nil)
@@ -296,7 +293,7 @@ func TestAgentsOfAnotherCluster(t *testing.T) {
 	s.inCluster = true
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max = 10, 0, 20
-	w := newScenario(s, func(text string) { t.Error(text) })
+	w := startScenario(t, s)
 	wrong := w.server.AddCluster("wrong")
 	w.server.AddQueue(wrong, p.queue)
 	w.overlays[0].kube.BuildkiteCluster = wrong
@@ -316,7 +313,7 @@ func TestFailuresInFlight(t *testing.T) {
 	s := quietNight()
 	p := &s.overlays[0].spec
 	p.min, p.buffer = 0, 0
-	w := newScenario(s, func(text string) { t.Error(text) })
+	w := startScenario(t, s)
 	for i := range 40 {
 		w.at(time.Duration(i)*time.Minute, func() {
 			w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Duration: time.Minute}}})

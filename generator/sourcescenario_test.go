@@ -50,14 +50,23 @@ func (m *muster) metrics() generator.Metrics {
 	if !m.w.metrics.on {
 		return nil
 	}
-	metrics, err := buildkite.NewMetrics(buildkite.AgentConfig{
-		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canarytest.AgentToken, nil }},
-		HTTP: metricsTransport{m.w}, Timeout: time.Hour, Log: canarytest.Log(m.w.audit.fail, nil),
-	})
+	return m.newMetrics(metricsTransport{m.w})
+}
+
+func (m *muster) newMetrics(transport http.RoundTripper) *buildkite.Metrics {
+	metrics, err := buildkite.NewMetrics(m.agentConfig(transport))
 	if err != nil {
 		panic(err)
 	}
 	return metrics
+}
+
+// agentConfig returns the configuration of clients with an agent token.
+func (m *muster) agentConfig(transport http.RoundTripper) buildkite.AgentConfig {
+	return buildkite.AgentConfig{
+		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canarytest.AgentToken, nil }},
+		HTTP: transport, Timeout: time.Hour, Log: canarytest.Log(m.w.audit.fail, nil),
+	}
 }
 
 // metricsTransport injects the faults of the metrics, until the world heals.
@@ -103,10 +112,9 @@ func (m *muster) stacks() *buildkite.Stacks {
 	if !m.w.stacks {
 		return nil
 	}
-	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-of-the-world", Clock: m, AgentConfig: buildkite.AgentConfig{
-		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canarytest.AgentToken, nil }},
-		HTTP: troubledTransport{m, m.w.server.Transport()}, Timeout: time.Hour, Log: canarytest.Log(m.w.audit.fail, nil),
-	}})
+	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{
+		Key: "muster-of-the-world", Clock: m, AgentConfig: m.agentConfig(troubledTransport{m, m.w.server.Transport()}),
+	})
 	if err != nil {
 		panic(err)
 	}
@@ -123,7 +131,7 @@ func TestStackWorlds(t *testing.T) {
 		for _, o := range s.overlays {
 			o.spec.cluster, o.spec.lookahead = "", 0
 		}
-		w := newScenario(s, func(text string) { t.Errorf("seed %d (%s): %s", seed+1, s.theme, text) })
+		w := startScenario(t, s)
 		w.play(s.length, nil)
 		w.conclude()
 		if w.audit.total() == 0 && w.server.Stats().Runnable > 0 {
@@ -140,7 +148,7 @@ func TestWorldsListedByQueue(t *testing.T) {
 	for seed := range uint64(*listedByQueue) {
 		s := drawShape(seed + 1)
 		s.http, s.inCluster, s.stacks, s.perPage, s.length = true, true, false, 1, min(s.length, time.Hour)
-		w := newScenario(s, func(text string) { t.Errorf("seed %d (%s): %s", seed+1, s.theme, text) })
+		w := startScenario(t, s)
 		w.play(s.length, nil)
 		w.conclude()
 		byQueue += w.seen["by queue"]

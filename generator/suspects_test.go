@@ -49,14 +49,6 @@ func (h *historian) Commits(_ context.Context, from string, limit branch.Limit) 
 	}
 }
 
-func (h *historian) File(context.Context, string, string) ([]byte, error) {
-	return nil, errors.New("no file")
-}
-
-func (h *historian) Edits(context.Context, []branch.Commit, map[string]string, branch.Selection) ([]branch.Edits, error) {
-	return nil, errors.New("no edits")
-}
-
 // repairMessage is that of a repair which was made now.
 func repairMessage(b *bench, overlay string) string {
 	op := ledger.Operation{Kind: ledger.Repair, Path: "overlays/" + overlay}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -23,8 +22,8 @@ import (
 
 // bench is one Generator on a table, with everything in reach.
 type bench struct {
+	remote
 	overlays []*overlay
-	fleet    *fleetRepository
 	now      time.Time
 	snapshot plan.Snapshot
 	err      error // of Buildkite
@@ -38,7 +37,7 @@ type bench struct {
 }
 
 func newBench(names ...string) *bench {
-	b := &bench{now: scenarioStart()}
+	b := &bench{remote: remote{who: "muster"}, now: scenarioStart()}
 	for _, name := range names {
 		b.overlays = append(b.overlays, &overlay{name: name, spec: policy{
 			queue: name, max: 10, lease: 10 * time.Minute, idle: 5 * time.Minute, upkeepIdle: time.Hour,
@@ -75,8 +74,6 @@ func (b *bench) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-func (b *bench) Head(context.Context) (branch.Head, error) { return b.fleet.head().head(), nil }
-
 func (b *bench) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	b.commits++
 	if b.onCommit != nil {
@@ -84,21 +81,7 @@ func (b *bench) Commit(ctx context.Context, head branch.Head, ops []ledger.Opera
 			return branch.Head{}, err
 		}
 	}
-	return remote{b.fleet, "muster"}.Commit(ctx, head, ops)
-}
-
-func (b *bench) Limits() branch.Limits { return branch.Limits{} }
-
-func (b *bench) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
-	return remote{fleet: b.fleet}.Commits(ctx, from, limit)
-}
-
-func (b *bench) File(ctx context.Context, commit, name string) ([]byte, error) {
-	return remote{fleet: b.fleet}.File(ctx, commit, name)
-}
-
-func (b *bench) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error) {
-	return remote{fleet: b.fleet}.Edits(ctx, commits, trees, look)
+	return b.remote.Commit(ctx, head, ops)
 }
 
 func (b *bench) Snapshot(_ context.Context, query plan.Query) (plan.Snapshot, error) {
@@ -126,6 +109,25 @@ func sightings(d plan.Dispatch, queue string) []plan.Sighting {
 		})
 	}
 	return all
+}
+
+// run runs the loop until after, which is called after each tick with the number of ticks,
+// returns false.
+func (b *bench) run(t *testing.T, interval time.Duration, after func(ticks int, r generator.Result, err error) bool, change ...func(*generator.Config)) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ticks := 0
+	g := b.generator(append(change, func(c *generator.Config) {
+		c.Done = func(r generator.Result, err error) {
+			if ticks++; !after(ticks, r, err) {
+				stop()
+			}
+		}
+	})...)
+	if err := g.Run(ctx, interval, 0); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func tick(t *testing.T, g *generator.Generator) generator.Result {
@@ -407,30 +409,22 @@ func TestConditionsAreLoggedOnce(t *testing.T) {
 	policy := branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("spec: 7\n")}
 	b.fleet.edit("a person", policy)
 	b.fleet.edit("a person", branch.Change{Path: "overlays/b/dispatches/state.yaml", Content: []byte("nonsense\n")})
-	ctx, stop := context.WithCancel(t.Context())
-	ticks := 0
-	g := b.generator(func(c *generator.Config) {
-		c.Done = func(r generator.Result, err error) {
-			if err != nil {
-				t.Errorf("tick %d: %v", ticks, err)
-			}
-			switch ticks++; ticks {
-			case 1:
-				if kinds(r.Operations) != "b: repair; b: dispatch 2" || len(r.Suspended) != 1 || r.Suspended[0].Overlay != "a" || len(r.Warnings) != 1 {
-					t.Errorf("acts %q, suspended %v, warnings %v", kinds(r.Operations), r.Suspended, r.Warnings)
-				}
-			case 3:
-				policy.Content = b.overlays[0].policyText()
-				b.fleet.edit("a person", policy)
-				b.snapshot.Jobs = nil
-			case 5:
-				stop()
-			}
+	b.run(t, 15*time.Second, func(ticks int, r generator.Result, err error) bool {
+		if err != nil {
+			t.Errorf("tick %d: %v", ticks, err)
 		}
+		switch ticks {
+		case 1:
+			if kinds(r.Operations) != "b: repair; b: dispatch 2" || len(r.Suspended) != 1 || r.Suspended[0].Overlay != "a" || len(r.Warnings) != 1 {
+				t.Errorf("operations %q, suspended %v, warnings %v", kinds(r.Operations), r.Suspended, r.Warnings)
+			}
+		case 3:
+			policy.Content = b.overlays[0].policyText()
+			b.fleet.edit("a person", policy)
+			b.snapshot.Jobs = nil
+		}
+		return ticks < 5
 	})
-	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
-		t.Fatal(err)
-	}
 	var lines []string
 	for line := range strings.Lines(b.log.String()) {
 		if !strings.HasPrefix(line, "level=DEBUG") {
@@ -460,24 +454,16 @@ func TestConditionsAreLoggedOnce(t *testing.T) {
 func TestConditionOfUnobservedQueue(t *testing.T) {
 	b := newBench("a", "b")
 	b.snapshot.Jobs = []plan.Job{{ID: "x", Rules: []string{"queue=a", "os=plan9"}, State: plan.JobPending}}
-	ctx, stop := context.WithCancel(t.Context())
-	ticks := 0
-	g := b.generator(func(c *generator.Config) {
-		c.Done = func(generator.Result, error) {
-			switch ticks++; ticks {
-			case 1:
-				b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("spec: 7\n")})
-			case 3:
-				b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
-				b.snapshot.Jobs = nil
-			case 4:
-				stop()
-			}
+	b.run(t, 15*time.Second, func(ticks int, _ generator.Result, _ error) bool {
+		switch ticks {
+		case 1:
+			b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("spec: 7\n")})
+		case 3:
+			b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
+			b.snapshot.Jobs = nil
 		}
+		return ticks < 4
 	})
-	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
-		t.Fatal(err)
-	}
 	if n := strings.Count(b.log.String(), "resolved: jobs that no overlay serves"); n != 1 {
 		t.Errorf("resolved %d times, want once, when the queue is looked at again:\n%s", n, b.log.String())
 	}
@@ -490,31 +476,24 @@ func TestConditionOfUnobservedQueue(t *testing.T) {
 // Buildkite asks for it, and an end when the context ends.
 func TestRunWaits(t *testing.T) {
 	b := newBench("a")
-	ctx, stop := context.WithCancel(t.Context())
 	var starts []time.Duration
-	g := b.generator(func(c *generator.Config) {
-		c.Done = func(_ generator.Result, err error) {
-			starts = append(starts, b.now.Sub(scenarioStart()))
-			b.err = nil
-			switch len(starts) {
-			case 1:
-				b.now = b.now.Add(5 * time.Second) // a slow tick
-			case 2:
-				b.now = b.now.Add(40 * time.Second) // a very slow one
-			case 3:
-				b.err = fmt.Errorf("listing: %w", &buildkite.RateLimited{Scope: "rest", Reset: 50 * time.Second})
-			case 4:
-				if err == nil {
-					t.Error("want an error from the fourth tick")
-				}
-			case 5:
-				stop()
+	b.run(t, 15*time.Second, func(ticks int, _ generator.Result, err error) bool {
+		starts = append(starts, b.now.Sub(scenarioStart()))
+		b.err = nil
+		switch ticks {
+		case 1:
+			b.now = b.now.Add(5 * time.Second) // a slow tick
+		case 2:
+			b.now = b.now.Add(40 * time.Second) // a very slow one
+		case 3:
+			b.err = fmt.Errorf("listing: %w", &buildkite.RateLimited{Scope: "rest", Reset: 50 * time.Second})
+		case 4:
+			if err == nil {
+				t.Error("want an error from the fourth tick")
 			}
 		}
+		return ticks < 5
 	})
-	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
-		t.Fatal(err)
-	}
 	want := []time.Duration{0, 15 * time.Second, 55 * time.Second, 70 * time.Second, 120 * time.Second}
 	if diff := cmp.Diff(want, starts); diff != "" {
 		t.Errorf("ticks (-want +got):\n%s", diff)
@@ -524,21 +503,22 @@ func TestRunWaits(t *testing.T) {
 	}
 }
 
-// held is a repository whose host asks to wait, once.
-type held struct {
+// retryAfter is the error of a host that limits requests.
+type retryAfter time.Duration
+
+func (r retryAfter) Error() string             { return fmt.Sprintf("retry after %s", time.Duration(r)) }
+func (r retryAfter) RetryAfter() time.Duration { return time.Duration(r) }
+
+// limitedHost is a repository whose host limits the first request.
+type limitedHost struct {
 	generator.Repository
 	asked *int
 }
 
-type hostLimit struct{}
-
-func (hostLimit) Error() string             { return "the git host asks to wait 50s (429 Too Many Requests)" }
-func (hostLimit) RetryAfter() time.Duration { return 50 * time.Second }
-
 // Head implements [generator.Repository].
-func (h held) Head(ctx context.Context) (branch.Head, error) {
+func (h limitedHost) Head(ctx context.Context) (branch.Head, error) {
 	if *h.asked++; *h.asked == 1 {
-		return branch.Head{}, fmt.Errorf("reading: %w", hostLimit{})
+		return branch.Head{}, fmt.Errorf("reading: %w", retryAfter(50*time.Second))
 	}
 	return h.Repository.Head(ctx)
 }
@@ -546,20 +526,12 @@ func (h held) Head(ctx context.Context) (branch.Head, error) {
 // TestRunWaitsForTheGitHost: a host that asks to wait is not asked again before.
 func TestRunWaitsForTheGitHost(t *testing.T) {
 	b := newBench("a")
-	ctx, stop := context.WithCancel(t.Context())
 	var starts []time.Duration
 	asked := 0
-	g := b.generator(func(c *generator.Config) {
-		c.Repository = held{c.Repository, &asked}
-		c.Done = func(generator.Result, error) {
-			if starts = append(starts, b.now.Sub(scenarioStart())); len(starts) == 2 {
-				stop()
-			}
-		}
-	})
-	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
-		t.Fatal(err)
-	}
+	b.run(t, 15*time.Second, func(ticks int, _ generator.Result, _ error) bool {
+		starts = append(starts, b.now.Sub(scenarioStart()))
+		return ticks < 2
+	}, func(c *generator.Config) { c.Repository = limitedHost{c.Repository, &asked} })
 	if diff := cmp.Diff([]time.Duration{0, 50 * time.Second}, starts); diff != "" || asked != 2 || strings.Contains(b.log.String(), "level=ERROR") {
 		t.Errorf("asked %d times; ticks (-want +got):\n%s\n%s", asked, diff, b.log.String())
 	}

@@ -12,8 +12,7 @@ func TestTwins(t *testing.T) {
 	for i := range 10 {
 		s := drawShape(uint64(cluster + i*len(themes)))
 		s.rates.twin = 0.2
-		var w *scenario
-		w = newScenario(s, func(text string) { t.Errorf("seed %d: %s\n%s", s.seed, text, w.story()) })
+		w := startScenario(t, s)
 		w.play(s.length, nil)
 		w.conclude()
 		came += w.seen[secondOfIndex]

@@ -9,12 +9,6 @@ import (
 	"muster/generator"
 )
 
-// ended is told of ticks that have ended.
-type ended func(generator.Report)
-
-func (ended) Began(time.Time)            {}
-func (e ended) Ended(r generator.Report) { e(r) }
-
 // TestUnreadIsAProblem: what cannot be read of Buildkite is among the problems for
 // as long as that lasts, also while a tick fails, and is logged when it begins and
 // when it is over.
@@ -22,11 +16,9 @@ func TestUnreadIsAProblem(t *testing.T) {
 	const text = "clusters cannot be read: no scope"
 	b := newBench("a")
 	b.snapshot.Unread = text
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
 	var shown []bool
-	g := b.generator(func(c *generator.Config) {
-		c.Watch = ended(func(r generator.Report) {
+	b.run(t, 15*time.Second, func(ticks int, _ generator.Result, _ error) bool { return ticks < 4 }, func(c *generator.Config) {
+		c.Watch = reports(func(r generator.Report) {
 			is := false
 			for _, p := range r.Problems {
 				is = is || p.Words() == text && p.Reason == "unread"
@@ -37,14 +29,9 @@ func TestUnreadIsAProblem(t *testing.T) {
 				b.err = context.DeadlineExceeded
 			case 3:
 				b.err, b.snapshot.Unread = nil, ""
-			case 4:
-				stop()
 			}
 		})
 	})
-	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
-		t.Fatal(err)
-	}
 	if len(shown) != 4 || !shown[0] || !shown[1] || !shown[2] || shown[3] {
 		t.Errorf("among the problems of each tick: %v", shown)
 	}

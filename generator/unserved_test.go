@@ -1,7 +1,6 @@
 package generator_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -19,21 +18,12 @@ func TestUnservedOfEachCluster(t *testing.T) {
 	for _, cluster := range []string{"c1", "c2", "c3"} {
 		b.snapshot.Jobs = append(b.snapshot.Jobs, plan.Job{ID: cluster, Cluster: cluster, Rules: []string{"queue=a"}, State: plan.JobPending})
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ticks := 0
-	g := b.generator(func(c *generator.Config) {
-		c.Done = func(generator.Result, error) {
-			switch ticks++; ticks {
-			case 2:
-				b.snapshot.Jobs = b.snapshot.Jobs[:2]
-			case 3:
-				stop()
-			}
+	b.run(t, 15*time.Second, func(ticks int, _ generator.Result, _ error) bool {
+		if ticks == 2 {
+			b.snapshot.Jobs = b.snapshot.Jobs[:2]
 		}
+		return ticks < 3
 	})
-	if err := g.Run(ctx, 15*time.Second, 0); err != nil {
-		t.Fatal(err)
-	}
 	const text = `"jobs are pending in a queue that no overlay serves in the cluster \"`
 	for line, want := range map[string]int{
 		"level=WARN msg=" + text + `c1\""`: 0, "level=WARN msg=" + text + `c2\""`: 1, "level=WARN msg=" + text + `c3\""`: 1,

@@ -26,14 +26,8 @@ type anyLog struct {
 	trees   map[string]*tree
 }
 
-// logOf is a world's own.
-func logOf(t testing.TB, w *scenario) anyLog {
-	t.Helper()
-	return logOfFleet(t, w.fleet)
-}
-
-// logOfFleet is a fleet's.
-func logOfFleet(t testing.TB, loaded *fleetRepository) anyLog {
+// logOf returns the log of a fleet repository.
+func logOf(t testing.TB, loaded *fleetRepository) anyLog {
 	t.Helper()
 	l := anyLog{trees: map[string]*tree{}}
 	for c, err := range loaded.commits(loaded.head().id, branch.Limit{}) {
@@ -139,40 +133,50 @@ func (l anyLog) verify(t testing.TB, change func(*verification.Config)) (map[str
 	return found, count
 }
 
+// verifies reports whether a finding on a commit of muster is without objection.
+func verifies(c *commit, f verification.Finding) bool {
+	return f.Verdict == verification.Follows || f.Verdict == verification.Repair && c.operation.Kind == ledger.Repair
+}
+
+// verifyAll asserts that every commit of muster in a fleet's log verifies, and returns their number.
+func verifyAll(t *testing.T, f *fleetRepository) int {
+	t.Helper()
+	found, count := logOf(t, f).verify(t, nil)
+	for _, c := range f.history() {
+		if x := found[c.id]; c.operation != nil && !verifies(c, x) {
+			t.Errorf("%s %s %s: %s %v", c.at.Format(time.RFC3339), c.operation.Path, c.operation.Kind, x.Verdict, x.Why)
+		}
+	}
+	return count.Muster
+}
+
 // TestVerified: of simulated worlds without trouble every commit is made again byte for
 // byte. With every trouble all are but those few that went by what git does not have.
 func TestVerified(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
-	for seed := *first; seed < *first+uint64(*replays); seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			s := drawShape(seed)
-			s.length = min(s.length, 2*time.Hour)
-			w := newScenario(s, func(string) {})
-			w.play(s.length, nil)
-			l := logOf(t, w)
-			found, count := l.verify(t, nil)
-			muster, other := 0, 0
-			for _, c := range w.fleet.history() {
-				f, there := found[c.id]
-				switch {
-				case c.operation == nil && there && f.Verdict != verification.People:
-					t.Errorf("%s is a person's, and is %+v", c.id, f)
-				case c.operation == nil:
-				case f.Verdict == verification.Follows || f.Verdict == verification.Repair && c.operation.Kind == ledger.Repair:
-					muster++
-				case s.theme == "plain":
-					t.Errorf("%s %s %s: %+v", c.at, c.operation.Decision.Overlay, c.operation.Kind, f)
-				default:
-					other++
-					t.Logf("%s %s %s: %s %v", c.at, c.operation.Decision.Overlay, c.operation.Kind, f.Verdict, f.Why)
-				}
+	eachReplay(t, func(t *testing.T, w *scenario) {
+		l := logOf(t, w.fleet)
+		found, count := l.verify(t, nil)
+		muster, other := 0, 0
+		for _, c := range w.fleet.history() {
+			f, there := found[c.id]
+			switch {
+			case c.operation == nil && there && f.Verdict != verification.People:
+				t.Errorf("%s is a person's, and is %+v", c.id, f)
+			case c.operation == nil:
+			case verifies(c, f):
+				muster++
+			case w.theme == "plain":
+				t.Errorf("%s %s %s: %+v", c.at, c.operation.Decision.Overlay, c.operation.Kind, f)
+			default:
+				other++
+				t.Logf("%s %s %s: %s %v", c.at, c.operation.Decision.Overlay, c.operation.Kind, f.Verdict, f.Why)
 			}
-			t.Logf("%s: %d of %d commits verify: %+v", s.theme, muster, muster+other, count)
-			if other > muster/10 || count.Muster != muster+other || count.Commits != len(l.commits) {
-				t.Errorf("%d of %d commits do not verify, and counted were %+v", other, muster+other, count)
-			}
-		})
-	}
+		}
+		t.Logf("%s: %d of %d commits verify: %+v", w.theme, muster, muster+other, count)
+		if other > muster/10 || count.Muster != muster+other || count.Commits != len(l.commits) {
+			t.Errorf("%d of %d commits do not verify, and counted were %+v", other, muster+other, count)
+		}
+	})
 }

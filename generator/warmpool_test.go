@@ -1,6 +1,7 @@
 package generator_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,27 +9,36 @@ import (
 	"muster/gitops/unraced"
 )
 
-// TestWarmPoolDiesLater: agents kept for min that die 8 or 14 minutes after they came,
-// with a time-out of an hour and a lease of 15 minutes, open the breaker as those that die at once do, and are
-// back within an hour and a half after they live again. When they were watched for
-// five minutes only, no breaker opened, and min was ordered again and again.
-func TestWarmPoolDiesLater(t *testing.T) {
+// TestWarmPoolDies asserts that agents of the warm pool that exit early open the circuit breaker,
+// whatever their age, and that the pool is complete again within 90 minutes after they stay.
+func TestWarmPoolDies(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
-	for _, age := range []time.Duration{8 * time.Minute, 14 * time.Minute} {
-		w := attacked(t, func(_ *shape, p *policy) { p.min, p.max = 10, 100 })
+	for _, test := range []struct {
+		age              time.Duration // of agents that exit
+		min, buffer      int
+		length, recovery time.Duration
+		ordered          int // at most, before they stay
+	}{
+		{20 * time.Second, 5, 5, time.Hour, time.Hour, 19},
+		{8 * time.Minute, 10, 0, 6 * time.Hour, 90 * time.Minute, 50},
+		{14 * time.Minute, 10, 0, 6 * time.Hour, 90 * time.Minute, 50},
+	} {
+		w := attacked(t, func(_ *shape, p *policy) { p.min, p.buffer, p.max = test.min, test.buffer, 100 })
 		k := w.overlays[0].kube
-		k.warmDies = age
-		w.play(6*time.Hour, nil)
-		n := w.audit.total()
+		k.warmDies = test.age
+		w.play(test.length, nil)
 		last := w.fleet.head().operation.Decision.State.Breaker
-		if n > 50 || last.Failures < plan.Tolerance || last.Cause != plan.LeftEarly {
-			t.Errorf("%s: %d agents in six hours, %v, and the breaker is %+v\n%s", age, n, w.sizes(), last, w.story())
+		if n := w.audit.total(); n > test.ordered || last.Failures < plan.Tolerance || last.Cause != plan.LeftEarly {
+			t.Errorf("%s: %d agents in %s, %v, and the breaker is %+v\n%s", test.age, n, test.length, w.sizes(), last, w.story())
+		}
+		if got := w.sizes(); test.length == time.Hour && (slices.Max(got[plan.Tolerance:]) != 1 || len(w.fleet.history()) > 30) {
+			t.Errorf("%s: ordered %v, with %d commits\n%s", test.age, got, len(w.fleet.history())-1, w.story())
 		}
 		k.warmDies = 0
-		w.play(7*time.Hour+30*time.Minute, nil)
-		if n := k.Connected(); n < 10 {
-			t.Errorf("%s: an hour and a half after they live again there are %d agents, min is 10\n%s", age, n, w.story())
+		w.play(test.length+test.recovery, nil)
+		if n := k.Connected(); n < test.min {
+			t.Errorf("%s: %s after the agents stay, %d are connected, min is %d\n%s", test.age, test.recovery, n, test.min, w.story())
 		}
 	}
 }

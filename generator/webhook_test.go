@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"muster/generator"
-	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/webhook"
 )
@@ -85,10 +84,7 @@ func (w *notifying) deliver(r *http.Request) { w.mux.ServeHTTP(httptest.NewRecor
 
 // run lets the loop run while f does what happens; then it ends.
 func (w *notifying) run(interval time.Duration, f func()) {
-	client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: w.buildkite.Transport()})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	client := newClient(w.t, w.buildkite)
 	g := generator.New(generator.Config{
 		Repository: remote{w.fleet, "muster"}, Buildkite: client, Clock: bubbleClock{}, Overlays: "overlays", Watch: w,
 		Triggers: &generator.Triggers{Calls: w.receiver.Calls(), Gather: 250 * time.Millisecond, Every: 3 * time.Second, Spare: client.Spare, Metrics: w.metrics},
@@ -338,18 +334,10 @@ func TestCauseOfASignal(t *testing.T) {
 	for _, wake := range []*generator.Triggers{nil, {Calls: make(chan generator.Cause)}} {
 		b := newBench("a")
 		var causes []generator.Cause
-		ctx, stop := context.WithCancel(t.Context())
-		g := b.generator(func(c *generator.Config) {
+		b.run(t, time.Minute, func(ticks int, _ generator.Result, _ error) bool { return ticks < 3 }, func(c *generator.Config) {
 			c.Clock, c.Triggers = early{b}, wake
-			c.Watch = reports(func(r generator.Report) {
-				if causes = append(causes, r.Cause); len(causes) == 3 {
-					stop()
-				}
-			})
+			c.Watch = reports(func(r generator.Report) { causes = append(causes, r.Cause) })
 		})
-		if err := g.Run(ctx, time.Minute, 0); err != nil {
-			t.Fatal(err)
-		}
 		if want := []generator.Cause{generator.CauseStart, generator.CauseSignal, generator.CauseSignal}; !slices.Equal(causes, want) {
 			t.Errorf("%v", causes)
 		}

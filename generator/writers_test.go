@@ -11,28 +11,13 @@ import (
 	"time"
 
 	"muster/generator"
-	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/generator/ledger"
 	"muster/generator/simulation"
-	"muster/generator/verification"
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
 )
 
 var raced = flag.Duration("raced", 10*time.Second, "simulated time that TestThreeWritersVerify lasts")
-
-// verifyAll asserts that every commit of a fleet's log verifies.
-func verifyAll(t *testing.T, f *fleetRepository) {
-	t.Helper()
-	found, count := logOfFleet(t, f).verify(t, nil)
-	for _, c := range f.history() {
-		if x := found[c.id]; c.operation != nil && x.Verdict != verification.Follows && (x.Verdict != verification.Repair || c.operation.Kind != ledger.Repair) {
-			t.Errorf("%s %s %s: %s %v", c.at.Format(time.RFC3339), c.operation.Path, c.operation.Kind, x.Verdict, x.Why)
-		}
-	}
-	t.Logf("%+v", count)
-}
 
 // TestTwoWritersOfOneSecond asserts that the commits of two musters that polled in the
 // same second verify: the first push concerns two overlays, the second one of them again.
@@ -83,13 +68,9 @@ func TestThreeWritersVerify(t *testing.T) {
 		var loops sync.WaitGroup
 		for i := range 3 {
 			time.Sleep(330 * time.Millisecond)
-			client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: server.Transport()})
-			if err != nil {
-				t.Fatal(err)
-			}
 			g := generator.New(generator.Config{
-				Repository: &quickRemote{reader: reader{remote{repository, fmt.Sprintf("muster-%d", i)}}, random: rand.New(rand.NewPCG(3, uint64(i)))},
-				Buildkite:  client, Clock: bubbleClock{}, Overlays: "overlays",
+				Repository: &slowRemote{remote: remote{repository, fmt.Sprintf("muster-%d", i)}, random: rand.New(rand.NewPCG(3, uint64(i))), most: 60 * time.Millisecond},
+				Buildkite:  newClient(t, server), Clock: bubbleClock{}, Overlays: "overlays",
 			})
 			loops.Go(func() {
 				if err := g.Run(ctx, time.Second, 0); err != nil {
@@ -125,24 +106,4 @@ func TestThreeWritersVerify(t *testing.T) {
 		}
 		verifyAll(t, repository)
 	})
-}
-
-// quickRemote takes a moment.
-type quickRemote struct {
-	reader
-	random *rand.Rand
-}
-
-func (r *quickRemote) wait() {
-	time.Sleep(time.Duration(r.random.Int64N(int64(60 * time.Millisecond))))
-}
-
-func (r *quickRemote) Head(ctx context.Context) (branch.Head, error) {
-	r.wait()
-	return r.remote.Head(ctx)
-}
-
-func (r *quickRemote) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
-	r.wait()
-	return r.remote.Commit(ctx, head, ops)
 }
