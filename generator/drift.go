@@ -39,7 +39,7 @@ type drift struct {
 	scanned string
 }
 
-// agents is what drift asks of what is known of agents.
+// agents is what drift needs to know about agents.
 type agents interface {
 	// registered reports whether all agents of a dispatch have registered.
 	registered(d plan.Dispatch) bool
@@ -56,10 +56,9 @@ type ordered struct {
 	overlay, file, commit string
 }
 
-// withEdits is the fleet in which what was edited or deleted by hand counts, and is
-// restored by the next repair. Where it is not known what it was, its overlay is
-// suspended. The error is that of [drift.readLog], or [branch.ErrMoved] where another
-// writer was faster than the log could be read.
+// withEdits returns the overlays with edited and deleted dispatches counted; the next repair
+// restores them. An overlay is suspended if the original of a dispatch cannot be read. The error is
+// that of [drift.readLog], or [branch.ErrMoved] if the head changed while the log was read.
 func (dr *drift) withEdits(ctx context.Context, head branch.Head, loaded []fleet.Overlay) ([]fleet.Overlay, error) {
 	now := dr.clock.Now().UTC().Truncate(time.Second) // as what is decided: a lease is over for both or for neither
 	loaded = slices.Clone(loaded)
@@ -88,7 +87,7 @@ func (dr *drift) withEdits(ctx context.Context, head branch.Head, loaded []fleet
 	return loaded, nil
 }
 
-// findEdits lets what was edited or deleted count, as withEdits has it.
+// findEdits counts what was edited or deleted, for withEdits.
 func (dr *drift) findEdits(ctx context.Context, head branch.Head, loaded []fleet.Overlay, now time.Time) error {
 	here := map[string]bool{}
 	for i := range loaded {
@@ -114,8 +113,8 @@ func (dr *drift) findEdits(ctx context.Context, head branch.Head, loaded []fleet
 	return nil
 }
 
-// noteIntact remembers the dispatches of an overlay that are as they were written.
-// One that was larger before, as before an edit, counts as that.
+// noteIntact stores the dispatches of an overlay that are not edited. A dispatch that was larger
+// before counts with the larger numbers.
 func (dr *drift) noteIntact(head branch.Head, o *fleet.Overlay, here map[string]bool) {
 	edited := map[string]bool{}
 	for _, e := range o.Edits() {
@@ -136,7 +135,7 @@ func (dr *drift) noteIntact(head branch.Head, o *fleet.Overlay, here map[string]
 	}
 }
 
-// restore lets a dispatch that was edited be restored.
+// restore makes the next repair restore an edited dispatch.
 func (dr *drift) restore(ctx context.Context, head branch.Head, o *fleet.Overlay, e *fleet.Edit) error {
 	before, known := dr.ordered[e.ID]
 	a := dr.past.original(ctx, head, e.ID, dr.ordered)
@@ -176,8 +175,8 @@ func (dr *drift) restore(ctx context.Context, head branch.Head, o *fleet.Overlay
 	return nil
 }
 
-// noteEdit lets an edit of what this process knows count when it is undone to the letter
-// before the log can be read: a syncer may have made the larger Job.
+// noteEdit counts an edit of a known dispatch even if it is undone before the log can be read: a
+// syncer may have created the larger Job.
 func (dr *drift) noteEdit(d plan.Dispatch, readable bool) {
 	if x, known := dr.ordered[d.ID]; known && readable {
 		x.Dispatch = fleet.Larger(x.Dispatch, d)
@@ -185,9 +184,8 @@ func (dr *drift) noteEdit(d plan.Dispatch, readable bool) {
 	}
 }
 
-// findDeleted lets dispatches count that are gone without muster having retired
-// them. What was withdrawn and is deleted is given up: somebody says that its
-// agents do not come.
+// findDeleted counts dispatches that are missing from git although muster has not retired them. A
+// withdrawn dispatch that a person deletes no longer counts.
 func (dr *drift) findDeleted(ctx context.Context, head branch.Head, loaded []fleet.Overlay, here, asked map[string]bool, now time.Time) error {
 	var gone []ordered
 	for id, x := range dr.ordered {
@@ -225,7 +223,7 @@ func (dr *drift) findDeleted(ctx context.Context, head branch.Head, loaded []fle
 	return nil
 }
 
-// owner is the overlay that a dispatch belongs to; nil: it is no more.
+// owner returns the overlay that a dispatch belongs to; nil if the overlay was removed.
 func owner(loaded []fleet.Overlay, x ordered) *fleet.Overlay {
 	for i := range loaded {
 		if loaded[i].Path == x.overlay {
@@ -263,7 +261,7 @@ func (dr *drift) noteOperations(head, next branch.Head, done []ledger.Operation)
 	}
 }
 
-// noteWithdrawn notes what a repair has withdrawn.
+// noteWithdrawn stores which dispatches a repair has withdrawn.
 func (dr *drift) noteWithdrawn(a ledger.Operation) {
 	for id, x := range dr.ordered {
 		x.Withdrawn = true
@@ -285,7 +283,7 @@ func dispatchFile(overlay, id string) string {
 // this process started.
 type pushed struct {
 	known string    // the head of the last tick; empty before the first tick
-	since time.Time // what was done before it does not matter any more
+	since time.Time // earlier commits are irrelevant
 	// others is the number of commits that are not muster's.
 	others int
 	// settled are the dispatches that need no further log entry: they are in git, were retired,
@@ -311,9 +309,8 @@ func (dr *drift) readLog(ctx context.Context, head branch.Head, loaded []fleet.O
 	return nil
 }
 
-// rememberLog finds what was ordered by others since the last tip, or before this
-// process began, is not retired, and is not in git any more: a person was faster than
-// this look.
+// rememberLog finds dispatches in the log since the last head, or before this process started, that
+// are neither retired nor in git: a person deleted them before this tick.
 func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fleet.Overlay, p pushed) error {
 	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string]bool{}, map[string][]string{}
 	for i := range loaded {
@@ -352,7 +349,7 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 	return nil
 }
 
-// rememberEntry takes up one commit of a muster.
+// rememberEntry reads one commit of a muster.
 func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) error {
 	if e.Kind == ledger.Repair {
 		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
@@ -476,8 +473,8 @@ func (dr *drift) knows(id string) bool {
 	return known
 }
 
-// rememberOne remembers a dispatch that is gone, unless one of the repairs since had
-// withdrawn it: then it was given up.
+// rememberOne stores a dispatch that is missing from git, unless a repair has withdrawn it since: a
+// person has then deleted the withdrawn file.
 func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, repairs []string) error {
 	for _, commit := range repairs {
 		_, err := dr.past.file(ctx, commit, withdrawnFile(e.Overlay, id))
@@ -490,7 +487,7 @@ func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, re
 	}
 	file := dispatchFile(e.Overlay, id)
 	content, err := dr.past.file(ctx, e.Commit, file)
-	if errors.Is(err, fs.ErrNotExist) { // the commit's message says what it did not do
+	if errors.Is(err, fs.ErrNotExist) { // the message of the commit is wrong
 		dr.log.Debug("a dispatch of the log is not in its commit", "dispatch", id, "commit", e.Commit)
 		return nil
 	}
@@ -508,7 +505,7 @@ func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, re
 func (dr *drift) unseen(ctx context.Context, e *ledger.Entry, id string) {
 	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, dr.dir), "/")
 	if dr.scanned == "" || !dr.agents.inferred(overlay) {
-		return // what is connected at the first look is nobody's anyway
+		return // agents at the first poll belong to no known dispatch
 	}
 	file := dispatchFile(e.Overlay, id)
 	content, err := dr.past.file(ctx, e.Commit, file)

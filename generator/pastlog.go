@@ -44,8 +44,7 @@ func (l *pastLog) forget(asked map[string]bool) {
 	maps.DeleteFunc(l.answers, func(id string, _ answer) bool { return !asked[id] })
 }
 
-// answer is what the log says that a dispatch was when it was ordered, or why that
-// is not known.
+// answer is a dispatch as the log contains its order, or the reason why it is unknown.
 type answer struct {
 	dispatch     plan.Dispatch
 	content      []byte
@@ -54,7 +53,7 @@ type answer struct {
 	until        time.Time // time at which an error is retried
 }
 
-// errNotOrdered says that the log has no commit that ordered a dispatch.
+// errNotOrdered is returned for a dispatch that no commit of the log has ordered.
 var errNotOrdered = errors.New("no commit of muster's that ordered it is in the log")
 
 // errShallow is returned if the server does not have all of the history that is needed.
@@ -68,8 +67,8 @@ const (
 	versionsTogether = 256
 	// filesTogether is how many of their files are, fewer than are listed of one commit.
 	filesTogether = 100
-	// askAgain is how long an answer that failed stands.
-	askAgain = time.Minute
+	// retryRead is the time after which a failed read is repeated.
+	retryRead = time.Minute
 	// maxKept and largestKept bound the files that are kept from try to try.
 	maxKept, largestKept = 1000, 64 << 10
 )
@@ -130,10 +129,10 @@ func (l *pastLog) original(ctx context.Context, head branch.Head, id string, ord
 	}
 	a := l.findOriginal(ctx, head, id, ordered)
 	if errors.Is(a.err, branch.ErrMoved) {
-		return a // which says nothing of the dispatch
+		return a // not about the dispatch
 	}
 	if a.err != nil {
-		a.until = now.Add(askAgain)
+		a.until = now.Add(retryRead)
 		if errors.Is(a.err, errNotOrdered) {
 			a.until = now.Add(time.Hour)
 		}
@@ -167,7 +166,7 @@ func (l *pastLog) findOriginal(ctx context.Context, head branch.Head, id string,
 // read once per try of a tick, regardless of the number of unknown dispatches in the overlays.
 type orders struct {
 	of  map[string]ordered
-	err error // reading came to an end before its time
+	err error // why the log was not read to its end
 }
 
 func readOrders(ctx context.Context, history branch.History, head branch.Head, since time.Time) *orders {
@@ -189,14 +188,14 @@ func readOrders(ctx context.Context, history branch.History, head branch.Head, s
 	return all
 }
 
-// pastFile is a file as it was at a past commit, or that it was not there.
+// pastFile is a file at a past commit; err is fs.ErrNotExist if there is none.
 type pastFile struct {
 	content []byte
 	err     error
 }
 
-// file reads a file of a past commit. What was read is kept until the log is read to
-// its end: where one request in ten fails, no try would otherwise come through.
+// file reads a file of a past commit. It keeps the result until the log has been read to its end:
+// if one request in ten fails, no attempt would succeed otherwise.
 func (l *pastLog) file(ctx context.Context, commit, name string) ([]byte, error) {
 	key := commit + ":" + name
 	if f, ok := l.files[key]; ok {
@@ -212,13 +211,11 @@ func (l *pastLog) file(ctx context.Context, commit, name string) ([]byte, error)
 	return content, err
 }
 
-// suspectsDeep is how many commits are searched for what made a repair
-// necessary.
+// suspectsDeep is the number of commits that are searched for the cause of a repair.
 const suspectsDeep = 50
 
-// suspect notes in every repair the commits of others since muster's last commit
-// to the overlay. The log is read once, and only if there is a repair. That it
-// cannot be read is noted, and keeps nothing from being done.
+// suspect stores in each repair the commits of others since muster's last commit to the overlay. It
+// reads the log once, and only if there is a repair. A read error is stored and fails nothing.
 func (l *pastLog) suspect(ctx context.Context, head branch.Head, ops []ledger.Operation) {
 	var log []ledger.Record
 	var failed, read bool
@@ -251,7 +248,7 @@ func (l *pastLog) lately(ctx context.Context, head branch.Head) ([]ledger.Record
 	return log, nil
 }
 
-// suspects are the commits of others down to muster's last one to an overlay.
+// suspects returns the commits of others since muster's last one to an overlay.
 func suspects(log []ledger.Record, overlay string) []ledger.Suspect {
 	var all []ledger.Suspect
 	for _, r := range log {

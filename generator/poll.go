@@ -29,19 +29,19 @@ func withShared(loaded []fleet.Overlay) []fleet.Overlay {
 	return loaded
 }
 
-// SharesQueue says why an overlay is suspended that shares its queue with another, where
-// nobody lists agents.
+// SharesQueue returns the reason for which an overlay is suspended that shares its queue with
+// another overlay, if no API token lists agents.
 func SharesQueue(queue, other string) string {
 	return fmt.Sprintf("shares the queue %q with %s: without an API token the agents of one cannot be told from those of the other: give one, or each a queue of its own", queue, other)
 }
 
-// poller reads Buildkite, and keeps what is known of agents between ticks.
+// poller polls Buildkite and keeps the state of agents between ticks.
 type poller struct {
 	source    Buildkite
 	clock     Clock
 	log       *slog.Logger
 	register  plan.Registrations
-	inference plan.Inference // of agents that are counted and not listed
+	inference plan.Inference // without an API token
 	lookback  plan.Lookback
 	pollTracker
 }
@@ -52,16 +52,16 @@ func (p *poller) inferred(overlay string) bool { return p.inference.Knows(overla
 
 func (p *poller) retired(overlay string, d plan.Dispatch) { p.inference.Retired(overlay, d) }
 
-// beginTick begins a tick.
+// beginTick resets the state of a tick.
 func (p *poller) beginTick() { p.last, p.conflicts = nil, 0 }
 
-// first reports whether this tick has lost no race.
+// first reports whether this tick has had no conflict.
 func (p *poller) first() bool { return p.conflicts == 0 }
 
-// keep keeps a snapshot for the next try of a tick.
+// keep keeps a snapshot for the next attempt of a tick.
 func (p *poller) keep(snapshot plan.Snapshot) { p.last = &snapshot }
 
-// waiting is the problem that a poll is spread over several ticks, while it is.
+// waiting returns the problem that a poll is spread over several ticks, if it is.
 func (p *poller) waiting() []Problem {
 	if p.wait == nil {
 		return nil
@@ -69,7 +69,7 @@ func (p *poller) waiting() []Problem {
 	return []Problem{{Level: slog.LevelWarn, Text: stretchedText, Reason: "request-limit", Since: p.waited}}
 }
 
-// registrations brings what is known of agents up to a snapshot, and returns it.
+// registrations updates the registrations with a snapshot and returns them.
 func (p *poller) registrations(overlays []plan.Overlay, snapshot plan.Snapshot) *plan.Registrations {
 	p.lookback.Observed(snapshot.At, overlays)
 	p.register.Note(snapshot)
@@ -77,27 +77,26 @@ func (p *poller) registrations(overlays []plan.Overlay, snapshot plan.Snapshot) 
 	return &p.register
 }
 
-// beginning is what the fleet repository had when a reading of Buildkite may have
-// begun: the dispatches and the queue of each overlay.
+// beginning contains the dispatches and the queue of each overlay at a time when a poll may have
+// begun.
 type beginning struct {
 	at         time.Time
 	dispatches map[string]map[string]bool
 	queues     map[string]string
 }
 
-// pollTracker is what must be remembered while a reading of Buildkite takes several
-// ticks. The zero value is ready.
+// pollTracker is the state of a poll that takes several ticks. The zero value is ready to use.
 type pollTracker struct {
 	begun []beginning
 	// last is a snapshot whose commit ended in a conflict, and conflicts is the number of
 	// conflicts in this tick.
 	last      *plan.Snapshot
 	conflicts int
-	// stretched is when there was last a wait, and wait what it was.
+	// wait is the last wait for the rate limit, stretched its time, and waited the time of the
+	// first such wait in a row.
 	stretched time.Time
 	wait      plan.SpreadError
-	// waited is since when there have been waits.
-	waited time.Time
+	waited    time.Time
 }
 
 // observe polls Buildkite, or continues a poll. The snapshot may be older than the overlays if
@@ -150,7 +149,7 @@ func (l *pollTracker) forget() {
 	}
 }
 
-// begin notes what is in git, in case a reading begins now.
+// begin stores the dispatches in git, in case a poll begins now.
 func (l *pollTracker) begin(now time.Time, overlays []plan.Overlay) {
 	b := beginning{at: now, dispatches: map[string]map[string]bool{}, queues: map[string]string{}}
 	for _, o := range overlays {
@@ -160,19 +159,18 @@ func (l *pollTracker) begin(now time.Time, overlays []plan.Overlay) {
 		}
 		b.dispatches[o.Name], b.queues[o.Name] = ids, o.Policy.Queue
 	}
-	const most = 1000 // more ticks than a reading may take
+	const most = 1000 // more ticks than a poll may take
 	if len(l.begun) >= most {
 		l.begun = append(l.begun[:0], l.begun[1:]...)
 	}
 	l.begun = append(l.begun, b)
 }
 
-// done forgets what was noted before a reading that was used.
+// done drops what begin stored, after a poll whose snapshot was used.
 func (l *pollTracker) done() { l.begun = nil }
 
-// covers reports whether every dispatch that was in git when a reading began is
-// in the overlays still, each of the same queue. An overlay that could not be read then is not
-// covered.
+// covers reports whether every dispatch that was in git when a poll began is still in the
+// overlays, each in the same queue. An overlay that was unreadable then is not covered.
 func (l *pollTracker) covers(begun time.Time, overlays []plan.Overlay) bool {
 	for _, b := range l.begun {
 		if !b.at.Equal(begun) {
@@ -198,13 +196,13 @@ func (l *pollTracker) covers(begun time.Time, overlays []plan.Overlay) bool {
 	return false
 }
 
-// overAfter is how long there must be no wait for a stretch to be over.
+// overAfter is the time without a wait after which polls count as no longer rate-limited.
 const overAfter = 5 * time.Minute
 
 const stretchedText = "the time between looks at Buildkite is stretched: they take more requests than half of its limit"
 
-// reportStretch logs one line when the looks begin to be stretched, and one when
-// that is over.
+// reportStretch logs one line when polls begin to be spread over several ticks, and one when that
+// ends.
 func (p *poller) reportStretch(err error) {
 	now := p.clock.Now()
 	l := &p.pollTracker

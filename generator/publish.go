@@ -16,27 +16,26 @@ import (
 	"muster/gitops/branch"
 )
 
-// publisher commits acts, and remembers what the server refused and what it may have
-// accepted without saying so.
+// publisher pushes operations. It stores which overlays the server has refused, and the push whose
+// response was lost.
 type publisher struct {
 	repository Repository
 	clock      Clock
 	reporter   *reporter
-	// refused are the overlays whose acts were refused, by path. Until together
-	// the acts of different overlays are not pushed apart.
+	// refused are the overlays whose operations were refused, by path. Until together, the
+	// operations of different overlays are not pushed separately.
 	refused  map[string]refusal
 	together time.Time
-	// left is the overlay whose turn it is, where acts are pushed one by one; empty: the
-	// first's.
-	left   string
-	unsure unsure
+	// left is the overlay whose operations are pushed first if they are pushed one by one; empty
+	// means the first overlay.
+	left        string
+	unconfirmed unconfirmed
 }
 
-// refusal is why the acts of one overlay were not committed when those of others
-// were.
+// refusal is the reason for which the operations of one overlay are refused.
 type refusal struct {
 	problem string
-	// files identifies the content of the overlay's files; empty: not known.
+	// files identifies the content of the overlay's files; empty if it is unknown.
 	files string
 	// until is when muster retries its operations although its files are the same.
 	until time.Time
@@ -53,11 +52,10 @@ func affectsOneOperation(err error) bool {
 	return errors.As(err, &refused) || errors.Is(err, branch.ErrInvalid)
 }
 
-// commit commits the acts together. When the server refuses that, or they make no
-// commit, those of each overlay are pushed by themselves, and the overlays whose
-// acts are refused are remembered. It returns the new tip and what was
-// committed. The error is that of the last push when nothing could be committed,
-// and any that is not about one overlay.
+// commit pushes the operations together. If the server refuses them, or they make no commit, commit
+// pushes those of each overlay separately and stores the overlays that are refused. It returns the
+// new head and the operations that were committed. The error is that of the last push if nothing
+// was committed, or one that does not concern a single overlay.
 func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, []ledger.Operation, error) {
 	if p.repository.Limits().OneByOne {
 		return p.commitOneByOne(ctx, head, ops)
@@ -114,9 +112,9 @@ func (p *publisher) settle(head branch.Head, failed map[string]error, overlays i
 	return nil
 }
 
-// remember notes that the acts of an overlay were refused. It returns the error
-// where that may not be about the overlay: the server refused it, no others were
-// accepted, and it was not refused alone before.
+// remember stores that the operations of an overlay were refused. It returns err instead if the
+// cause may not be the overlay: the server refused all operations, and did not refuse this overlay
+// alone before.
 func (p *publisher) remember(head branch.Head, overlay string, err error, others bool) error {
 	_, before := p.refused[overlay]
 	if !others && !before && !errors.Is(err, branch.ErrInvalid) {
@@ -134,7 +132,7 @@ func (p *publisher) remember(head branch.Head, overlay string, err error, others
 	return nil
 }
 
-// withRefused is the fleet with the overlays suspended whose acts were refused.
+// withRefused suspends the overlays whose operations were refused.
 func (p *publisher) withRefused(head branch.Head, loaded []fleet.Overlay) []fleet.Overlay {
 	if len(p.refused) == 0 {
 		return loaded
@@ -193,28 +191,28 @@ func byOverlay(ops []ledger.Operation) [][]ledger.Operation {
 	return groups
 }
 
-// unsure is a push whose outcome is unknown: the connection broke before the server responded.
+// unconfirmed is a push whose outcome is unknown: the connection broke before the server responded.
 // The zero value means that there is no such push.
-type unsure struct {
-	head       string // that it was made on
+type unconfirmed struct {
+	head       string // its parent
 	operations []ledger.Operation
 }
 
-// push commits acts, all or none, and notes when it is not known which.
+// push pushes operations, all or none, and stores them if the outcome is unknown.
 func (p *publisher) push(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	next, err := p.repository.Commit(ctx, head, ops)
 	p.reporter.gitAnswered(err)
 	switch {
 	case err == nil:
-		p.unsure = unsure{} // the branch was where an earlier push would have moved it from
+		p.unconfirmed = unconfirmed{} // the branch was where an earlier push would have moved it from
 	case !affectsOneOperation(err) && !nothingWritten(err):
-		p.unsure = unsure{head: head.Commit, operations: ops}
+		p.unconfirmed = unconfirmed{head: head.Commit, operations: ops}
 	}
 	return next, err
 }
 
-// nothingWritten reports whether a push was not first, and it is known that nothing of it
-// was written.
+// nothingWritten reports whether a push ended in a conflict that certainly left the branch
+// unchanged.
 func nothingWritten(err error) bool {
 	return errors.Is(err, branch.ErrMoved) && !errors.Is(err, branch.ErrUnsettled)
 }
@@ -223,11 +221,11 @@ func nothingWritten(err error) bool {
 // it contains them. landed compares the manifests only, because each is written once and
 // removed once; for a push of repairs alone, it compares all files.
 func (p *publisher) landed(head branch.Head) []ledger.Operation {
-	u := p.unsure
+	u := p.unconfirmed
 	if u.head == "" || u.head == head.Commit {
-		return nil // nothing was pushed yet: it may still come, from a mirror that lags
+		return nil // a mirror may lag behind the push
 	}
-	p.unsure = unsure{}
+	p.unconfirmed = unconfirmed{}
 	manifests := slices.ContainsFunc(u.operations, func(a ledger.Operation) bool { return a.Kind != ledger.Repair })
 	for _, a := range u.operations {
 		if manifests && a.Kind == ledger.Repair {
@@ -283,8 +281,8 @@ func (p *publisher) commitOneByOne(ctx context.Context, head branch.Head, ops []
 	return head, done, p.settle(start, failed, len(byOverlay(ops)), len(done) > 0, refused)
 }
 
-// inTurn begins with the acts of the overlay whose turn it was when a limit ended the last
-// tick, so that those that come first by their names do not take all that a limit leaves.
+// inTurn moves the operations of the overlay at which a limit ended the last tick to the front, so
+// that the first overlays by name do not use up what a limit leaves.
 func (p *publisher) inTurn(ops []ledger.Operation) []ledger.Operation {
 	at := slices.IndexFunc(ops, func(a ledger.Operation) bool { return a.Path >= p.left })
 	if p.left == "" || at <= 0 {

@@ -47,9 +47,9 @@ func warnings(loaded []fleet.Overlay) []Warning {
 
 // render turns decisions into operations: for each overlay a repair, an order and a retirement,
 // each only if it changes something. It leaves out retirements that can wait if nothing else is
-// pushed. An overlay that cannot be rendered is suspended. singly reports that the operations
+// pushed. An overlay that cannot be rendered is suspended. oneByOne reports that the operations
 // are pushed one by one.
-func render(loaded []fleet.Overlay, decisions []plan.Decision, singly bool) ([]ledger.Operation, []Suspended) {
+func render(loaded []fleet.Overlay, decisions []plan.Decision, oneByOne bool) ([]ledger.Operation, []Suspended) {
 	var ops []ledger.Operation
 	var failed []Suspended
 	byName := map[string]*fleet.Overlay{}
@@ -62,7 +62,7 @@ func render(loaded []fleet.Overlay, decisions []plan.Decision, singly bool) ([]l
 		if o.Err() != nil {
 			continue
 		}
-		rendered, err := renderOne(*o, d, singly)
+		rendered, err := renderOne(*o, d, oneByOne)
 		if err != nil {
 			failed = append(failed, invalid(d.Overlay, err))
 			continue
@@ -87,14 +87,14 @@ func Render(o fleet.Overlay, d plan.Decision) ([]ledger.Operation, error) {
 	return renderOne(o, d, false)
 }
 
-// RenderOneByOne is Render for acts that are pushed one by one: each of them leaves what is
-// right where no other follows. An order has what is to be remembered of it, and the
-// retirement after it the rest.
+// RenderOneByOne is Render for operations that are pushed one by one: each leaves a valid overlay
+// even if no other follows. An order contains the state that it needs, and the retirement after it
+// the rest.
 func RenderOneByOne(o fleet.Overlay, d plan.Decision) ([]ledger.Operation, error) {
 	return renderOne(o, d, true)
 }
 
-func renderOne(o fleet.Overlay, d plan.Decision, singly bool) ([]ledger.Operation, error) {
+func renderOne(o fleet.Overlay, d plan.Decision, oneByOne bool) ([]ledger.Operation, error) {
 	var ops []ledger.Operation
 	op := func(kind ledger.Kind, changes []branch.Change) {
 		if len(changes) > 0 {
@@ -112,7 +112,7 @@ func renderOne(o fleet.Overlay, d plan.Decision, singly bool) ([]ledger.Operatio
 		return nil, err
 	}
 	op(ledger.Dispatch, changes)
-	if singly && len(changes) > 0 && len(d.Retire) > 0 {
+	if oneByOne && len(changes) > 0 && len(d.Retire) > 0 {
 		last := &ops[len(ops)-1]
 		state := d.Ordered(o.State)
 		last.Changes = append(last.Changes, o.WriteState(state)...)
@@ -129,8 +129,7 @@ func renderOne(o fleet.Overlay, d plan.Decision, singly bool) ([]ledger.Operatio
 	return ops, nil
 }
 
-// retire removes and withdraws dispatches. Where both change a file, the later
-// change stands.
+// retire removes and withdraws dispatches. If both change a file, the later change applies.
 func retire(o fleet.Overlay, all []plan.Retirement) (fleet.Overlay, []branch.Change, error) {
 	var remove, withdraw []string
 	for _, r := range all {

@@ -28,13 +28,12 @@ func FleetTag(repository, overlays string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// Fleet is the fleet repository as a tick sees it: a [Repository] of a [branch.Writer],
-// with one commit per act.
+// Fleet is the [Repository] of a [branch.Writer], with one commit per operation.
 type Fleet struct {
 	branch.Writer
 	// Version is muster's own, for the trailers.
 	Version string
-	// Style is how the messages are written; the zero value is muster's own.
+	// Style is the style of the messages; the zero value is the default.
 	Style ledger.Style
 }
 

@@ -22,7 +22,7 @@ type trigger struct {
 	log      *slog.Logger
 	triggers *Triggers // optional
 	baseline baseline
-	pace     plan.Pace // of ticks that calls bring
+	pace     plan.Pace // of triggered ticks
 }
 
 // baseline is what the counts between two ticks are compared with. The zero value
@@ -56,7 +56,7 @@ func (t *trigger) jobsAppeared(ctx context.Context) bool {
 	return err == nil && counts.More(t.baseline.overlays, t.baseline.counts)
 }
 
-// metricsProblem is the problem that the metrics cannot be read.
+// metricsProblem returns the problem that the metrics cannot be read.
 func metricsProblem(err error) Problem {
 	return Problem{
 		Level: slog.LevelWarn, Reason: "metrics", Text: "Buildkite's metrics cannot be read: jobs wait for the next tick",
@@ -64,18 +64,18 @@ func metricsProblem(err error) Problem {
 	}
 }
 
-// Cause is what a tick began for.
+// Cause is the reason for which a tick began.
 type Cause string
 
 // The causes of ticks.
 const (
 	// CauseStart is the first tick.
 	CauseStart Cause = "start"
-	// CauseInterval: the interval was over, or the time that Buildkite asked for.
+	// CauseInterval: the interval, or the pause that Buildkite requested, has passed.
 	CauseInterval Cause = "interval"
 	// CauseSignal: the clock's sleep ended before its time, as by SIGHUP.
 	CauseSignal Cause = "signal"
-	// CauseBuildkite and CauseGit: a webhook told of something.
+	// CauseBuildkite and CauseGit: a webhook was received.
 	CauseBuildkite Cause = "buildkite"
 	CauseGit       Cause = "git"
 	// CauseMetrics: Buildkite's metrics show more jobs; see [Metrics].
@@ -91,8 +91,8 @@ func Causes() []Cause {
 // regular tick finds whatever a lost trigger announced. A pause after a tick that failed, or
 // that waits for Buildkite's limit, is never shortened.
 type Triggers struct {
-	// Calls tells that something may have changed, and by whom that is known. What it
-	// holds when a tick begins is seen by that tick, and dropped.
+	// Calls receives the causes of triggers. Those that are pending when a tick begins are
+	// dropped, because that tick polls.
 	Calls <-chan Cause
 	// Gather is how long to wait after a trigger for others that arrive with it. Every is the
 	// mean time between triggered ticks, although a few may be closer; see [plan.Pace]. It is
@@ -123,10 +123,10 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 	until := clock.Now().Add(pause)
 	if w == nil || !wakeable {
 		err = clock.Sleep(ctx, pause)
-		return t.unasked(until), false, err
+		return t.causeOfSleepEnd(until), false, err
 	}
 	if cause, err = t.sleepUntilEvent(ctx, until); err != nil || cause == "" {
-		return t.unasked(until), false, err
+		return t.causeOfSleepEnd(until), false, err
 	}
 	now := clock.Now()
 	left := until.Sub(now)
@@ -146,16 +146,16 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 	return cause, deferred, clock.Sleep(ctx, max(wait, 0))
 }
 
-// unasked is why a sleep has ended that nobody called to end.
-func (t *trigger) unasked(until time.Time) Cause {
+// causeOfSleepEnd returns the cause of a tick after a sleep that no trigger ended.
+func (t *trigger) causeOfSleepEnd(until time.Time) Cause {
 	if t.clock.Now().Before(until) {
 		return CauseSignal
 	}
 	return CauseInterval
 }
 
-// sleepUntilEvent sleeps until a moment, or until there is a call or the metrics show more
-// jobs, which it returns.
+// sleepUntilEvent sleeps until a time, or until a trigger arrives or the metrics show more jobs. It
+// returns the cause; empty if the time has come or a signal ended the sleep.
 func (t *trigger) sleepUntilEvent(ctx context.Context, until time.Time) (Cause, error) {
 	for {
 		now := t.clock.Now()
@@ -175,7 +175,7 @@ func (t *trigger) sleepUntilEvent(ctx context.Context, until time.Time) (Cause, 
 	}
 }
 
-// sleepUntilTriggered sleeps for so long, or until there is a call, which it returns.
+// sleepUntilTriggered sleeps for d, or until a trigger arrives, whose cause it returns.
 func (t *trigger) sleepUntilTriggered(ctx context.Context, d time.Duration) (Cause, error) {
 	sleep, wake := context.WithCancel(ctx)
 	defer wake()

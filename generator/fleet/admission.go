@@ -14,11 +14,9 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// refusals lists what the Kubernetes API server would refuse of the overlay's
-// dispatches, as muster stamps them and the overlay builds them, and a reserved
-// namespace. It is worked out
-// once for each build of the template and of the overlay. job is what it builds to as
-// nodes, where that is known.
+// refusals returns the reasons for which the Kubernetes API server would refuse the overlay's
+// dispatches as built, and a finding on a reserved namespace. It computes them once for each build of
+// the template and of the overlay. job is the built Job as nodes; nil if it was not parsed yet.
 func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, full *memo) []finding.Finding {
 	template := l.used["template "+path.Join(o.Path, templateDir)]
 	if o.built == nil || template == nil || full == nil {
@@ -35,10 +33,10 @@ func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml
 	}
 	longestNamed(job, probe.ID, o)
 	full.judged, full.refused = template, nil
-	var find *finder
+	var find *lineFinder
 	for _, p := range append(l.intoReserved(job), kubernetes.Validate(job)...) {
 		if find == nil {
-			find = newFinder(tree, o, template.notes, full.notes)
+			find = newLineFinder(tree, o, template.notes, full.notes)
 		}
 		f := finding.Finding{Field: finding.Field(p.Path), Problem: p.Problem, Remedy: p.Remedy}
 		if !strings.Contains(f.Problem, "Kubernetes") {
@@ -66,8 +64,8 @@ func (l *Loader) intoReserved(job *yaml.Node) []kubernetes.Problem {
 	}}
 }
 
-// longestNamed gives the proof's dispatch a name as long as that of the overlay's
-// longest, the index of its last pod included.
+// longestNamed gives the proof's dispatch a name as long as the overlay's longest, including the
+// index of its last pod.
 func longestNamed(job *yaml.Node, id string, o *Overlay) {
 	name := finding.Lookup(job, "metadata", "name")
 	if name == nil {
@@ -78,8 +76,8 @@ func longestNamed(job *yaml.Node, id string, o *Overlay) {
 	name.Value = strings.Replace(name.Value, id, longest, 1)
 }
 
-// besides leaves out the findings on fields that others are about already.
-func besides(findings, others []finding.Finding) []finding.Finding {
+// withoutFields returns the findings except those on fields that others concern.
+func withoutFields(findings, others []finding.Finding) []finding.Finding {
 	return slices.DeleteFunc(findings, func(f finding.Finding) bool {
 		return f.Field != "" && slices.ContainsFunc(others, func(x finding.Finding) bool { return strings.HasPrefix(x.Field, f.Field) })
 	})

@@ -12,30 +12,28 @@ import (
 	"muster/generator/kustomize"
 )
 
-// Overlays are often alike: the same files in directories of other names. What one
-// of them builds to, the others do, since kustomize looks at files by their paths
-// from the overlay's directory and from those next to it. So a build is shared by an
-// overlay in which everything that it looked at is the same, with these
-// exceptions: builds that fail, whose words have paths in them; kustomizations that
-// write paths into what they build (buildMetadata); and references that name
-// the directory of either overlay, as ../default/x does.
+// Many overlays contain the same files in directories of other names, and build to the same output,
+// since kustomize reads files by paths relative to the overlay. So overlays share a build if
+// everything that it read is the same. Exceptions are builds that fail, whose errors contain paths;
+// kustomizations that write paths into their output (buildMetadata); and references that contain the
+// name of either overlay's directory, such as ../default/x.
 
-// origin is what a build was made of, for others that may share it.
+// origin identifies the input of a build, for builds that may share its result.
 type origin struct {
 	// key is the same for builds that may have the same result, and root is the overlay's path.
 	// Builds with an empty key are not shared.
 	key, root string
 	// parts are the elements of all paths that the kustomizations name.
 	parts map[string]bool
-	// selects says that the build changes objects by their names or labels.
+	// selects reports whether the build changes objects by their names or labels.
 	selects bool
 	// adds reports that the build lists the directory of dispatches once and changes nothing:
 	// its output is its output without dispatches, plus the dispatches.
 	adds bool
 }
 
-// maxAlike bounds the builds of one key that are compared.
-const maxAlike = 4
+// maxShared is the maximum number of builds with one key that are compared.
+const maxShared = 4
 
 // origin returns what a build of the overlay in root begins with.
 func (v *view) origin(root, dir string) origin {
@@ -46,9 +44,9 @@ func (v *view) origin(root, dir string) origin {
 	return origin{key: strings.Join([]string{v.name, path.Dir(root), note}, "\x00"), root: root}
 }
 
-// alike returns the result of the build that begins with from, if it was made for another
+// sharedBuild returns the result of the build that begins with from, if it was made for another
 // overlay; otherwise nil.
-func (l *Loader) alike(v *view, from origin) *memo {
+func (l *Loader) sharedBuild(v *view, from origin) *memo {
 	if from.key == "" {
 		return nil
 	}
@@ -72,29 +70,29 @@ func (l *Loader) alike(v *view, from origin) *memo {
 	return nil
 }
 
-// share lets overlays that are alike share a build.
+// share makes a build available to other overlays.
 func (l *Loader) share(m *memo) {
-	if m.key != "" && m.finding == nil && len(l.builtFor[m.key]) < maxAlike {
+	if m.key != "" && m.finding == nil && len(l.builtFor[m.key]) < maxShared {
 		l.builtFor[m.key] = append(l.builtFor[m.key], m)
 	}
 }
 
-// object is one object that a build came to.
+// object is one object of a build's output.
 type object = kustomize.Object
 
-// memo is what a build came to, and all it looked at on the way.
+// memo is the result of a build, and everything that it read.
 type memo struct {
 	notes   map[string]string
 	objects []object
 	finding *finding.Finding
-	// template is what a template's Job was made into; nil until it was.
+	// template is the Job of a template, ready to be stamped; nil until it is needed.
 	template *template
-	// noJob is why the template builds to no agent Job. placed is what unplaced, a
-	// finding on what is stamped from it, is with its file and line.
+	// noJob is the reason why the template does not build to an agent Job. placed is unplaced, a
+	// finding on stamped Jobs, with its file and line.
 	noJob            *finding.Finding
 	unplaced, placed *finding.Finding
-	// refused is what the API server would refuse of what an overlay was built to
-	// from the template that judged built; nil where that was not asked.
+	// refused are the reasons for which the API server would refuse the overlay's Jobs, which the
+	// template that judged built was validated with.
 	judged  *memo
 	refused []finding.Finding
 	origin
@@ -102,15 +100,15 @@ type memo struct {
 
 // running is a build that continues while muster decides on the other overlays.
 type running struct {
-	// done is closed when the build is over. Then memo is what it came to, or err
-	// why it could not be made, which says nothing of the directory.
+	// done is closed when the build has ended. Then memo is its result, or err an error that does
+	// not concern the directory.
 	done chan struct{}
 	memo *memo
 	err  error
 	stop context.CancelFunc
-	// key is the same for builds that may be alike.
+	// key is the same for builds that may have the same result.
 	key string
-	// timeout is closed when patience has ended; nil: it has no end.
+	// timeout is closed when patience has ended; nil means no limit.
 	timeout <-chan struct{}
 }
 
@@ -131,9 +129,8 @@ func (l *Loader) BuildWith(b kustomize.Builder, patience time.Duration) *Loader 
 	return l
 }
 
-// WaitWith makes the loader's patience pass as sleep says, which returns after a
-// time or with the context, which is that of the build; without it, patience has no
-// end. It returns the loader.
+// WaitWith makes the loader measure its patience with sleep, which returns after a time or when the
+// context of the build ends. Without it, patience has no limit. It returns the loader.
 func (l *Loader) WaitWith(sleep func(context.Context, time.Duration) error) *Loader {
 	l.after = func(ctx context.Context, d time.Duration) <-chan struct{} {
 		over := make(chan struct{})
@@ -165,7 +162,7 @@ func (l *Loader) build(v *view, root, dir string) ([]object, *finding.Finding, e
 		return nil, nil, v.failed
 	}
 	from := v.origin(root, dir)
-	if m := l.alike(v, from); m != nil {
+	if m := l.sharedBuild(v, from); m != nil {
 		l.used[key] = m
 		return m.objects, nil, nil
 	}
@@ -218,7 +215,7 @@ func (l *Loader) await(key string, r *running, again bool) bool {
 	return true
 }
 
-// overrun notes that a build takes long.
+// overrun keeps a build that takes long for the next Load, or stops it if too many do.
 func (l *Loader) overrun(key string, r *running) {
 	l.overrunning[key] = true
 	if l.slow[key] == nil && len(l.slow) >= maxSlow {
@@ -228,7 +225,7 @@ func (l *Loader) overrun(key string, r *running) {
 	l.slow[key] = r
 }
 
-// start begins to build a directory.
+// start starts the build of a directory.
 func (l *Loader) start(v *view, dir string, from origin) *running {
 	v.begin()
 	v.anchors = l.anchors
@@ -292,7 +289,7 @@ func (l *Loader) buildAhead(tree fs.FS, o *Overlay) {
 		return
 	}
 	from := v.origin(o.Path, dir)
-	if from.key == "" || l.alike(v, from) != nil || v.failed != nil {
+	if from.key == "" || l.sharedBuild(v, from) != nil || v.failed != nil {
 		return
 	}
 	for _, r := range l.ahead {

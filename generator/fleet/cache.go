@@ -44,22 +44,21 @@ type noDispatch struct {
 	size  int // of the file, in bytes
 }
 
-// holds rejects an overlay for such a file.
-func (o *Overlay) holds(file string, no noDispatch) {
+// rejectFile rejects an overlay for a file that is not a dispatch.
+func (o *Overlay) rejectFile(file string, no noDispatch) {
 	o.reject(*no.wrong)
 	o.edits = append(o.edits, Edit{File: file, Dispatch: no.rough})
 }
 
-// know keeps dispatches that were just written from being read again.
+// know stores dispatches that were just written, so that they are not read again.
 func (l *Loader) know(written map[key]readDispatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.Copy(l.valid, written)
 }
 
-// remembered are the results of the last Load, by what they follow from, and
-// those of the Load that runs. What a Load does not use is forgotten. The zero
-// value remembers nothing.
+// remembered contains the results of the last Load and of the current one, by the key of their
+// input. Results that a Load does not use are dropped. The zero value is empty.
 type remembered[V any] struct{ last, now map[key]V }
 
 // begin is called when a Load begins, and end when it is over.
@@ -80,8 +79,7 @@ func (r *remembered[V]) get(k key, find func() (V, error)) (V, error) {
 	return v, err
 }
 
-// known is what k came to in this Load or the last one; false: nothing is remembered
-// of it.
+// known returns the result for k of this Load or the last one, if there is one.
 func (r *remembered[V]) known(k key) (v V, ok bool) {
 	if v, ok = r.now[k]; ok {
 		return v, true

@@ -39,7 +39,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 		findings = append(findings, o.findings...)
 		if o.template != nil {
 			findings = append(findings, o.refused...)
-			findings = append(findings, besides(checkJob(tree, o), o.refused)...)
+			findings = append(findings, withoutFields(checkJob(tree, o), o.refused)...)
 			findings = append(findings, patchesOfNothing(tree, o)...)
 			findings = append(findings, checkOverlay(tree, o)...)
 		}

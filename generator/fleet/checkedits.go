@@ -37,8 +37,8 @@ func checkEdits(tree fs.FS, o *Overlay) []finding.Finding {
 	return findings
 }
 
-// checkEdit says what was edited in a dispatch, and what muster will do about it.
-// It reads no log: what the dispatch was is known where its digest proves a guess.
+// checkEdit returns a finding with the edited field of a dispatch and what muster will do about it.
+// It reads no log: the original is known if the digest in the file proves a guess.
 func (o *Overlay) checkEdit(e Edit, job *yaml.Node) finding.Finding {
 	f := finding.Finding{File: e.File, Problem: "was edited", Remedy: repair + "; otherwise muster "}
 	original, before := o.unedited(e, job)
@@ -78,9 +78,9 @@ const (
 	maxHashed  = 8 << 20
 )
 
-// unedited guesses what a dispatch was: of other agents, with the lease or the tags
-// that the policy says, or in other fields as the template has them. The digest in
-// the file proves the guess; nil where none is right.
+// unedited guesses the original of a dispatch: another number of agents, the lease or the tags of the
+// policy, or the fields of the template. The digest in the file proves the guess. It returns nil if
+// no guess is right.
 func (o *Overlay) unedited(e Edit, job *yaml.Node) (*yaml.Node, plan.Dispatch) {
 	digest := finding.Scalar(job, "metadata", "annotations", AnnotationDigest)
 	if digest == "" {
@@ -101,8 +101,8 @@ func (o *Overlay) unedited(e Edit, job *yaml.Node) (*yaml.Node, plan.Dispatch) {
 	return nil, plan.Dispatch{}
 }
 
-// unsealed are the texts that may have been a dispatch, but for its agents and with
-// noDigest in the digest's place.
+// unsealed returns the texts that a dispatch may have had, except for its agents, with noDigest in
+// place of the digest.
 func (o *Overlay) unsealed(d plan.Dispatch, job *yaml.Node) [][]byte {
 	var texts [][]byte
 	leases := []time.Time{d.NotAfter}
@@ -140,9 +140,8 @@ func withAgents(text []byte, before, after int) []byte {
 	return text
 }
 
-// differs finds the first field of a dispatch that is not what it was, or not there:
-// then is is what it is missing from. The digest is left out. No path: they say the
-// same.
+// differs returns the first field of a dispatch that was changed or removed; if it was removed, is
+// is its parent. It ignores the digest. The path is empty if nothing differs.
 func differs(before, after *yaml.Node, at ...string) (path []string, was, is *yaml.Node) {
 	switch {
 	case before.Kind != after.Kind || before.Kind == yaml.SequenceNode && len(before.Content) != len(after.Content):

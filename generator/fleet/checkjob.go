@@ -19,13 +19,13 @@ type jobChecker struct {
 	tree     fs.FS
 	overlay  *Overlay
 	job      *yaml.Node
-	find     *finder // nil until something was found
+	find     *lineFinder // nil until something was found
 	findings []finding.Finding
 }
 
 func (c *jobChecker) bad(problem, remedy string, at ...string) {
 	if c.find == nil {
-		c.find = newFinder(c.tree, c.overlay, c.overlay.loader.used["template "+path.Join(c.overlay.Path, templateDir)].notes)
+		c.find = newLineFinder(c.tree, c.overlay, c.overlay.loader.used["template "+path.Join(c.overlay.Path, templateDir)].notes)
 	}
 	f := finding.Finding{Field: finding.Field(at), Problem: problem, Remedy: remedy}
 	f.File, f.Line = c.find.place(c.job, at)

@@ -24,8 +24,8 @@ func misnamed(entries []fs.DirEntry) string {
 	return ""
 }
 
-// atTop is the finding of an overlay in the directory that holds all of them:
-// either that is one overlay, or a policy lies in the wrong place.
+// atTop returns the finding on a policy in the directory of all overlays: either the directory is
+// one overlay, or the policy is in the wrong place.
 func atTop(dir string, entries []fs.DirEntry) finding.Finding {
 	f := finding.Finding{File: path.Join(dir, policyFile), Problem: "lies in the directory of all overlays", Remedy: "move the overlay to a directory of its own below it"}
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == templateDir || e.Name() == dispatchDir }) && path.Dir(dir) != "." {
@@ -35,12 +35,12 @@ func atTop(dir string, entries []fs.DirEntry) finding.Finding {
 	return f
 }
 
-// pathRule is what the path of an overlay may look like: what every forge, shell
-// and terminal takes as it is. An @ would call people by each commit.
+// pathRule matches the valid paths of overlays, which need no quotes in forges, shells and terminals.
+// An @ would mention people in each commit.
 var pathRule = regexp.MustCompile(`^[\pL\pN_+~=,. -]+(/[\pL\pN_+~=,. -]+)*$`)
 
-// apart rejects overlays that lie in one another or share a slug.
-func apart(overlays []Overlay) {
+// rejectClashes rejects overlays that are inside one another or share a slug.
+func rejectClashes(overlays []Overlay) {
 	slugs := map[string]int{}
 	paths := map[string]int{}
 	for i := range overlays {
@@ -83,7 +83,7 @@ type place struct {
 	misnamed, stranger bool
 }
 
-// find lists the overlays at and below dir without reading them, by name.
+// find returns the overlays at and below dir, sorted by name, without reading them.
 func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 	places := l.places(nil, tree, dir, entries, new(int))
 	overlays := make([]Overlay, len(places)) // thousands of them fill megabytes: no room to grow
@@ -101,10 +101,9 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 	return overlays
 }
 
-// places adds to all what is at and below dir. It looks
-// below an overlay too, to report one inside another, but not at its template
-// and its dispatches. looked is how many directories it has looked at below the
-// same directory of the first ones.
+// places appends the places at and below dir. It also searches inside an overlay, to report one
+// inside another, except in its template and its dispatches. looked is the number of directories
+// that were searched below the same top-level directory.
 func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEntry, looked *int) []place {
 	isOverlay := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == policyFile })
 	if isOverlay {
@@ -114,7 +113,7 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		}
 		all = append(all, p)
 	} else if name := misnamed(entries); name != "" && dir != l.dir && dir != "." {
-		// It is no overlay yet, and somebody believes that it is one.
+		// Somebody may take it for an overlay.
 		wrong := finding.Finding{File: path.Join(dir, name), Problem: "is not read: a policy is called " + policyFile, Remedy: "rename it to " + policyFile}
 		all = append(all, place{dir: dir, wrong: &wrong, misnamed: true, stranger: true})
 	}
@@ -140,7 +139,7 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		}
 		inside, err := fs.ReadDir(tree, below)
 		if err != nil {
-			// It may hold an overlay: that must not look as if it were gone.
+			// It may contain an overlay, which must not appear to be deleted.
 			wrong := finding.Finding{File: below, Problem: "cannot be read: " + finding.OneLine(err)}
 			all = append(all, place{dir: below, wrong: &wrong, stranger: true})
 			continue
@@ -154,9 +153,8 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 	return all
 }
 
-// directories are the names of those in which overlays are looked for. The entries
-// are not kept while that is done: those of a few directories within each other may
-// be half a million.
+// directories returns the names of the directories that may contain overlays. The entries are not
+// kept during the search: a few nested directories may have half a million.
 func directories(entries []fs.DirEntry, isOverlay bool) []string {
 	var names []string
 	for _, e := range entries {
@@ -185,5 +183,5 @@ func tooLong(dir, name string) place {
 // a few crafted objects represent millions of directories.
 const deepest = 4
 
-// maxDirs bounds the directories that are looked at below one of the first.
+// maxDirs is the maximum number of directories that are searched below a top-level directory.
 const maxDirs = 5000

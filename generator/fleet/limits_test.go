@@ -83,7 +83,7 @@ func TestFullOfDispatches(t *testing.T) {
 			t.Errorf("%d bytes are read, want %d", o.size, len(stamped(t)))
 		}
 		o.size = size
-		o.holdsMuch()
+		o.checkSize()
 		if o.Err() != nil || len(o.refused) > 0 != full {
 			t.Errorf("%d bytes: suspended %v, refused %v", size, o.Err(), o.refused)
 		}

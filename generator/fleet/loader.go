@@ -172,7 +172,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
 	}
-	apart(overlays)
+	rejectClashes(overlays)
 	renamed(overlays)
 	for i := range overlays {
 		o := &overlays[i]
@@ -287,7 +287,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		}
 	}
 	l.loadWithdrawn(tree, o)
-	o.holdsMuch()
+	o.checkSize()
 	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
 	for _, d := range o.Dispatches {
 		if slices.Contains(o.jobs, d.ID) {
@@ -303,7 +303,7 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 	valid = valid && (d.proven || o.template == nil)
 	if no, ok := l.noDispatches.known(key); known && ok {
 		o.size += no.size
-		o.holds(file, no)
+		o.rejectFile(file, no)
 		return
 	}
 	if !known || !valid {
@@ -328,7 +328,7 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 					l.noDispatches.now[key] = no
 				}
 				o.size += no.size
-				o.holds(file, no)
+				o.rejectFile(file, no)
 				return
 			}
 		}
@@ -344,7 +344,7 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 	if o.Policy.Queue == "" {
 		// Its own policy cannot be read; what it has on order must still count
 		// where its agents will be.
-		o.Policy = standIn(d.Dispatch)
+		o.Policy = policyOf(d.Dispatch)
 	}
 }
 
@@ -385,7 +385,7 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch,
 	return d, false, nil
 }
 
-// overlayOf is the slug of the overlay that a dispatch was ordered for.
+// overlayOf returns the slug of the overlay that a dispatch was ordered for.
 func overlayOf(dispatch []byte) string {
 	job, wrong := finding.ParseOne("", dispatch)
 	if wrong != nil {
@@ -394,8 +394,8 @@ func overlayOf(dispatch []byte) string {
 	return finding.Scalar(job, "metadata", "labels", LabelOverlay)
 }
 
-// standIn is a policy that says where a dispatch's agents are, and no more.
-func standIn(d plan.Dispatch) plan.Policy {
+// policyOf returns a policy that contains only the queue and tags of a dispatch's agents.
+func policyOf(d plan.Dispatch) plan.Policy {
 	var p plan.Policy
 	for _, tag := range d.Tags {
 		switch key, value, _ := strings.Cut(tag, "="); key {

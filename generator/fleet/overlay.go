@@ -39,7 +39,7 @@ func (o *Overlay) reject(findings ...finding.Finding) {
 	o.loader.findings += len(o.findings) - before
 }
 
-// atMost cuts a list of findings.
+// atMost truncates a list of findings.
 func atMost(o *Overlay, findings []finding.Finding) []finding.Finding {
 	most := o.loader.max()
 	if len(findings) <= most {
@@ -87,7 +87,7 @@ type Overlay struct {
 	// next repair does about them.
 	edits    []Edit
 	restored []restored
-	// rewritten is what the last Repair restored, for the acts after it.
+	// rewritten is what the last Repair restored, for the operations after it.
 	rewritten []restored
 }
 
@@ -124,9 +124,9 @@ func (l *Loader) added(tree fs.FS, o *Overlay, probe plan.Dispatch, proof proofJ
 	return nil
 }
 
-// proof is the proof's dispatch as every overlay on the same template has it, so
-// that overlays that are alike share a build; unless the overlay changes objects
-// by their names or labels, and so may change its own dispatches alone.
+// proof returns the proof's dispatch, which is the same for every overlay on the template, so that
+// equal overlays share a build. It is the overlay's own if the overlay changes objects by their names
+// or labels.
 func (l *Loader) proof(o *Overlay, probe plan.Dispatch, empty *memo) ([]byte, error) {
 	if empty.selects {
 		return l.proofs.get(contentKey(o.Template, o.policyKey[:]), func() ([]byte, error) { return o.stamp(probe) })
@@ -212,9 +212,8 @@ func (o *Overlay) relist(changes []branch.Change) []branch.Change {
 	return changes
 }
 
-// InvalidState says why state.yaml is ignored, as when it was edited by hand;
-// nil when it is not. The overlay then has the zero state, and Repair removes
-// the file.
+// InvalidState returns the reason why state.yaml is ignored, such as an invalid edit; nil if it is
+// valid. If it is ignored, the overlay has the zero state and Repair removes the file.
 func (o *Overlay) InvalidState() error {
 	if o.invalidState == nil {
 		return nil
@@ -307,9 +306,8 @@ const (
 	maxOfDispatches = fullAt + largestOrder
 )
 
-// tooMuch reports whether what was read of dispatches/ is enough, and notes that a file
-// of it is not read. What the file may have made of a dispatch is not known: the log
-// tells, where muster has ordered it.
+// tooMuch reports whether enough of dispatches/ was read, and then stores that the file is not read.
+// Which dispatch the file is, the log shows if muster ordered it.
 func (o *Overlay) tooMuch(file string) bool {
 	if o.size <= maxOfDispatches {
 		return false
@@ -319,9 +317,9 @@ func (o *Overlay) tooMuch(file string) bool {
 	return true
 }
 
-// holdsMuch suspends the overlay if dispatches/ was not read completely, and refuses orders if
+// checkSize suspends the overlay if dispatches/ was not read completely, and refuses orders if
 // its size is close to the limit.
-func (o *Overlay) holdsMuch() {
+func (o *Overlay) checkSize() {
 	dir := path.Join(o.Path, dispatchDir)
 	switch {
 	case len(o.unread) > 0:

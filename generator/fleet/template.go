@@ -141,7 +141,7 @@ func (l *Loader) placed(tree fs.FS, o *Overlay, wrong *finding.Finding) *finding
 	job := o.template.job()
 	switch at := noString(job); {
 	case f.Field != "" && at != nil:
-		f.File, f.Line = newFinder(tree, o, built.notes).place(job, at)
+		f.File, f.Line = newLineFinder(tree, o, built.notes).place(job, at)
 	case strings.Contains(f.Problem, noDigest):
 		f.File, f.Line = v.mentions(dir, noDigest)
 	default:

@@ -13,6 +13,9 @@ import (
 	"muster/gitops/branch"
 )
 
+// A withdrawn dispatch is in dispatches/withdrawn, byte for byte as it was. No list names it, so
+// that no syncer applies it; muster counts its agents until its lease expires.
+
 // oneOf resolves the conflict if the withdrawn dispatch number i, in file, is also among the
 // others, for example because a person reverted their own deletion: the version that may run
 // more agents, or run longer, stays.

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"muster/generator/finding"
 )
 
 // job checks what is of the Job as a whole.
@@ -53,9 +51,9 @@ func (c *checker) job(s spot) {
 	case v == "":
 		c.bad(restart, "is missing, and Kubernetes takes Always, which a Job must not have", "write restartPolicy: Never")
 	case v != "Never" && v != "OnFailure":
-		c.badf(restart, "write restartPolicy: Never", "is %s, which a Job must not have", finding.Quote(v))
+		c.badf(restart, "write restartPolicy: Never", "is %s, which a Job must not have", restart.quoted())
 	case v != "Never" && spec.at("podFailurePolicy").set():
-		c.badf(restart, "write restartPolicy: Never", "is %s beside a podFailurePolicy", finding.Quote(v))
+		c.badf(restart, "write restartPolicy: Never", "is %s beside a podFailurePolicy", restart.quoted())
 	}
 	c.pod(pod)
 }
@@ -115,7 +113,7 @@ func (c *checker) counts(spec spot) {
 		}
 	}
 	if at := spec.at("podReplacementPolicy"); at.set() && spec.at("podFailurePolicy").set() && at.text() != "Failed" {
-		c.badf(at, "write podReplacementPolicy: Failed", "is %s beside a podFailurePolicy", finding.Quote(at.text()))
+		c.badf(at, "write podReplacementPolicy: Failed", "is %s beside a podFailurePolicy", at.quoted())
 	}
 }
 
@@ -136,7 +134,7 @@ func (c *checker) failurePolicy(spec spot) {
 		c.atMost(rule.at("onPodConditions"), 20)
 		codes := rule.at("onExitCodes")
 		if name := codes.at("containerName"); name.set() && !names[name.text()] {
-			c.badf(name, "write the name of one", "there is no container %s", finding.Quote(name.text()))
+			c.badf(name, "write the name of one", "there is no container %s", name.quoted())
 		}
 		c.exitCodes(codes)
 	}

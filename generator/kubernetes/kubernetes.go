@@ -63,7 +63,7 @@ func (c *checker) badf(at spot, remedy, format string, args ...any) {
 
 // badValue records a problem of a value, which the problem follows in quotes.
 func (c *checker) badValue(at spot, problem, remedy string) {
-	c.badf(at, remedy, "%s %s", finding.Quote(at.text()), problem)
+	c.badf(at, remedy, "%s %s", at.quoted(), problem)
 }
 
 // spot is a place in the Job and what stands there: nil where nothing does.
@@ -111,6 +111,9 @@ func (s spot) text() string {
 	}
 	return s.node.Value
 }
+
+// quoted returns the text in quotes, truncated if it is long.
+func (s spot) quoted() string { return finding.Quote(s.text()) }
 
 // empty reports whether nothing stands here that Kubernetes tells from nothing.
 func (s spot) empty() bool {

@@ -3,8 +3,6 @@ package kubernetes
 import (
 	"cmp"
 	"strings"
-
-	"muster/generator/finding"
 )
 
 // container checks one container by itself.
@@ -45,7 +43,7 @@ func (c *checker) uniqueIn(list spot, field, whose string, seen map[string]bool)
 // unique records a problem if seen contains the value, and adds it.
 func (c *checker) unique(at spot, seen map[string]bool, whose string) {
 	if seen[at.text()] {
-		c.badf(at, "write another", "%s is %s", finding.Quote(at.text()), whose)
+		c.badf(at, "write another", "%s is %s", at.quoted(), whose)
 	}
 	seen[at.text()] = true
 }
@@ -87,7 +85,7 @@ func (c *checker) pod(s spot) {
 			c.mounts(x, s.at("volumes"), volumes)
 			for _, claim := range x.at("resources", "claims").items() {
 				if name := claim.at("name"); name.text() != "" && !claims[name.text()] {
-					c.badf(name, "add it to resourceClaims", "there is no claim %s in the pod", finding.Quote(name.text()))
+					c.badf(name, "add it to resourceClaims", "there is no claim %s in the pod", name.quoted())
 				}
 			}
 			c.handlers(x, s)
@@ -113,7 +111,7 @@ func (c *checker) mounts(x, list spot, volumes map[string]bool) {
 	for _, field := range []string{"volumeMounts", "volumeDevices"} {
 		for _, m := range x.at(field).items() {
 			if name := m.at("name"); name.text() != "" && !volumes[name.text()] {
-				c.badf(name, "add a volume of that name, or write one of those that are there", "there is no volume %s in the pod", finding.Quote(name.text()))
+				c.badf(name, "add a volume of that name, or write one of those that are there", "there is no volume %s in the pod", name.quoted())
 			}
 		}
 	}

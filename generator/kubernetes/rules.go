@@ -149,7 +149,7 @@ func (c *checker) chosen(at spot, allowed string) {
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return w == "*" })
 	if !slices.Contains(words, at.text()) {
-		c.badf(at, "write "+finding.Or(words), "is %s", finding.Quote(at.text()))
+		c.badf(at, "write "+finding.Or(words), "is %s", at.quoted())
 	}
 }
 

@@ -103,7 +103,7 @@ func (c *checker) fieldRef(s spot, fields []string) {
 	at := s.at("fieldPath")
 	path := at.text()
 	if v := s.at("apiVersion"); v.text() != "" && v.text() != "v1" {
-		c.badf(v, "write v1, or remove it", "is %s", finding.Quote(v.text()))
+		c.badf(v, "write v1, or remove it", "is %s", v.quoted())
 	}
 	if path == "" {
 		return
@@ -116,13 +116,13 @@ func (c *checker) fieldRef(s spot, fields []string) {
 				key = strings.ToLower(key)
 			}
 			if !isQualified(key) {
-				c.badf(at, "write the key of an annotation or a label between the quotes", "%s names no valid key", finding.Quote(path))
+				c.badf(at, "write the key of an annotation or a label between the quotes", "%s names no valid key", at.quoted())
 			}
 			return
 		}
 	}
 	if !slices.Contains(fields, path) {
-		c.badf(at, "write metadata.annotations['KEY'], metadata.labels['KEY'], "+finding.Or(fields), "%s is no field that can be read here", finding.Quote(path))
+		c.badf(at, "write metadata.annotations['KEY'], metadata.labels['KEY'], "+finding.Or(fields), "%s is no field that can be read here", at.quoted())
 	}
 }
 
@@ -147,7 +147,7 @@ func (c *checker) resourceRef(s spot, file bool) {
 			allowed = []string{"1m", "1"}
 		}
 		if !slices.Contains(allowed, q.String()) { // validateContainerResourceDivisor
-			c.badf(divisor, "write "+finding.Or(allowed), "is %s", finding.Quote(divisor.text()))
+			c.badf(divisor, "write "+finding.Or(allowed), "is %s", divisor.quoted())
 		}
 	}
 }
@@ -158,9 +158,9 @@ func (c *checker) relative(at spot, dotted bool) {
 	path := at.text()
 	switch {
 	case strings.HasPrefix(path, "/"):
-		c.badf(at, "write it without the first /", "%s is not a relative path", finding.Quote(path))
+		c.badf(at, "write it without the first /", "%s is not a relative path", at.quoted())
 	case dotted && strings.HasPrefix(path, ".."):
-		c.badf(at, "write another name", "%s begins with two dots", finding.Quote(path))
+		c.badf(at, "write another name", "%s begins with two dots", at.quoted())
 	default:
 		c.noSteps(at)
 	}

@@ -16,12 +16,11 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// finder finds the line of a person's file that a field of the built Job comes from. It
-// searches the files that the builds read: the Job itself, patches, and the names, labels and
-// annotations in kustomizations.
-type finder struct {
-	// fallback is the kustomization of the template and its line, to name where no
-	// other line is found.
+// lineFinder finds the line of a source file that a field of the built Job comes from. It searches
+// the files that the builds read: the Job itself, patches, and the names, labels and annotations in
+// kustomizations.
+type lineFinder struct {
+	// fallback is the kustomization of the template and its line, for fields without a line.
 	fallback     string
 	fallbackLine int
 	overlay      string
@@ -31,15 +30,15 @@ type finder struct {
 // source is a part of a Job, or a list of JSON patch operations.
 type source struct {
 	file    string
-	above   int // lines of the file before the node's first
+	above   int // number of lines before the node
 	node    *yaml.Node
 	patch   bool // it was laid over a Job, and wins over it
 	setting []string
 }
 
-// newFinder reads the files that were looked at in builds, first in the template's.
-func newFinder(tree fs.FS, o *Overlay, notes ...map[string]string) *finder {
-	f := &finder{overlay: o.Path}
+// newLineFinder reads the files that builds have read; the first notes are those of the template.
+func newLineFinder(tree fs.FS, o *Overlay, notes ...map[string]string) *lineFinder {
+	f := &lineFinder{overlay: o.Path}
 	f.fallback, f.fallbackLine = (&view{tree: tree, notes: notes[0]}).kustomizationOf(path.Join(o.Path, templateDir))
 	read := map[string]bool{}
 	for _, n := range notes {
@@ -60,8 +59,8 @@ func newFinder(tree fs.FS, o *Overlay, notes ...map[string]string) *finder {
 	return f
 }
 
-// add takes the documents of a text that are of use.
-func (f *finder) add(file string, data []byte, above int, patch bool) {
+// add adds the documents of a text that are a Job, or a patch of one.
+func (f *lineFinder) add(file string, data []byte, above int, patch bool) {
 	for doc, err := range finding.Documents(data) {
 		if err != nil || len(doc.Content) != 1 {
 			continue
@@ -77,13 +76,13 @@ func (f *finder) add(file string, data []byte, above int, patch bool) {
 	}
 }
 
-// inlineText is a patch that a kustomization holds itself, and the lines before it.
+// inlineText is a patch inside a kustomization, and the number of lines before it.
 type inlineText struct {
 	text  string
 	above int
 }
 
-// inlineTexts lists the patches that a kustomization holds itself.
+// inlineTexts returns the patches inside a kustomization.
 func inlineTexts(k *yaml.Node) []inlineText {
 	var all []inlineText
 	inline := func(n *yaml.Node) {
@@ -105,8 +104,8 @@ func inlineTexts(k *yaml.Node) []inlineText {
 	return all
 }
 
-// kustomization takes the patches that a kustomization holds, and its settings.
-func (f *finder) kustomization(file string, k *yaml.Node) {
+// kustomization adds the patches inside a kustomization, and its settings.
+func (f *lineFinder) kustomization(file string, k *yaml.Node) {
 	for _, t := range inlineTexts(k) {
 		f.add(file, []byte(t.text), t.above, true)
 	}
@@ -132,7 +131,7 @@ func (f *finder) kustomization(file string, k *yaml.Node) {
 
 // place returns the file and line of a field of the built Job, or of its nearest parent if the
 // field is in no file; or of the template's kustomization if no parent is found either.
-func (f *finder) place(job *yaml.Node, at []string) (file string, line int) {
+func (f *lineFinder) place(job *yaml.Node, at []string) (file string, line int) {
 	best := -1
 	for _, s := range f.sources {
 		l, depth, same := s.follow(job, at)
@@ -186,7 +185,7 @@ func (s source) follow(job *yaml.Node, at []string) (line, depth int, same bool)
 		}
 		l, d, is := descend(value, under(job, at[:len(pointer)]), at[len(pointer):])
 		if d == 0 {
-			l, is = value.Line, len(pointer) == len(at) && alike(value, under(job, at))
+			l, is = value.Line, len(pointer) == len(at) && sameScalar(value, under(job, at))
 		}
 		if d+len(pointer) >= depth {
 			line, depth, same = l, d+len(pointer), is
@@ -233,7 +232,7 @@ func descend(part, built *yaml.Node, at []string) (line, depth int, same bool) {
 		}
 		part = next
 	}
-	return line, len(at), alike(part, built)
+	return line, len(at), sameScalar(part, built)
 }
 
 // under follows a path down the built Job.
@@ -252,8 +251,8 @@ func under(n *yaml.Node, at []string) *yaml.Node {
 	return n
 }
 
-// counterpart finds in a list the element that became the n-th of the built one:
-// the one with its name, or its path, or the n-th.
+// counterpart returns the element of a list that became the n-th element of the built list: the one
+// with the same name or path, or otherwise the n-th.
 func counterpart(list, built *yaml.Node, n int) (part, element *yaml.Node) {
 	if built == nil || built.Kind != yaml.SequenceNode || n >= len(built.Content) {
 		return nil, nil
@@ -280,13 +279,13 @@ func counterpart(list, built *yaml.Node, n int) (part, element *yaml.Node) {
 	return nil, element
 }
 
-// alike reports whether two scalars have the same value; it does not compare other nodes.
-func alike(a, b *yaml.Node) bool {
+// sameScalar reports whether two scalars have the same value; it does not compare other nodes.
+func sameScalar(a, b *yaml.Node) bool {
 	return a != nil && b != nil && a.Kind == b.Kind && (a.Kind != yaml.ScalarNode || a.Value == b.Value)
 }
 
-// refuseIn is refuse, at the line of a kustomization that says a word, or else that of the
-// finding's field.
+// refuseIn is refuse, at the line of a kustomization that contains a word, or otherwise at that of
+// the finding's field.
 func (v *view) refuseIn(kustomization []byte, word string, f finding.Finding) {
 	if v.refused == nil {
 		f.Line = cmp.Or(mentionedIn(kustomization, word), finding.LineAmong(kustomization, f.Field), 1)
@@ -294,7 +293,8 @@ func (v *view) refuseIn(kustomization []byte, word string, f finding.Finding) {
 	}
 }
 
-// mentionedIn is the first line of a text that says a word, comments aside; 0: none does.
+// mentionedIn returns the first line of a text, except comments, that contains a word; 0 if none
+// does.
 func mentionedIn(text []byte, word string) int {
 	if word == "" {
 		return 0
@@ -309,10 +309,9 @@ func mentionedIn(text []byte, word string) int {
 	return 0
 }
 
-// kustomizationOf is the kustomization of a directory, and the line of its resources or
-// of its first field: the place to name where no other line is known, as of an object
-// that a generator makes of literals or that a patch has renamed beyond knowing. Without
-// a kustomization it is the directory, which has no lines.
+// kustomizationOf returns the kustomization of a directory and the line of its resources, or of its
+// first field. It is the place for findings without another line, such as those on generated
+// objects. It returns the directory itself if it has no kustomization.
 func (v *view) kustomizationOf(dir string) (file string, line int) {
 	for _, name := range konfig.RecognizedKustomizationFileNames() {
 		file = path.Join(dir, name)
@@ -326,7 +325,7 @@ func (v *view) kustomizationOf(dir string) (file string, line int) {
 	return dir, 0
 }
 
-// largest is the first line of the largest file that the build of a directory read.
+// largest returns the first line of the largest file that the build of a directory read.
 func (v *view) largest(dir string) (file string, line int) {
 	most := -1
 	for _, name := range v.filesRead() {
@@ -340,9 +339,8 @@ func (v *view) largest(dir string) (file string, line int) {
 	return file, line
 }
 
-// beginning is the file and the line where a built object begins: in a resource, or
-// else at the generator that makes it. Where it is in neither, as one whose name a
-// kustomization changes beyond knowing, it is the kustomization of the directory.
+// beginning returns the file and line where a built object begins: in a resource, at the generator
+// that makes it, or otherwise the kustomization of the directory.
 func (v *view) beginning(dir string, x object) (file string, line int) {
 	if file, doc := v.document(x); doc != nil {
 		return file, doc.Line
@@ -358,8 +356,8 @@ func (v *view) beginning(dir string, x object) (file string, line int) {
 	return v.kustomizationOf(dir)
 }
 
-// generatorOf is the line of the generator in a kustomization that makes an object; 0:
-// none does. A generated name ends in a hash.
+// generatorOf returns the line of the generator in a kustomization that makes an object; 0 if none
+// does. A generated name ends in a hash.
 func (v *view) generatorOf(file string, x object) int {
 	field := map[string]string{"ConfigMap": "configMapGenerator", "Secret": "secretGenerator"}[x.Kind]
 	data, _, err := v.read(file)
@@ -375,9 +373,8 @@ func (v *view) generatorOf(file string, x object) int {
 	return 0
 }
 
-// lineIn is the file and line of a field of a built object, or of what is nearest above
-// it where the resource does not have it. A patch that takes the field away is not
-// looked for.
+// lineIn returns the file and line of a field of a built object, or of its nearest parent if the
+// resource lacks the field. It does not search for patches that remove the field.
 func (v *view) lineIn(dir string, x object, at ...string) (file string, line int) {
 	file, doc := v.document(x)
 	if doc == nil {
