@@ -29,17 +29,10 @@ func checkErrors(tree fs.FS) []string {
 // TestCheckSound asserts that minimal valid files, with dispatches and without, and those that
 // muster init writes have no findings.
 func TestCheckSound(t *testing.T) {
-	tree := sound(t)
-	for _, f := range check(tree.tree(), "overlays") {
-		t.Error(f)
-	}
-	tree[stampedFile] = stamped(t)
-	tree["overlays/default/dispatches/kustomization.yaml"] = string(list([]string{"default-7f3k9c2b"}))
-	for _, f := range check(tree.tree(), "overlays") {
-		t.Error(f)
-	}
-	for _, f := range check(fleet(t), "overlays") {
-		t.Error("of the fleet repository that muster init writes: ", f)
+	for name, tree := range map[string]fs.FS{"minimal": sound(t).tree(), "dispatch": soundWithDispatch(t).tree(), "init": fleet(t)} {
+		for _, f := range check(tree, "overlays") {
+			t.Errorf("%s: %s", name, f)
+		}
 	}
 }
 

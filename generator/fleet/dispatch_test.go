@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,20 +13,42 @@ import (
 	"muster/generator/policy"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 )
 
 const stampedFile = "overlays/default/dispatches/default-7f3k9c2b.yaml"
 
+// stampedText is a dispatch of the fleet repository of testdata/sound.txtar.
+var stampedText = sync.OnceValues(func() (string, error) {
+	archive, err := txtar.ParseFile("testdata/sound.txtar")
+	if err != nil {
+		return "", err
+	}
+	overlays, err := NewLoader("overlays").Load(filesOf(archive).tree())
+	if err != nil {
+		return "", err
+	}
+	text, err := overlays[0].stamp(order("default-7f3k9c2b", 12))
+	return string(text), err
+})
+
 func stamped(tb testing.TB) string {
 	tb.Helper()
-	o := only(tb, NewLoader("overlays"), sound(tb).tree())
-	text, err := o.stamp(order("default-7f3k9c2b", 12))
+	text, err := stampedText()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return string(text)
+	return text
+}
+
+// soundWithDispatch returns the fleet repository of testdata/sound.txtar with one dispatch.
+func soundWithDispatch(tb testing.TB) files {
+	f := sound(tb)
+	f[stampedFile] = stamped(tb)
+	f["overlays/default/dispatches/kustomization.yaml"] = string(list([]string{"default-7f3k9c2b"}))
+	return f
 }
 
 // TestDispatchEdited edits what muster wrote. An edit is "old → new", of the

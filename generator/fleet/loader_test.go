@@ -277,9 +277,7 @@ func TestUnreadable(t *testing.T) {
 		"overlays/default":                          "overlays/default: cannot be read: open overlays/default" + gone,
 	} {
 		t.Run(broken, func(t *testing.T) {
-			tree := sound(t)
-			tree[stampedFile] = stamped(t)
-			tree["overlays/default/dispatches/kustomization.yaml"] = string(list([]string{"default-7f3k9c2b"}))
+			tree := soundWithDispatch(t)
 			l := NewLoader("overlays")
 			s := &spy{FS: tree.tree(), read: map[string]bool{}, broken: broken}
 			overlays := load(t, l, s)

@@ -1,10 +1,19 @@
 package fleet
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"runtime"
+	"runtime/metrics"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"muster/generator/kustomize"
 )
 
 // many is a fleet repository of n overlays that are alike but for their policy.
@@ -49,4 +58,120 @@ func BenchmarkManyOverlays(b *testing.B) {
 		}
 		b.ReportMetric(float64(l.builds), "builds")
 	}
+}
+
+// apartFleet is a fleet repository of n overlays of which no two templates are
+// alike: each says its own image and memory.
+func apartFleet(tb testing.TB, n int) files {
+	f := many(tb, n)
+	job, err := os.ReadFile("../../base/job.yaml")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f["base/job.yaml"] = string(job)
+	delete(f, "overlays/default/scaling.yaml")
+	for i := range n {
+		f[fmt.Sprintf("overlays/o%05d/template/kustomization.yaml", i)] = fmt.Sprintf(`apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [../../../base]
+patches:
+- target: {kind: Job, name: muster-agent}
+  patch: |-
+    - op: replace
+      path: /spec/template/spec/containers/0/image
+      value: registry.example.com/team-%d/agent:3.%d
+    - op: add
+      path: /spec/template/metadata/annotations/example.com~1team
+      value: "team-%d"
+`, i, i, i)
+	}
+	return f
+}
+
+// TestDifferentOverlays: overlays of which no two templates are alike cost one build
+// each, in two processes that are kept, and each comes to what it comes to alone.
+func TestDifferentOverlays(t *testing.T) {
+	const overlays = 8
+	tree := apartFleet(t, overlays).tree()
+	builder := hostileBuilder(t).(*kustomize.Process)
+	var started atomic.Int32
+	command := builder.Command
+	builder.Command = func() *exec.Cmd { started.Add(1); return command() }
+	builder.Idle = time.Hour // a slow machine is no reason to start another
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	apart := NewLoader("overlays").BuildWith(builder, 0)
+	together, err := apart.LoadContext(ctx, tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := started.Load(); apart.builds != overlays+1 || n > 2 { // what lists their dispatches is alike
+		t.Errorf("%d builds in %d processes, want %d in 2", apart.builds, n, overlays+1)
+	}
+	here := load(t, NewLoader("overlays"), tree)
+	templates := map[string]bool{}
+	for i, o := range together {
+		if o.Err() != nil || o.refused != nil {
+			t.Fatalf("%s: %v, %v", o.Name, o.Err(), o.refused)
+		}
+		templates[o.Template] = true
+		team := fmt.Sprintf("registry.example.com/team-%d/agent:3.%d", i, i)
+		dispatch, err := o.stamp(order(o.Name+"-00000001", 1))
+		want, wantErr := here[i].stamp(order(o.Name+"-00000001", 1))
+		if err != nil || wantErr != nil || !bytes.Equal(dispatch, want) || !bytes.Contains(dispatch, []byte("image: "+team+"\n")) {
+			t.Errorf("%s: %v, %v, dispatches\n%s", o.Name, err, wantErr, dispatch)
+		}
+	}
+	if len(templates) != overlays {
+		t.Errorf("%d templates for %d overlays", len(templates), overlays)
+	}
+}
+
+// BenchmarkDifferentOverlays reads overlays of which no two templates are alike
+// for the first time, as the program does it: kustomize in processes of its own.
+func BenchmarkDifferentOverlays(b *testing.B) {
+	for _, n := range []int{1000, 5000} {
+		b.Run(fmt.Sprintf("overlays=%d", n), func(b *testing.B) {
+			tree := onDisk(b, apartFleet(b, n))
+			builder := hostileBuilder(b)
+			b.ReportAllocs()
+			var peak uint64
+			var builds int
+			for b.Loop() {
+				runtime.GC()
+				before := heapNow()
+				stop := make(chan struct{})
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(5 * time.Millisecond):
+							peak = max(peak, heapNow()-min(before, heapNow()))
+						}
+					}
+				}()
+				l := NewLoader("overlays").BuildWith(builder, 0)
+				for _, o := range load(b, l, tree) {
+					if o.Err() != nil {
+						b.Fatal(o.Err())
+					}
+				}
+				close(stop)
+				<-ended
+				builds = l.builds
+				runtime.KeepAlive(l)
+			}
+			b.ReportMetric(float64(builds), "builds")
+			b.ReportMetric(float64(peak)/1e6, "peak-MB")
+		})
+	}
+}
+
+func heapNow() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }

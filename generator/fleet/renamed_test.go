@@ -10,12 +10,7 @@ import (
 func TestRenamed(t *testing.T) {
 	const was = "default-7f3k9c2b.yaml: metadata.labels[muster.dev/overlay]: is \"default\": the dispatch is another overlay's; it is a copy: delete it, for it is the same Job twice"
 	const permanent = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: muster-default\n  namespace: buildkite\n  labels:\n    app.kubernetes.io/managed-by: muster\ndata:\n  overlay: default\n"
-	ordered := func() files {
-		f := sound(t)
-		f[stampedFile] = stamped(t)
-		f["overlays/default/dispatches/kustomization.yaml"] = string(list([]string{"default-7f3k9c2b"}))
-		return f
-	}
+	ordered := func() files { return soundWithDispatch(t) }
 	move := func(f files, from, to string) files {
 		f.copy(from, to)
 		for name := range f {

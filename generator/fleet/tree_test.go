@@ -24,6 +24,10 @@ func sound(tb testing.TB) files {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return filesOf(archive)
+}
+
+func filesOf(archive *txtar.Archive) files {
 	f := files{}
 	for _, x := range archive.Files {
 		f[x.Name] = string(x.Data)
