@@ -83,6 +83,7 @@ func agentTokenShape(seed uint64) shape {
 // come, stays within max, and no job waits for ever.
 func TestAloneWorlds(t *testing.T) {
 	unraced.Only(t)
+	t.Parallel()
 	vain, all := 0, 0
 	for seed := range uint64(*seeds) {
 		if *oneSeed != 0 && seed+1 != *oneSeed {

@@ -32,6 +32,16 @@ func (w *scenario) build(jobs int, length time.Duration) string {
 	}}})
 }
 
+// running returns the number of jobs of a cluster that run.
+func (w *scenario) running(cluster string) (n int) {
+	for _, j := range w.server.Jobs() {
+		if j.Cluster == cluster && j.State == "running" {
+			n++
+		}
+	}
+	return n
+}
+
 // sizes lists how many agents each commit ordered.
 func (w *scenario) sizes() []int {
 	var all []int
@@ -175,13 +185,7 @@ func TestClusterEdited(t *testing.T) {
 		if got := w.sizes(); !slices.Equal(got, want) {
 			t.Errorf("max %d: ordered %v, want %v\n%s", most, got, want, w.story())
 		}
-		running := 0
-		for _, j := range w.server.Jobs() {
-			if j.Cluster == w.second && j.State == "running" {
-				running++
-			}
-		}
-		if running != most-10 {
+		if running := w.running(w.second); running != most-10 {
 			t.Errorf("max %d: %d jobs of the new cluster run, want %d", most, running, most-10)
 		}
 	}
@@ -243,12 +247,7 @@ func TestAnyQueueElsewhere(t *testing.T) {
 		if paused {
 			want = []int{10}
 		}
-		running := 0
-		for _, j := range w.server.Jobs() {
-			if j.State == "running" {
-				running++
-			}
-		}
+		running := w.running(w.cluster)
 		if got := w.sizes(); !slices.Equal(got, want) || running != 10 {
 			t.Errorf("paused %t: ordered %v, want %v; %d jobs run, want 10\n%s", paused, got, want, running, w.story())
 		}

@@ -103,10 +103,7 @@ func newAudit(w *scenario, report func(text string)) *audit {
 
 // fail reports the first thing that must not be.
 func (a *audit) fail(text string) {
-	if a.mute {
-		return
-	}
-	if a.failed {
+	if a.mute || a.failed {
 		return
 	}
 	a.failed = true
@@ -667,24 +664,15 @@ func (a *audit) withdrawn(o *overlay, id string) {
 	}
 }
 
-// broke is called before a person breaks a file of an overlay: the others of
-// the queue cannot count on what it has on order.
-func (a *audit) broke(o *overlay) { a.loose += a.onTheWay(o) }
-
-// adrift is called before a person gives a policy other tags or another cluster:
-// what is on its way was told the old ones, and may be of no use for the jobs that
-// it was ordered for.
-func (a *audit) adrift(o *overlay) { a.loose += a.onTheWay(o) }
-
-// onTheWay counts the agents of an overlay that were ordered and may still come.
-func (a *audit) onTheWay(o *overlay) int {
-	n := 0
+// writeOffInFlight counts the in-flight agents of an overlay as loose. It is called before a person
+// breaks a file of the overlay, or gives its policy other tags or another cluster: the agents may then
+// be of no use for the jobs that they were ordered for.
+func (a *audit) writeOffInFlight(o *overlay) {
 	for _, x := range a.orders {
 		if x.overlay == o && !a.w.server.Now().After(x.NotAfter) {
-			n += x.Agents - len(x.registered)
+			a.loose += x.Agents - len(x.registered)
 		}
 	}
-	return n
 }
 
 func (a *audit) forget(o *overlay)  { a.forgotAt[o] = a.w.server.Now() }

@@ -122,11 +122,11 @@ func (w *scenario) editPolicy(r *rand.Rand) {
 		p.lease = time.Duration(3+r.IntN(13)) * time.Minute
 	case 5:
 		if w.clusters {
-			w.audit.adrift(o)
+			w.audit.writeOffInFlight(o)
 			w.editCluster(o, time.Duration(r.Int64N(int64(5*time.Minute))))
 		}
 	case 6:
-		w.audit.adrift(o)
+		w.audit.writeOffInFlight(o)
 		w.editTags(o, r)
 	case 7:
 		p.max = max(p.min, p.max+r.IntN(11)-5)

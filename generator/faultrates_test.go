@@ -239,7 +239,7 @@ func (w *scenario) breakFor(o *overlay, file, nonsense string) {
 		return
 	}
 	o.broken++
-	w.audit.broke(o)
+	w.audit.writeOffInFlight(o)
 	w.edit("breaks "+file, branch.Change{Path: file, Content: []byte(nonsense)})
 	w.server.At(w.server.Now().Add(time.Duration(w.faults.Int64N(int64(30*time.Minute)))), func() {
 		o.broken--
@@ -267,7 +267,7 @@ func (w *scenario) heal() {
 		o.kube.BuildkiteCluster = w.cluster
 		if p := &o.spec; p.paused || p.max < 10 || p.perHour > 0 || p.cluster != w.home() || !slices.Equal(o.tags, o.first) {
 			if p.cluster != w.home() || !slices.Equal(o.tags, o.first) {
-				w.audit.adrift(o)
+				w.audit.writeOffInFlight(o)
 			}
 			p.paused, p.max, p.perHour, p.cluster, o.tags = false, max(p.max, 10), 0, w.home(), o.first
 			o.note(w.since())

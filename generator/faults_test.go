@@ -55,9 +55,7 @@ func TestFaults(t *testing.T) {
 func playSeed(t *testing.T, seed uint64) map[string]int {
 	s := drawShape(seed)
 	drawCrowds(&s)
-	w := startScenario(t, s)
-	w.play(s.length, nil)
-	w.conclude()
+	w := playToEnd(t, s)
 	if testing.Verbose() && *oneSeed != 0 {
 		t.Logf("%s\n%s\n%v", w.story(), w.sums(), w.seen)
 	}
@@ -84,6 +82,15 @@ func eachReplay(t *testing.T, check func(t *testing.T, w *scenario)) {
 			check(t, play.(func() *scenario)())
 		})
 	}
+}
+
+// playToEnd plays a scenario with its faults, and then without them until all work is done.
+func playToEnd(t *testing.T, s shape) *scenario {
+	t.Helper()
+	w := startScenario(t, s)
+	w.play(s.length, nil)
+	w.conclude()
+	return w
 }
 
 // story is what happened last.

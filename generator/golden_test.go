@@ -94,9 +94,7 @@ func simulateFleet(t *testing.T, seed uint64) (summary string, log []byte) {
 	t.Helper()
 	s := drawShape(seed)
 	drawCrowds(&s)
-	w := startScenario(t, s)
-	w.play(s.length, nil)
-	w.conclude()
+	w := playToEnd(t, s)
 	log = w.fleet.text()
 	return fmt.Sprintf("%s, %d commits, %x", s.theme, len(w.fleet.history()), sha256.Sum256(log)), log
 }

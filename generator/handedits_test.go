@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -488,4 +490,187 @@ func TestRepairReverted(t *testing.T) {
 	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 50 || a.at(file) != "" || a.at(withdrawn) == "" {
 		t.Errorf("%q, %d in flight", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 	}
+}
+
+// TestLeaseOfAnotherPolicy: how far back a new process looks for orders that were
+// deleted does not depend on what the policies say now.
+func TestLeaseOfAnotherPolicy(t *testing.T) {
+	for name, change := range map[string]func(o *overlay) []byte{
+		"broken":        func(*overlay) []byte { return []byte("spec: {queue: [") },
+		"shorter lease": func(o *overlay) []byte { o.spec.lease = time.Minute; return o.policyText() },
+	} {
+		a, _, d := twins(t)
+		a.now = a.now.Add(5 * time.Minute)
+		changes := []branch.Change{{Path: dispatches + "/" + d.ID + ".yaml"}}
+		for _, o := range a.overlays {
+			changes = append(changes, branch.Change{Path: o.path() + "/scaling.yaml", Content: change(o)})
+		}
+		a.fleet.edit("a person", changes...)
+		g := a.generator()
+		first := tick(t, g)
+		for i, o := range a.overlays {
+			changes[i] = branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()}
+		}
+		a.fleet.edit("a person", changes[:2]...)
+		r := tick(t, g)
+		if got := r.Decisions[0].Sum.InFlight; got != 5 || ordered(first)+ordered(r) > 0 {
+			t.Errorf("%s: %q and %q with %d in flight, want 5 and nothing ordered", name, kinds(first.Operations), kinds(r.Operations), got)
+		}
+	}
+}
+
+func ordered(r generator.Result) int {
+	n := 0
+	for _, a := range r.Operations {
+		if a.Kind == ledger.Dispatch {
+			n += a.Decision.Sum.Dispatch
+		}
+	}
+	return n
+}
+
+// TestEditsBetweenLooks: of a dispatch that is found edited or deleted, each version
+// that others have committed since it was last seen counts: a syncer may have made
+// a Job of any.
+func TestEditsBetweenLooks(t *testing.T) {
+	raised, longer := rewrite(lowered, "$1: 50"), rewrite("T06:10:00Z", "T06:20:00Z")
+	deleted := func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }
+	for _, test := range []struct {
+		name   string
+		first  func(file, text string) []branch.Change
+		then   func(file, text string) []branch.Change
+		agents int
+		until  time.Duration // of the lease
+		look   time.Duration // the first after that
+	}{
+		{"raised and deleted", raised, deleted, 50, 10 * time.Minute, 0},
+		{"raised and raised less", raised, rewrite(lowered, "$1: 9"), 50, 10 * time.Minute, 0},
+		{"raised and another lease", raised, longer, 50, 20 * time.Minute, 0},
+		{"longer and deleted", longer, deleted, 5, 20 * time.Minute, 0},
+		{"longer and deleted, seen late", longer, deleted, 5, 20 * time.Minute, 15 * time.Minute},
+		{"unreadable and deleted", rewrite("(?s).*", "<<<<<<< HEAD\n"), deleted, 5, 10 * time.Minute, 0},
+		{"deleted and edited", deleted, rewrite(lowered, "$1: 1"), 5, 10 * time.Minute, 0},
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/restarted %t", test.name, restarted), func(t *testing.T) {
+				a, g, d := twins(t)
+				file := dispatches + "/" + d.ID + ".yaml"
+				text := a.at(file)
+				a.fleet.edit("a person", test.first(file, text)...)
+				a.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("Else.\n")})
+				a.fleet.edit("a person", test.then(file, text)...)
+				if restarted {
+					g = a.generator()
+				}
+				for _, after := range []time.Duration{test.look, test.until + time.Minute} {
+					a.now = scenarioStart().Add(after)
+					if r := tick(t, g); r.Decisions[0].Sum.InFlight != test.agents || ordered(r) > 0 {
+						t.Errorf("after %s: %q with %d in flight, want %d and nothing ordered", after, kinds(r.Operations), r.Decisions[0].Sum.InFlight, test.agents)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestEditSeenWithoutTheLog: an edit that a tick has seen counts when it is undone to the
+// letter, though the log could not be read meanwhile: a syncer may have made the larger
+// Job. A world of faults that is told of pushes found it (seed 944).
+func TestEditSeenWithoutTheLog(t *testing.T) {
+	a, g, d := twins(t)
+	file := dispatches + "/" + d.ID + ".yaml"
+	text := a.at(file)
+	a.fleet.edit("a person", rewrite(lowered, "$1: 50")(file, text)...)
+	a.lost = errors.New("no answer")
+	for range 13 {
+		if _, err := g.Tick(t.Context()); !errors.Is(err, a.lost) {
+			t.Fatalf("%v, want a tick that fails", err)
+		}
+		a.now = a.now.Add(40 * time.Second)
+	}
+	a.lost = nil
+	a.fleet.edit("a person", branch.Change{Path: file, Content: []byte(text)})
+	if r := tick(t, g); r.Decisions[0].Sum.InFlight != 50 || ordered(r) > 0 {
+		t.Errorf("%q with %d in flight, want 50 and nothing ordered", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
+	}
+}
+
+const dispatches = "overlays/a/dispatches"
+
+// TestRefusedDispatchIsWithdrawn: the syncer refuses a dispatch, and a person
+// corrects the template. The dispatch leaves the syncer's list, so that what is
+// ordered next is not stopped by it; its agents are not ordered again while one
+// of them may still come, and are once none can.
+func TestRefusedDispatchIsWithdrawn(t *testing.T) {
+	b := newBench("a")
+	b.jobs("a", 3)
+	g := b.generator()
+	d := tick(t, g).Operations[0].Decision.Dispatch[0] // lease 10m
+	b.correct()
+	b.now = b.now.Add(3 * time.Minute)
+	if r := tick(t, g); len(r.Operations) != 0 {
+		t.Errorf("after 3 minutes: %q, want nothing yet", kinds(r.Operations))
+	}
+	b.now = b.now.Add(time.Minute)
+	b.snapshot.Jobs = nil
+	b.jobs("a", 5) // two of them are new
+	if got, want := kinds(tick(t, g).Operations), "a: dispatch 2; a: retire 1"; got != want {
+		t.Fatalf("after 4 minutes: %q, want %q", got, want)
+	}
+	if b.at(path.Join(dispatches, d.ID+".yaml")) != "" || b.at(path.Join(dispatches, "withdrawn", d.ID+".yaml")) == "" {
+		t.Error("the dispatch was not moved")
+	}
+	if list := b.at(path.Join(dispatches, "kustomization.yaml")); strings.Contains(list, d.ID) {
+		t.Errorf("the syncer still applies it:\n%s", list)
+	}
+	for range 7 { // its lease, and the grace
+		b.now = b.now.Add(time.Minute)
+		if r := tick(t, b.generator()); len(r.Operations) != 0 { // a new one each time: nothing is remembered but in git
+			t.Fatalf("%s after the order: %q, want nothing", b.now.Sub(d.At), kinds(r.Operations))
+		}
+	}
+	b.now = d.NotAfter.Add(2*time.Minute + time.Second)
+	r := tick(t, g)
+	if got, want := kinds(r.Operations), "a: dispatch 3; a: retire 1"; got != want {
+		t.Fatalf("when its lease is over: %q, want %q", got, want)
+	}
+	if failures := r.Operations[0].Decision.State.Breaker.Failures; failures != 0 {
+		t.Errorf("%d failures: what was withdrawn is none", failures)
+	}
+}
+
+// TestWithdrawnAgentsMayCome: the Job was made just before its manifest was
+// withdrawn. Its agents count as registered, and nothing is ordered for them.
+func TestWithdrawnAgentsMayCome(t *testing.T) {
+	b := newBench("a")
+	b.jobs("a", 3)
+	g := b.generator()
+	d := tick(t, g).Operations[0].Decision.Dispatch[0]
+	b.correct()
+	b.now = b.now.Add(4 * time.Minute)
+	if got, want := kinds(tick(t, g).Operations), "a: retire 1"; got != want {
+		t.Fatalf("%q, want %q", got, want)
+	}
+	b.snapshot.Sightings, b.snapshot.Jobs = sightings(d, "a"), nil // they came, and took the jobs
+	b.now = b.now.Add(time.Minute)
+	tick(t, g)
+	b.now = b.now.Add(6 * time.Minute)
+	if got, want := kinds(tick(t, g).Operations), "a: retire 1"; got != want {
+		t.Fatalf("%q, want %q: all have registered", got, want)
+	}
+	if b.at(path.Join(dispatches, "withdrawn", d.ID+".yaml")) != "" {
+		t.Error("it is still there")
+	}
+}
+
+// correct is a person's edit of the base.
+func (b *bench) correct() {
+	text := strings.Replace(agentJob, "agent:3", "agent:4", 1)
+	b.fleet.edit("a person", branch.Change{Path: "base/job.yaml", Content: []byte(text)})
+}
+
+// at returns the text of a file of the tip; "" where it is missing.
+func (b *bench) at(name string) string {
+	data, _ := fs.ReadFile(b.fleet.head().head().Tree, name)
+	return string(data)
 }

@@ -72,6 +72,7 @@ func runAway(t *testing.T, a unavailable, length, interval time.Duration, v *wat
 // counts as alive, old figures are not served; and one tick makes it whole.
 func TestAwayForADay(t *testing.T) {
 	unraced.Only(t)
+	t.Parallel()
 	const interval = 15 * time.Second
 	for name, set := range map[string]func(a *unavailable, away func(time.Time) error){
 		"git":       func(a *unavailable, err func(time.Time) error) { a.git = err },
@@ -170,6 +171,7 @@ func parse(t *testing.T, log io.Reader) []map[string]any {
 // that began is over in the end, and every line of an act has its attributes.
 func TestADayOfTrouble(t *testing.T) {
 	unraced.Only(t)
+	t.Parallel()
 	a := unavailable{bench: newBench("a", "b")}
 	r := rand.New(rand.NewPCG(7, 7))
 	flaky := func(what string) func(time.Time) error {

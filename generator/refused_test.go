@@ -57,14 +57,15 @@ func refuse(overlay string, err error) func(ledger.Operation) error {
 // make no commit, suspend that overlay alone, with the server's words, and are
 // tried again after some minutes.
 func TestOneOverlayRefused(t *testing.T) {
+	const frozen = "invalid: overlays/b: the server refused the push: b is frozen"
 	for name, c := range map[string]struct {
 		err      error
 		says     string
 		oneByOne bool
 	}{
-		"by a hook":             {&branch.Refused{Message: "b is frozen"}, "invalid: overlays/b: the server refused the push: b is frozen", false},
+		"by a hook":             {&branch.Refused{Message: "b is frozen"}, frozen, false},
 		"by its files":          {fmt.Errorf("%w: x cannot be a file and a directory at once", branch.ErrInvalid), "invalid: overlays/b: its changes cannot be committed: ", false},
-		"by a hook, one by one": {&branch.Refused{Message: "b is frozen"}, "invalid: overlays/b: the server refused the push: b is frozen", true},
+		"by a hook, one by one": {&branch.Refused{Message: "b is frozen"}, frozen, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, g := newHooked(refuse("b", c.err), "a", "b", "c")
@@ -264,5 +265,181 @@ func TestRaceAmongActsPushedApart(t *testing.T) {
 	r := tick(t, g)
 	if got := kinds(r.Operations); got != "a: dispatch 2; c: dispatch 2" || r.Conflicts != 1 || len(r.Suspended) != 1 {
 		t.Errorf("acts %q, %d races, suspended %v", got, r.Conflicts, r.Suspended)
+	}
+}
+
+// single is a repository that takes acts one by one, as GitHub's API does.
+type single struct{ *hooked }
+
+func (single) Limits() branch.Limits { return branch.Limits{OneByOne: true} }
+
+func newSingle(refuses func(ledger.Operation) error, names ...string) (single, *generator.Generator) {
+	h, _ := newHooked(refuses, names...)
+	return single{h}, h.generator(func(c *generator.Config) { c.Repository = single{h} })
+}
+
+// TestActsOneByOne: where the repository asks for it, each act is pushed by itself, on
+// the commit of the one before it.
+func TestActsOneByOne(t *testing.T) {
+	s, g := newSingle(func(ledger.Operation) error { return nil }, "a", "b", "c")
+	r := tick(t, g)
+	if got := kinds(r.Operations); got != "a: dispatch 2; b: dispatch 2; c: dispatch 2" || s.pushes != 3 {
+		t.Errorf("acts %q in %d pushes, want three in 3", got, s.pushes)
+	}
+	if log := s.fleet.history(); len(log) != 4 || r.Head.Commit != log[3].id {
+		t.Errorf("%d commits, and the tick's tip is %s", len(log)-1, r.Head.Commit)
+	}
+}
+
+// TestRaceAmongSingleActs: what was committed before another writer was first is
+// reported, and the rest is decided again, on what that one left.
+func TestRaceAmongSingleActs(t *testing.T) {
+	s, g := newSingle(nil, "a", "b", "c")
+	raced := false
+	s.refuses = func(a ledger.Operation) error {
+		if a.Path == "overlays/b" && !raced {
+			raced = true
+			s.overlays[1].spec.max = 1
+			s.fleet.edit("a person", branch.Change{Path: "overlays/b/scaling.yaml", Content: s.overlays[1].policyText()})
+			return fmt.Errorf("pushing: %w", branch.ErrMoved)
+		}
+		return nil
+	}
+	r := tick(t, g)
+	if got := kinds(r.Operations); got != "a: dispatch 2; b: dispatch 1; c: dispatch 2" || r.Conflicts != 1 {
+		t.Errorf("acts %q after %d races", got, r.Conflicts)
+	}
+	var who []string
+	for _, c := range s.fleet.history()[1:] {
+		who = append(who, c.who)
+	}
+	if got := strings.Join(who, ", "); got != "muster, a person, muster, muster" {
+		t.Errorf("the commits are of %s", got)
+	}
+}
+
+// TestLimitAmongSingleActs: what a limit left over is decided again when it is over, and
+// comes first then.
+func TestLimitAmongSingleActs(t *testing.T) {
+	s, g := newSingle(nil, "a", "b", "c")
+	left := 1
+	s.refuses = func(ledger.Operation) error {
+		if left--; left < 0 {
+			return retryAfter(time.Minute)
+		}
+		return nil
+	}
+	var all []string
+	for i := range 4 {
+		r, err := g.Tick(t.Context())
+		var wait retryAfter
+		if errors.As(err, &wait) != (i < 3) || i == 3 && err != nil {
+			t.Errorf("tick %d: %v", i, err)
+		}
+		for _, a := range r.Operations {
+			all = append(all, kinds([]ledger.Operation{a}))
+		}
+		s.now = s.now.Add(time.Second)
+		if i == 0 {
+			s.jobs("a", 3) // a has acts again, and its turn comes last
+		}
+		left = 1
+	}
+	if got := strings.Join(all, "; "); !strings.HasPrefix(got, "a: dispatch 2; b: dispatch 2; c: dispatch 2; a: dispatch ") {
+		t.Errorf("the acts are %s", got)
+	}
+}
+
+// cutShort is two overlays that have everything to do at once, of which a limit lets only
+// so many acts of the first tick through: a list broken by hand is repaired, one more
+// agent is ordered than the hour's limit left, and an order that has come is retired.
+type cutShort struct {
+	single
+	left int // operations that are let through; below zero: all
+}
+
+func newCutShort(t *testing.T) *cutShort {
+	t.Helper()
+	s, _ := newSingle(func(ledger.Operation) error { return nil }, "a", "b")
+	for _, o := range s.overlays {
+		o.spec.perHour, o.spec.lookahead = 3, 100
+	}
+	s.fleet = newFleet(s.Now, files(s.overlays))
+	c := &cutShort{single: s, left: -1}
+	g := s.generator(func(cfg *generator.Config) { cfg.Repository = c })
+	first := tick(t, g)
+	if got := kinds(first.Operations); got != "a: dispatch 2; b: dispatch 2" {
+		t.Fatalf("began with %q", got)
+	}
+	s.snapshot.Jobs = nil
+	for _, a := range first.Operations {
+		name := strings.TrimPrefix(a.Path, "overlays/")
+		for _, d := range a.Decision.Dispatch {
+			s.snapshot.Sightings = append(s.snapshot.Sightings, sightings(d, name)...)
+		}
+		s.jobs(name, 2)
+		s.fleet.edit("a person", branch.Change{Path: a.Path + "/dispatches/kustomization.yaml", Content: []byte("resources: []\n")})
+	}
+	s.now = s.now.Add(10 * time.Minute)
+	s.refuses = func(ledger.Operation) error {
+		if c.left == 0 {
+			return retryAfter(time.Minute)
+		}
+		c.left--
+		return nil
+	}
+	return c
+}
+
+// ordered is how many agents each overlay has ordered, and what its dispatches are named
+// that are in git.
+func (c *cutShort) ordered(t *testing.T) map[string]int {
+	t.Helper()
+	all, names := map[string]int{}, map[string]bool{}
+	for _, x := range c.fleet.history() {
+		if x.operation == nil || x.operation.Kind != ledger.Dispatch {
+			continue
+		}
+		for _, d := range x.operation.Decision.Dispatch {
+			if names[d.ID] {
+				t.Errorf("%s is ordered twice", d.ID)
+			}
+			names[d.ID] = true
+			all[x.operation.Path] += d.Agents
+		}
+	}
+	return all
+}
+
+// TestEveryPrefixOfATick: where acts are pushed one by one, what is in git when a limit
+// ends the tick is right by itself, after each of them: one who starts then orders nothing
+// twice, keeps the hour's limit, and comes to what one comes to who was never stopped.
+func TestEveryPrefixOfATick(t *testing.T) {
+	const acts = "a: repair, dispatch 1, retire 1; b: repair, dispatch 1, retire 1"
+	for k := range 7 {
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			c := newCutShort(t)
+			start := func() *generator.Generator {
+				return c.generator(func(cfg *generator.Config) { cfg.Repository = c })
+			}
+			c.left = k
+			r, err := start().Tick(t.Context())
+			if len(r.Operations) != k || (err != nil) != (k < 6) {
+				t.Fatalf("%q and %v, want %d acts of %q", kinds(r.Operations), err, k, acts)
+			}
+			c.left = -1
+			for range 3 {
+				c.now = c.now.Add(15 * time.Second)
+				tick(t, start())
+			}
+			for overlay, agents := range c.ordered(t) {
+				if agents != 3 {
+					t.Errorf("%s has ordered %d agents in this hour, of 3", overlay, agents)
+				}
+			}
+			if n := verifyAll(t, c.fleet); n != 8 {
+				t.Errorf("%d commits, want those of %q and the first two", n, acts)
+			}
+		})
 	}
 }

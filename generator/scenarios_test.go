@@ -244,6 +244,7 @@ func (w *scenario) checkRecovery(t *testing.T, name string) {
 // for (a template that loses a tag) are ordered once in full, not again at every
 // tick until max is reached.
 func TestUselessAgents(t *testing.T) {
+	t.Parallel()
 	s := quietNight()
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max, p.lease = 0, 0, 40, 5*time.Minute
@@ -261,6 +262,7 @@ func TestUselessAgents(t *testing.T) {
 // no job in sight. Once the template is fixed, min and buffer are there again.
 func TestUselessUpkeep(t *testing.T) {
 	unraced.Only(t)
+	t.Parallel()
 	s := quietNight()
 	p := &s.overlays[0].spec
 	p.min, p.buffer, p.max, p.lease = 5, 5, 100, 5*time.Minute
@@ -289,6 +291,7 @@ func TestUselessUpkeep(t *testing.T) {
 // than the policy's are still the overlay's, and max bounds them.
 func TestAgentsOfAnotherCluster(t *testing.T) {
 	unraced.Only(t)
+	t.Parallel()
 	s := quietNight()
 	s.inCluster = true
 	p := &s.overlays[0].spec
@@ -310,6 +313,7 @@ func TestAgentsOfAnotherCluster(t *testing.T) {
 // not put off the first probe for half an hour.
 func TestFailuresInFlight(t *testing.T) {
 	unraced.Only(t)
+	t.Parallel()
 	s := quietNight()
 	p := &s.overlays[0].spec
 	p.min, p.buffer = 0, 0
@@ -324,5 +328,21 @@ func TestFailuresInFlight(t *testing.T) {
 	w.play(45*time.Minute, nil)
 	if stuck := w.waiting(); len(stuck) > 0 {
 		t.Errorf("20 minutes after the image was fixed %d jobs wait\n%s", len(stuck), w.story())
+	}
+}
+
+// TestTwins: worlds in which every fifth index has two pods. Nothing is ordered or counted
+// for the second agent, beyond what the books of every world allow.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	came, cluster := 0, slices.Index(themes, "cluster")
+	for i := range 10 {
+		s := drawShape(uint64(cluster + i*len(themes)))
+		s.rates.twin = 0.2
+		w := playToEnd(t, s)
+		came += w.seen[secondOfIndex]
+	}
+	if came < 20 {
+		t.Errorf("%d agents were the second of their index, want some dozens", came)
 	}
 }

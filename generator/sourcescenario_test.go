@@ -125,15 +125,14 @@ func (m *muster) stacks() *buildkite.Stacks {
 // holds them to what every world must hold.
 func TestStackWorlds(t *testing.T) {
 	unraced.Only(t)
-	for seed := range uint64(14) {
+	t.Parallel()
+	for seed := range uint64(len(themes)) {
 		s := drawShape(seed + 1)
 		s.http, s.inCluster, s.clusters, s.stacks, s.length = true, true, false, true, min(s.length, time.Hour)
 		for _, o := range s.overlays {
 			o.spec.cluster, o.spec.lookahead = "", 0
 		}
-		w := startScenario(t, s)
-		w.play(s.length, nil)
-		w.conclude()
+		w := playToEnd(t, s)
 		if w.audit.total() == 0 && w.server.Stats().Runnable > 0 {
 			t.Errorf("seed %d: nothing was ordered", seed+1)
 		}
@@ -144,13 +143,12 @@ func TestStackWorlds(t *testing.T) {
 // listed by queue, and makes the assertions of every simulation.
 func TestWorldsListedByQueue(t *testing.T) {
 	unraced.Only(t)
+	t.Parallel()
 	byQueue := 0
 	for seed := range uint64(*listedByQueue) {
 		s := drawShape(seed + 1)
 		s.http, s.inCluster, s.stacks, s.perPage, s.length = true, true, false, 1, min(s.length, time.Hour)
-		w := startScenario(t, s)
-		w.play(s.length, nil)
-		w.conclude()
+		w := playToEnd(t, s)
 		byQueue += w.seen["by queue"]
 	}
 	if byQueue == 0 {

@@ -111,9 +111,12 @@ func sightings(d plan.Dispatch, queue string) []plan.Sighting {
 	return all
 }
 
-// run runs the loop until after, which is called after each tick with the number of ticks,
+// afterTick is called after each tick of a loop with the number of ticks. The loop ends if it
 // returns false.
-func (b *bench) run(t *testing.T, interval time.Duration, after func(ticks int, r generator.Result, err error) bool, change ...func(*generator.Config)) {
+type afterTick func(ticks int, r generator.Result, err error) (more bool)
+
+// run runs the loop until after ends it.
+func (b *bench) run(t *testing.T, interval time.Duration, after afterTick, change ...func(*generator.Config)) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

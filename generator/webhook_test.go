@@ -334,7 +334,8 @@ func TestCauseOfASignal(t *testing.T) {
 	for _, wake := range []*generator.Triggers{nil, {Calls: make(chan generator.Cause)}} {
 		b := newBench("a")
 		var causes []generator.Cause
-		b.run(t, time.Minute, func(ticks int, _ generator.Result, _ error) bool { return ticks < 3 }, func(c *generator.Config) {
+		three := func(ticks int, _ generator.Result, _ error) bool { return ticks < 3 }
+		b.run(t, time.Minute, three, func(c *generator.Config) {
 			c.Clock, c.Triggers = early{b}, wake
 			c.Watch = reports(func(r generator.Report) { causes = append(causes, r.Cause) })
 		})

@@ -1,0 +1,313 @@
+package generator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator"
+	"muster/generator/ledger"
+	"muster/generator/plan"
+	"muster/gitops"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
+)
+
+// TestDispatchesBehindManyCommits asserts that a dispatch that a person edited or deleted
+// still counts and is restored, however many commits of other people follow, both for a
+// new process and for one that was stopped for a while.
+func TestDispatchesBehindManyCommits(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(file, text string) []branch.Change
+		agents int
+	}{
+		"deleted": {func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }, 5},
+		"lowered": {rewrite(lowered, "$1: 1"), 5},
+		"raised":  {rewrite(lowered, "$1: 50"), 50},
+	} {
+		for _, restarted := range []bool{false, true} {
+			a, g, d := twins(t)
+			file := dispatches + "/" + d.ID + ".yaml"
+			a.fleet.crowd(700)
+			a.fleet.edit("a person", test.change(file, a.at(file))...)
+			a.fleet.crowd(2400)
+			a.now = a.now.Add(time.Minute)
+			if restarted {
+				g = a.generator()
+			}
+			if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != test.agents || len(r.Suspended) > 0 {
+				t.Errorf("%s, restarted %t: %q, %d in flight, suspended %v", name, restarted, kinds(r.Operations), r.Decisions[0].Sum.InFlight, r.Suspended)
+			}
+		}
+	}
+}
+
+// TestOrderOfAnotherBehindManyCommits asserts that another muster's order that was deleted
+// before this muster read it counts with the largest version in the log.
+func TestOrderOfAnotherBehindManyCommits(t *testing.T) {
+	a := &archive{bench: newBench("a")}
+	g := a.generator()
+	tick(t, g)
+	a.jobs("a", 5)
+	d := tick(t, a.generator()).Operations[0].Decision.Dispatch[0]
+	file := dispatches + "/" + d.ID + ".yaml"
+	a.fleet.crowd(300)
+	a.fleet.edit("a person", rewrite(lowered, "$1: 7")(file, a.at(file))...)
+	a.fleet.crowd(300)
+	a.fleet.edit("a person", branch.Change{Path: file}, branch.Change{Path: dispatches + "/kustomization.yaml"})
+	a.fleet.crowd(2000)
+	a.asked = 0
+	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 7 {
+		t.Errorf("%q, %d in flight, want a repair and 7", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
+	}
+	if a.asked > 20 {
+		t.Errorf("the past was read %d times", a.asked)
+	}
+}
+
+// TestRetirementsOfOthers asserts that a dispatch that another muster retired is neither
+// restored nor in flight for a muster that read it in git before.
+func TestRetirementsOfOthers(t *testing.T) {
+	a, g, d := twins(t)
+	other := a.generator()
+	a.snapshot.Sightings, a.snapshot.Jobs = sightings(d, "a"), nil
+	a.now = a.now.Add(time.Minute)
+	tick(t, other)
+	a.now = a.now.Add(6 * time.Minute)
+	if got := kinds(tick(t, other).Operations); got != "a: retire 1" {
+		t.Fatalf("the other does %q, want it to retire", got)
+	}
+	a.snapshot.Sightings = nil // this one has not seen the agents
+	a.jobs("a", 5)
+	if r := tick(t, g); strings.Contains(kinds(r.Operations), "repair") || r.Decisions[0].Sum.InFlight != 0 {
+		t.Errorf("%q, %d in flight, want nothing of what was retired", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
+	}
+}
+
+// graph is a history with merges, read newest first like that of a git client.
+type graph struct {
+	*bench
+	log  []branch.Commit
+	read int
+}
+
+func (g *graph) Commits(context.Context, string, branch.Limit) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		for _, c := range g.log {
+			if g.read++; !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (g *graph) File(_ context.Context, commit, _ string) ([]byte, error) {
+	return nil, fmt.Errorf("%w: a file of %s", errWanted, commit)
+}
+
+func (g *graph) Edits(context.Context, []branch.Commit, map[string]string, branch.Selection) ([]branch.Edits, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// errWanted is returned for the file of an order that was found.
+var errWanted = errors.New("found")
+
+// TestLogIsReadToItsEnds asserts that the search for orders stops, on each line of a
+// history with merges, at muster's commits by the time of their observations. Dates of
+// other people's commits do not stop it, and a shallow history is an error.
+func TestLogIsReadToItsEnds(t *testing.T) {
+	b := newBench("a")
+	day := 24 * time.Hour
+	own := func(kind ledger.Kind, id string, observed, made time.Duration, parents ...string) branch.Commit {
+		op := ledger.Operation{Kind: kind, Path: "overlays/a"}
+		op.Decision.Overlay, op.Decision.Observation.At = "a", b.now.Add(observed)
+		if kind == ledger.Dispatch {
+			op.Decision.Dispatch = []plan.Dispatch{{ID: "a-lost", Agents: 5}}
+			op.Decision.Sum.Dispatch = 5
+		}
+		return branch.Commit{ID: id, Parents: parents, At: b.now.Add(made), Message: ledger.Message(op, "v0")}
+	}
+	theirs := func(id string, made time.Duration, parents ...string) branch.Commit {
+		return branch.Commit{ID: id, Parents: parents, At: b.now.Add(made), Message: id + "\n"}
+	}
+	head := strings.Repeat("0", 40)
+	lost := func(parents ...string) branch.Commit {
+		return own(ledger.Dispatch, "lost", -time.Minute, -time.Minute, parents...)
+	}
+	old := func(parents ...string) branch.Commit { return own(ledger.Repair, "old", -2*day, -2*day, parents...) }
+	for _, test := range []struct {
+		name string
+		log  []branch.Commit
+		want string // in the error; empty: the tick succeeds
+		read int
+	}{
+		{"to the root", []branch.Commit{theirs(head, 0, "b"), theirs("b", -90*day)}, "", 2},
+		{"a date of others that is old", []branch.Commit{theirs(head, -90*day, "lost"), lost()}, "found", 2},
+		{"an old one of muster's", []branch.Commit{theirs(head, 0, "old"), old("b"), theirs("b", -3*day)}, "", 2},
+		{"an old one that was committed again", []branch.Commit{theirs(head, 0, "old"), own(ledger.Repair, "old", -2*day, 0, "lost"), lost()}, "found", 3},
+		{"an old date of muster's", []branch.Commit{theirs(head, 0, "new"), own(ledger.Repair, "new", 0, -2*day, "lost"), lost()}, "found", 3},
+		{"cut off", []branch.Commit{theirs(head, 0, "b"), theirs("b", -90*day, "nowhere")}, "git fetch --unshallow", 2},
+		{"a line behind an old date", []branch.Commit{theirs(head, 0, "old", "skewed"), old("b"), theirs("skewed", -5*day, "lost"), lost("b"), theirs("b", -9*day, "nowhere")}, "found", 4},
+		{"a line that ends twice", []branch.Commit{theirs(head, 0, "old", "side"), old("b"), theirs("b", -3*day, "root"), theirs("side", -4*day, "b"), theirs("root", -9*day)}, "", 4},
+	} {
+		g := &graph{bench: b, log: test.log}
+		_, err := b.generator(func(c *generator.Config) { c.Repository = g }).Tick(t.Context())
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) || g.read != test.read {
+			t.Errorf("%s: %v after %d commits, want %q after %d", test.name, err, g.read, test.want, test.read)
+		}
+	}
+}
+
+// TestReplacedHistoryIsReadWhole asserts that the whole history is read if the branch was
+// reset or replaced, and that a shallow one is an error.
+func TestReplacedHistoryIsReadWhole(t *testing.T) {
+	b := newBench("a")
+	g := &graph{bench: b, log: []branch.Commit{{ID: b.fleet.head().id, At: b.now}}}
+	m := b.generator(func(c *generator.Config) { c.Repository = g })
+	tick(t, m)
+	b.fleet.edit("a person", branch.Change{Path: "notes.txt", Content: []byte("replaced\n")})
+	g.log = []branch.Commit{{ID: b.fleet.head().id, At: b.now, Parents: []string{"nowhere"}}}
+	if _, err := m.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "git fetch --unshallow") {
+		t.Errorf("%v, want an error that says what helps", err)
+	}
+}
+
+// drawCrowds draws how often thousands of commits of other people are pushed at once.
+func drawCrowds(s *shape) {
+	if s.theme == "people" || s.theme == "everything" {
+		s.rates.crowds = upTo(rand.New(rand.NewPCG(s.seed, 21)), 4)
+	}
+}
+
+// beginCrowds makes somebody delete a dispatch and push thousands of commits before the
+// next tick, which may be that of a new process.
+func (w *scenario) beginCrowds() {
+	r := rand.New(rand.NewPCG(w.seed, 22))
+	w.work.each(w, r, w.rates.crowds, func() func() {
+		n, m, kill := 300+r.IntN(3000), w.musters[r.IntN(len(w.musters))], r.IntN(2) == 0
+		return func() {
+			w.deleteNewest()
+			w.trace("a crowd pushes %d commits", n)
+			w.fleet.crowd(n)
+			w.seen["crowds"]++
+			if kill {
+				m.killed = true
+			}
+		}
+	})
+}
+
+// deleteNewest deletes the dispatch that was ordered last, if it is in git.
+func (w *scenario) deleteNewest() {
+	log := w.fleet.history()
+	for _, c := range slices.Backward(log) {
+		if c.operation == nil || c.operation.Kind != ledger.Dispatch {
+			continue
+		}
+		for _, d := range c.operation.Decision.Dispatch {
+			file := c.operation.Path + "/dispatches/" + d.ID + ".yaml"
+			if _, there := log[len(log)-1].tree.files[file]; there {
+				w.edit("deletes "+d.ID, branch.Change{Path: file})
+			}
+		}
+		return
+	}
+}
+
+// served is a generator for a bench's fleet in a git repository.
+func served(t *testing.T, b *bench, url string) (*generator.Generator, *gitops.Repository) {
+	t.Helper()
+	repository, err := gitops.New(gitops.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.generator(func(c *generator.Config) { c.Repository = generator.Fleet{Writer: repository, Version: "v0"} }), repository
+}
+
+// commitFiles commits the files of the bench's overlays to a git repository.
+func (b *bench) commitFiles(t *testing.T, r gitserver.Repository) {
+	t.Helper()
+	var begin []branch.Change
+	for name, content := range files(b.overlays) {
+		begin = append(begin, branch.Change{Path: name, Content: content})
+	}
+	if _, err := r.Commit("begin\n", b.now, begin...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crowdOf pushes somebody else's commits, with dates of years ago, to the branch.
+func crowdOf(t *testing.T, r gitserver.Repository, n int) {
+	t.Helper()
+	var stream bytes.Buffer
+	for i := range n {
+		fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter C <c@example.com> %d +0000\ndata 2\nx\n", 1_500_000_000+i)
+		if i == 0 {
+			stream.WriteString("from refs/heads/main^0\n")
+		}
+		fmt.Fprintf(&stream, "M 100644 inline notes.txt\ndata 5\n%05d\n", i)
+	}
+	if _, err := r.GitInput(stream.Bytes(), "fast-import", "--quiet"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestManyCommitsOnGitHosts asserts, on git hosts with and without partial clone, that a
+// new process and one that was stopped for a while count a dispatch that a person deleted
+// among 450 commits of other people. If the host's repository is shallow, nothing is
+// ordered.
+func TestManyCommitsOnGitHosts(t *testing.T) {
+	t.Parallel()
+	for _, partial := range []bool{true, false} {
+		t.Run(fmt.Sprintf("partial clone %t", partial), func(t *testing.T) {
+			t.Parallel()
+			f := gitserver.NewServer(t, gitserver.Options{})
+			if !partial {
+				for _, key := range []string{"uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"} {
+					if err := f.Configure(key, "false"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			b := newBench("a")
+			b.commitFiles(t, f.Repository)
+			g, _ := served(t, b, f.URL())
+			b.jobs("a", 5)
+			d := tick(t, g).Operations[0].Decision.Dispatch[0]
+			crowdOf(t, f.Repository, 50)
+			if _, err := f.Commit("delete\n", b.now, branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"}); err != nil {
+				t.Fatal(err)
+			}
+			crowdOf(t, f.Repository, 400)
+			b.now = b.now.Add(time.Minute)
+
+			cut := gitserver.NewServer(t, gitserver.Options{})
+			if _, err := cut.Git("fetch", "--quiet", "--depth=100", "file://"+f.Dir, "main:main"); err != nil {
+				t.Fatal(err)
+			}
+			shallow, _ := served(t, b, cut.URL())
+			if r, err := shallow.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "git fetch --unshallow") || len(r.Operations) > 0 {
+				t.Errorf("cut off: %q and %v", kinds(r.Operations), err)
+			}
+
+			fresh, repository := served(t, b, f.URL())
+			if r := tick(t, fresh); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+				t.Errorf("a new process: %q, %d in flight", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
+			}
+			t.Logf("a new process: %+v", repository.Stats())
+			if _, err := f.Git("update-ref", "refs/heads/main", "refs/heads/main~1"); err != nil { // without that repair
+				t.Fatal(err)
+			}
+			if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+				t.Errorf("one that was stopped: %q, %d in flight", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
+			}
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package generator_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator/ledger"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+	"muster/gitops/unraced"
+)
+
+// drawAuto lets the lease of a third of the overlays go by boots, from dice of its own.
+func drawAuto(s *shape) {
+	r := rand.New(rand.NewPCG(s.seed, 12))
+	for _, o := range s.overlays {
+		o.spec.auto = r.IntN(3) == 0
+	}
+	if people := s.theme == "people" || s.theme == "everything"; people && r.IntN(3) == 0 {
+		s.rates.autos = upTo(r, 4)
+	}
+}
+
+// beginAuto plans what people edit of it.
+func (w *scenario) beginAuto() {
+	r := rand.New(rand.NewPCG(w.seed, 13))
+	w.work.each(w, r, w.rates.autos, func() func() {
+		return func() {
+			o := w.overlays[r.IntN(len(w.overlays))]
+			o.spec.auto = !o.spec.auto
+			o.note(w.since())
+			if o.broken == 0 { // else who restores it writes what it says then
+				w.edit(fmt.Sprintf("policy of %s: %+v", o.name, o.spec), branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
+			}
+		}
+	})
+}
+
+// leaseText is the lease as scaling.yaml says it.
+func (p policy) leaseText() string {
+	if p.auto {
+		return "auto"
+	}
+	return p.lease.String()
+}
+
+// overdueAfter is from when on agents are overdue by what a state has learned: "from twice
+// the 99th percentile after its order on, and a minute at least"
+// (docs/reference/decision.md, "Overdue agents"). Zero: fewer than 20 start-up times are
+// known.
+func overdueAfter(s plan.State) time.Duration {
+	var took []int
+	for _, part := range strings.Fields(s.StartupTimes.String()) {
+		var seconds, agents int
+		fmt.Sscanf(part, "%d:%d", &seconds, &agents)
+		took = append(took, slices.Repeat([]int{seconds}, agents)...)
+	}
+	if len(took) < 20 {
+		return 0
+	}
+	slices.Sort(took)
+	return max(time.Minute, 2*time.Duration(took[(99*len(took)+99)/100-1])*time.Second)
+}
+
+// notCountedOn is how many agents of each dispatch are late and not counted on, at most, by
+// what a muster knew and by the states before and after its push.
+func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[string]int {
+	late := overdueAfter(after)
+	if first := overdueAfter(o.State); late == 0 || first > 0 && first < late {
+		late = first
+	}
+	all := map[string]int{}
+	if !o.Policy.LeaseAuto || late == 0 {
+		return all
+	}
+	dispatches := a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name))
+	slices.SortStableFunc(dispatches, func(x, y plan.Dispatch) int { return x.At.Compare(y.At) })
+	came := func(at time.Time) (known, agents int) {
+		for _, d := range dispatches {
+			if d.At.Equal(at) {
+				known, agents = known+min(d.Agents, len(m.known[d.ID])), agents+d.Agents
+			}
+		}
+		return known, agents
+	}
+	open := func(d plan.Dispatch) int { // that may still come
+		if m.snapshot.At.After(d.NotAfter.Add(plan.Grace)) {
+			return 0
+		}
+		return d.Agents - min(d.Agents, len(m.known[d.ID]))
+	}
+	one := 1
+	for i := 0; i < len(dispatches); {
+		at, n := dispatches[i].At, 0
+		for _, d := range dispatches {
+			if d.At.Equal(at) {
+				n += open(d)
+			}
+		}
+		switch age := m.snapshot.At.Truncate(time.Second).Sub(at); {
+		case age < late:
+			n = 0
+		case age < late*3/2:
+			n = (n + 1) / 2
+		}
+		served := !o.State.ServedAt.Before(at) || !after.ServedAt.Before(at) || slices.ContainsFunc(dispatches, func(d plan.Dispatch) bool {
+			known, agents := came(d.At)
+			return !d.At.Before(at) && 2*known >= agents
+		})
+		if !served {
+			n = min(n, one)
+			one -= n
+		}
+		for ; i < len(dispatches) && dispatches[i].At.Equal(at); i++ {
+			d := dispatches[i]
+			all[d.ID] = min(n, open(d))
+			n -= all[d.ID]
+		}
+	}
+	return all
+}
+
+// giveUp enters the agents that are not counted on because they are late, and returns how
+// many of them would be of use. What is ordered in their stead is one too many for each that
+// comes after all.
+func (a *audit) giveUp(m *muster, o plan.Overlay, after plan.State) (useful int) {
+	of := a.ofUse(m, o)
+	late := a.notCountedOn(m, o, after)
+	for _, d := range a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name)) {
+		n := late[d.ID]
+		if n == 0 {
+			continue
+		}
+		if of(d) {
+			useful += n
+		}
+		if x := a.dispatches[d.ID]; x != nil && x.given < n {
+			x.given = n
+			for index := range x.registered {
+				if !m.known[d.ID][index] {
+					a.overdue++
+				}
+			}
+		}
+	}
+	return useful
+}
+
+// lossy is a world in which one pod of ten never comes up, for an overlay with a lease of
+// 15 minutes or one that goes by start-up times.
+func lossy(t *testing.T, auto bool, change func(*shape)) *scenario {
+	t.Helper()
+	s := quietNight()
+	s.seed, s.length, s.every = 5, 5*time.Hour, 30*time.Second
+	p := &s.overlays[0].spec
+	p.min, p.buffer, p.auto = 0, 0, auto
+	s.work = work{builds: 30, job: 2 * time.Minute}
+	s.rates.noShow = 0.1
+	if change != nil {
+		change(&s)
+	}
+	w := playPlain(t, s)
+	w.conclude()
+	return w
+}
+
+// longestWait is that of the jobs that came in the second half of the world.
+func (w *scenario) longestWait() (longest time.Duration) {
+	for _, j := range w.server.Jobs() {
+		if !j.Started.IsZero() && j.Runnable.After(scenarioStart().Add(w.length/2)) {
+			longest = max(longest, j.Started.Sub(j.Runnable))
+		}
+	}
+	return longest
+}
+
+// givenUp counts the orders that were made because others are late.
+func (w *scenario) givenUp() (n int) {
+	for _, c := range w.fleet.history() {
+		if c.operation != nil && c.operation.Kind == ledger.Dispatch && c.operation.Decision.Sum.Overdue > 0 && strings.Contains(strings.Join(strings.Fields(ledger.Message(*c.operation, "v0")), " "), " overdue, more than ") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestLateAgents: agents that never come are ordered again before their lease is over, also
+// by a muster that is killed again and again, and every commit verifies. A fixed lease
+// learns nothing.
+func TestLateAgents(t *testing.T) {
+	unraced.Only(t)
+	t.Parallel()
+	fixed := lossy(t, false, nil)
+	for name, test := range map[string]func(*shape){
+		"":       nil,
+		"killed": func(s *shape) { s.rates.kill = 0.02 },
+		"two":    func(s *shape) { s.musters, s.stagger = 2, 15*time.Second },
+	} {
+		auto := lossy(t, true, test)
+		if auto.givenUp() < 3 || auto.longestWait() > fixed.longestWait()/2 {
+			t.Errorf("%s: %d orders because of late agents; the longest wait is %s, with a fixed lease %s", name, auto.givenUp(), auto.longestWait(), fixed.longestWait())
+		}
+		if state := string(auto.fleet.head().tree.files["overlays/a/dispatches/state.yaml"]); !strings.Contains(state, "\nstartupTimes: ") || !strings.Contains(state, "\nservedAt: ") {
+			t.Errorf("%s: state.yaml is\n%s", name, state)
+		}
+		verifyAll(t, auto.fleet)
+	}
+	for _, c := range fixed.fleet.history() {
+		if c.operation != nil && (strings.Contains(ledger.Message(*c.operation, "v0"), "startupTimes") || c.operation.Decision.Sum.Overdue > 0) {
+			t.Fatalf("a fixed lease: %s", ledger.Message(*c.operation, "v0"))
+		}
+	}
+}
