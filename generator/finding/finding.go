@@ -8,20 +8,18 @@ import (
 	"unicode"
 )
 
-// Finding is one thing that is wrong in a fleet repository. As an error it
-// reads on one line:
+// Finding is one problem in a fleet repository. Its error has one line:
 //
-//	overlays/default/scaling.yaml:7: spec.max: is missing; say how many agents ...
+//	overlays/default/scaling.yaml:7: spec.max: is missing; write the maximum number of agents
 type Finding struct {
 	// File is the file or directory at fault, from the top of the repository.
 	File string
-	// Line counts from 1; 0 where it is not known, or the whole file is at fault.
+	// Line counts from 1; it is 0 if it is unknown, or if the whole file is at fault.
 	Line int
 	// Field is the field's path, as in "spec.max"; empty where the whole file
 	// is at fault.
 	Field string
-	// Problem says what is wrong, Remedy what to write instead. Remedy may be
-	// empty where the problem says it all.
+	// Problem describes the problem, and Remedy what to write instead. Remedy may be empty.
 	Problem, Remedy string
 }
 

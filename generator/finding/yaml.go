@@ -58,9 +58,8 @@ func Field(keys []string) string {
 	return b.String()
 }
 
-// ParseOne reads a file that must be exactly one YAML document, a mapping
-// that says every key once and uses no aliases: what is read is what a person
-// sees. It returns the mapping, or what is wrong.
+// ParseOne reads a file that must be exactly one YAML document, a mapping without repeated keys and
+// aliases. It returns the mapping, or a finding.
 func ParseOne(file string, data []byte) (*yaml.Node, *Finding) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// job checks what is of the Job as a whole.
+// job checks the Job as a whole.
 func (c *checker) job(s spot) {
 	meta, spec := s.at("metadata"), s.at("spec")
 	if ns := meta.at("namespace"); ns.text() != "" && !isLabel(ns.text()) {
@@ -58,8 +58,7 @@ func (c *checker) job(s spot) {
 	c.pod(pod)
 }
 
-// selector refuses a selector of one's own, and the labels that Kubernetes
-// selects by: it makes both.
+// selector refuses a selector and the labels that it would select by: Kubernetes sets both.
 func (c *checker) selector(spec spot) {
 	labels := spec.at("template", "metadata", "labels")
 	if spec.at("manualSelector").isTrue() {
@@ -167,8 +166,7 @@ func (c *checker) exitCodes(codes spot) {
 	}
 }
 
-// successPolicy checks the rules of the successPolicy against one agent, which is
-// the least that a dispatch has.
+// successPolicy checks the rules of the successPolicy for a dispatch of one agent, the minimum.
 func (c *checker) successPolicy(spec spot) {
 	completions, _ := spec.at("completions").number()
 	rules := spec.at("successPolicy", "rules")

@@ -3,9 +3,8 @@
 // release's validation that a Job's author can break. k8s.io/apimachinery, of the same release,
 // parses quantities and checks names. The package opens no connection.
 //
-// What it refuses, the API server of that release refuses; testdata/apiserver
-// compares the two. What depends on a cluster (admission, quota, a Secret that
-// is missing) it cannot know.
+// The API server of that release refuses what the package refuses; testdata/apiserver compares the
+// two. Problems that depend on a cluster (admission, quota, a missing Secret) are not found.
 package kubernetes
 
 import (
@@ -21,17 +20,17 @@ import (
 // Version is the release whose rules these are.
 const Version = "1.36"
 
-// Problem is one thing for which the Job is refused.
+// Problem is one reason for which the Job is refused.
 type Problem struct {
 	// Path leads from the Job to the value, or to where it is missing; the
 	// element of a list is written as in "[0]".
 	Path []string
-	// Problem says what is wrong, Remedy what to write instead.
+	// Problem describes the problem, Remedy what to write instead.
 	Problem, Remedy string
 }
 
-// Validate lists what is wrong with a Job, in the order of its fields. The node
-// is a mapping without aliases.
+// Validate returns the problems of a Job, in the order of its fields. The node must be a mapping
+// without aliases.
 func Validate(job *yaml.Node) []Problem {
 	c := &checker{types: types()}
 	top := spot{node: job}
@@ -66,13 +65,13 @@ func (c *checker) badValue(at spot, problem, remedy string) {
 	c.badf(at, remedy, "%s %s", at.quoted(), problem)
 }
 
-// spot is a place in the Job and what stands there: nil where nothing does.
+// spot is a place in the Job and its node; the node is nil if the place is empty.
 type spot struct {
 	node *yaml.Node
 	path []string
 }
 
-// at goes down by keys.
+// at follows keys down.
 func (s spot) at(keys ...string) spot {
 	for _, key := range keys {
 		s = spot{finding.Lookup(s.node, key), append(slices.Clone(s.path), key)}
@@ -80,7 +79,7 @@ func (s spot) at(keys ...string) spot {
 	return s
 }
 
-// items are the elements of a list.
+// items returns the elements of a list.
 func (s spot) items() []spot {
 	if s.node == nil || s.node.Kind != yaml.SequenceNode {
 		return nil
@@ -92,7 +91,7 @@ func (s spot) items() []spot {
 	return all
 }
 
-// keys are those of a mapping, as they stand.
+// keys returns the keys of a mapping, in the order of the file.
 func (s spot) keys() []string {
 	var all []string
 	for key := range finding.Pairs(s.node) {
@@ -101,10 +100,10 @@ func (s spot) keys() []string {
 	return all
 }
 
-// set reports whether a value stands here; null is none.
+// set reports whether the place has a value other than null.
 func (s spot) set() bool { return s.node != nil && s.node.ShortTag() != "!!null" }
 
-// text is the string that stands here, or the number or boolean as it is written.
+// text returns the string, or the number or boolean as it is written.
 func (s spot) text() string {
 	if !s.set() || s.node.Kind != yaml.ScalarNode {
 		return ""
@@ -115,7 +114,7 @@ func (s spot) text() string {
 // quoted returns the text in quotes, truncated if it is long.
 func (s spot) quoted() string { return finding.Quote(s.text()) }
 
-// empty reports whether nothing stands here that Kubernetes tells from nothing.
+// empty reports whether Kubernetes treats the value as missing.
 func (s spot) empty() bool {
 	return !s.set() || s.node.Kind == yaml.ScalarNode && s.node.Value == "" || s.node.Kind == yaml.SequenceNode && len(s.node.Content) == 0
 }

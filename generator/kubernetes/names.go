@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// format is what a name may look like.
+// format is the form of valid names.
 type format struct {
 	valid  func(string) bool
 	remedy string

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// container checks one container by itself.
+// container checks one container.
 func (c *checker) container(s spot) {
 	if image := s.at("image"); strings.TrimSpace(image.text()) != image.text() {
 		c.badValue(image, "has spaces around it, and no pod is made of it", "remove them")
@@ -48,8 +48,7 @@ func (c *checker) unique(at spot, seen map[string]bool, whose string) {
 	seen[at.text()] = true
 }
 
-// volume checks that a volume has one source. Which fields are sources, the
-// schema says: all but its name.
+// volume checks that a volume has one source. All its fields except the name are sources.
 func (c *checker) volume(s spot) {
 	var found []string
 	for _, key := range s.keys() {
@@ -68,7 +67,7 @@ func (c *checker) volume(s spot) {
 	}
 }
 
-// pod checks what the parts of a pod are to each other.
+// pod checks the relations between the parts of a pod.
 func (c *checker) pod(s spot) {
 	volumes, claims := map[string]bool{}, map[string]bool{}
 	c.uniqueIn(s.at("volumes"), "name", "the name of another volume", volumes)
@@ -106,7 +105,7 @@ func (c *checker) pod(s spot) {
 	c.podResources(s)
 }
 
-// mounts checks that the volumes of a container are there.
+// mounts checks that the volumes of a container exist.
 func (c *checker) mounts(x, list spot, volumes map[string]bool) {
 	for _, field := range []string{"volumeMounts", "volumeDevices"} {
 		for _, m := range x.at(field).items() {
@@ -124,8 +123,7 @@ func (c *checker) mounts(x, list spot, volumes map[string]bool) {
 	}
 }
 
-// handlers checks the sleeps of a container against the time it has to end, and
-// what it does when it is resized.
+// handlers checks the sleeps of a container against its grace period, and its resize policy.
 func (c *checker) handlers(x, pod spot) {
 	grace := int64(30)
 	if n, ok := pod.at("terminationGracePeriodSeconds").number(); ok {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// resources checks what a container asks for: names, no negative amounts, and no
-// request above its limit.
+// resources checks the resources of a container: names, no negative amounts, and no request above its
+// limit.
 func (c *checker) resources(s spot) {
 	for _, kind := range []string{"limits", "requests"} {
 		c.amounts(s.at(kind))
@@ -78,7 +78,7 @@ func (c *checker) amounts(list spot) {
 	}
 }
 
-// podResources compares what a pod as a whole asks for with its containers.
+// podResources compares the resources of a pod with those of its containers.
 func (c *checker) podResources(s spot) {
 	c.amounts(s.at("overhead"))
 	whole := s.at("resources")

@@ -100,8 +100,7 @@ var formats = map[string]string{
 	"ObjectMeta.labels": "labels", "PodSpec.nodeSelector": "labels", "LabelSelector.matchLabels": "labels", "ObjectMeta.annotations": "annotations",
 }
 
-// rules applies the tables to the fields of a value, and then what a table
-// cannot say.
+// rules applies the tables to the fields of a value, and then the rules that no table contains.
 func (c *checker) rules(s spot, typ string) {
 	for _, field := range strings.Fields(required[typ]) {
 		if at := s.at(field); at.empty() {

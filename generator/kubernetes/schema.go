@@ -32,7 +32,7 @@ var types = sync.OnceValue(func() map[string]map[string]string {
 	return document.Types
 })
 
-// shape checks that a value is of its type, and all below it.
+// shape checks that a value and everything below it have the types of the schema.
 func (c *checker) shape(s spot, typ string) {
 	if !s.set() {
 		return
@@ -120,8 +120,8 @@ func (c *checker) scalar(s spot, typ string) {
 	}
 }
 
-// tagOf is the type that Kubernetes reads a scalar as: YAML 1.1, where yes and
-// no, y and n, on and off are booleans, and a date is a string.
+// tagOf returns the type of a scalar in Kubernetes: YAML 1.1, where yes and no, y and n, on and off
+// are booleans, and a date is a string.
 func tagOf(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return ""
@@ -137,7 +137,7 @@ func tagOf(n *yaml.Node) string {
 	return tag
 }
 
-// kindOf describes what stands where something else is wanted.
+// kindOf describes a value of the wrong type.
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -167,7 +167,7 @@ func wholeNumber(n *yaml.Node) (int64, bool) {
 	return 0, false
 }
 
-// nearest is the remedy for a key that is not among the known ones.
+// nearest returns the remedy for a key that is not among the known ones.
 func nearest(key string, known []string) string {
 	best, least := "", len(key)/3+2
 	for _, k := range known {
@@ -188,7 +188,7 @@ func nearest(key string, known []string) string {
 	return "remove it, or move it to where it belongs"
 }
 
-// distance counts the letters to change, add or leave out to make b of a.
+// distance returns the number of letters to change, insert or delete to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -75,7 +75,7 @@ func (c *checker) special(s spot, typ string) {
 	}
 }
 
-// exactlyOne demands one of several fields.
+// exactlyOne checks that exactly one of several fields is set.
 func (c *checker) exactlyOne(s spot, fields ...string) {
 	var found []string
 	for _, f := range fields {
@@ -91,8 +91,8 @@ func (c *checker) exactlyOne(s spot, fields ...string) {
 	}
 }
 
-// variableFields are those of a pod that a variable can read, and fileFields those
-// that a file can; annotations and labels come on top.
+// variableFields are the fields of a pod that a variable can read besides annotations and labels,
+// and fileFields those that a file can.
 var (
 	variableFields = []string{"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}
 	fileFields     = []string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
@@ -126,7 +126,7 @@ func (c *checker) fieldRef(s spot, fields []string) {
 	}
 }
 
-// resourceRef checks a reference to what a container asks for.
+// resourceRef checks a reference to a container's resources.
 func (c *checker) resourceRef(s spot, file bool) {
 	if !s.set() {
 		return
@@ -152,8 +152,7 @@ func (c *checker) resourceRef(s spot, file bool) {
 	}
 }
 
-// relative checks a path below a volume; dotted says that its name may not begin
-// with two dots either.
+// relative checks a path below a volume; dotted reports that the path must not begin with two dots.
 func (c *checker) relative(at spot, dotted bool) {
 	path := at.text()
 	switch {
@@ -172,7 +171,7 @@ func (c *checker) noSteps(at spot) {
 	}
 }
 
-// localProfile checks that the name of a profile stands where it belongs.
+// localProfile checks that a profile has a name exactly if its type is Localhost.
 func (c *checker) localProfile(s spot, seccomp bool) {
 	name := s.at("localhostProfile")
 	local := s.at("type").text() == "Localhost"

@@ -68,7 +68,7 @@ func (c *checker) volumeSource(s spot, typ string) {
 	}
 }
 
-// zero reports whether nothing stands here but null, 0 or an empty string.
+// zero reports whether the value is missing, null, 0 or an empty string.
 func (s spot) zero() bool {
 	n, isNumber := s.number()
 	return !s.set() || isNumber && n == 0 || s.node.Kind == yaml.ScalarNode && s.node.Value == ""
@@ -142,7 +142,7 @@ func (c *checker) secretNamed(ref spot) {
 	}
 }
 
-// exactlyOneWord demands one of two strings that are not empty.
+// exactlyOneWord checks that exactly one of two strings is not empty.
 func (c *checker) exactlyOneWord(s spot, a, b string) {
 	switch {
 	case s.at(a).text() == "" && s.at(b).text() == "":

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object is one object that a build came to.
+// Object is one object of a build's output.
 type Object struct {
 	APIVersion, Kind, Name string
 	YAML                   []byte
@@ -43,9 +43,9 @@ type Builder interface {
 	Build(ctx context.Context, files filesys.FileSystem, dir string) ([]Object, error)
 }
 
-// Failure says why a directory does not build.
+// Failure is the reason why a directory does not build.
 type Failure struct {
-	// Text is kustomize's, or says which limit was reached.
+	// Text is kustomize's error, or names the limit that was reached.
 	Text string
 }
 
@@ -117,8 +117,8 @@ func printed(r *resource.Resource) ([]byte, error) {
 	return yaml.JSONToYAML(text)
 }
 
-// plain reports whether nodes say the same whether they are printed before or not: a
-// time does not, and of numbers that are not whole nobody knows.
+// plain reports whether printing and parsing a node certainly yields the same value. It does not for
+// times and fractions.
 func plain(n *kyaml.Node) bool {
 	switch n.ShortTag() {
 	case kyaml.NodeTagMap, kyaml.NodeTagSeq, kyaml.NodeTagString, kyaml.NodeTagInt, kyaml.NodeTagBool:

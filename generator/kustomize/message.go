@@ -8,24 +8,22 @@ import (
 	"io"
 )
 
-// message is what the two processes say to each other, one line of JSON each:
-// first which directory to build, then questions about files and their answers,
-// and at last what the build came to.
+// message is a message between the two processes, one line of JSON: first the directory to build,
+// then requests for files and their responses, and last the result of the build.
 type message struct {
-	// Build is the directory to build. Known are questions that will be asked, with
-	// their answers.
+	// Build is the directory to build. Known are responses to requests that will follow.
 	Build string    `json:",omitempty"`
 	Known []message `json:",omitempty"`
 	// Ask is the name of the method to call on the file Path.
 	Ask  string `json:",omitempty"`
 	Path string `json:",omitempty"`
-	// Yes, Dir, Name, Data and Err are the answer.
+	// Yes, Dir, Name, Data and Err are the response.
 	Yes  bool   `json:",omitempty"`
 	Dir  string `json:",omitempty"`
 	Name string `json:",omitempty"`
 	Data []byte `json:",omitempty"`
 	Err  string `json:",omitempty"`
-	// Done says that the build is over. With an Err it failed.
+	// Done ends the build, which failed if Err is set.
 	Done    bool     `json:",omitempty"`
 	Objects []Object `json:",omitempty"`
 }

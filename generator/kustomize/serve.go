@@ -27,7 +27,7 @@ func Serve(in io.Reader, out io.Writer, memory int64) {
 	debug.SetGCPercent(400) // what a build leaves behind is small beside the limit
 	debug.SetMaxStack(int(memory / 4))
 	go watchMemory(memory)
-	// What is not read from in would not show that the other side is gone.
+	// The end of in is noticed only while somebody reads from it.
 	answers, sent := io.Pipe()
 	go func() {
 		_, _ = io.Copy(sent, in)
@@ -69,7 +69,7 @@ func watchMemory(most int64) {
 	}
 }
 
-// asking is a file system whose files the other process has.
+// asking is a file system that requests its files from the other process.
 type asking struct {
 	filesys.FileSystem // nil: kustomize calls no other methods
 	parent             *line
@@ -79,7 +79,7 @@ type asking struct {
 // question is a request whose answer may already be known.
 type question struct{ method, path string }
 
-// ask asks about a file. Without an answer there is nobody to work for.
+// ask sends a request and returns the response. It exits if the other process has ended.
 func (a asking) ask(method, path string) message {
 	if m, known := a.known[question{method, path}]; known {
 		return m
@@ -120,7 +120,7 @@ func (m message) failed() error {
 	return errors.New(m.Err)
 }
 
-// answer answers a question about a file.
+// answer returns the response to a request for a file.
 func answer(files filesys.FileSystem, m message) message {
 	var a message
 	var err error

@@ -15,13 +15,11 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// Edit is what a person wants changed in a policy. The zero value changes
-// nothing.
+// Edit is a change of a policy. The zero value changes nothing.
 type Edit struct {
 	// Set are the values of fields of spec, as YAML writes them, by their names.
 	Set map[string]string
-	// Overrides replace those of the policy where Override is true; none remove the
-	// field.
+	// Overrides replace those of the policy if Override is true; an empty list removes the field.
 	Override  bool
 	Overrides []plan.Override
 }
@@ -78,7 +76,7 @@ func block(file string, lines []string) (spec *yaml.Node, indent string, err err
 	return spec, strings.Repeat(" ", spec.Content[0].Column-1), nil
 }
 
-// scalarText is what a value may look like that is set: it needs no quotes.
+// scalarText matches the values that can be set: they need no quotes.
 var scalarText = regexp.MustCompile(`^[A-Za-z0-9.+-]+$`)
 
 // setField gives one field another value.
@@ -238,8 +236,8 @@ func setReuse(file string, lines []string, value string) ([]string, error) {
 	return insertField(lines, spec, indent, reuseName, text), nil
 }
 
-// replaceReuse writes the text in the place of a value: one on the line of its key, or a
-// block of lines, with which its comments go.
+// replaceReuse replaces a value by the text: a value on the line of its key, or a block of lines, whose
+// comments are removed too.
 func replaceReuse(file string, lines []string, key, old *yaml.Node, text string) ([]string, error) {
 	line := lines[key.Line-1]
 	if old.Kind == yaml.MappingNode && old.Line > key.Line && old.Style&yaml.FlowStyle == 0 && old.Anchor == "" {

@@ -26,7 +26,7 @@ func (r *policyReader) overrides(n *yaml.Node) {
 	}, r.override)
 }
 
-// override reads one override, and keeps it when nothing is wrong with it.
+// override reads one override, and keeps it if it is valid.
 func (r *policyReader) override(item *yaml.Node, at string, sound func() bool) {
 	o := plan.Override{Until: r.moment(item, at)}
 	given := r.counts(item, at, Overridable(), func(f Field) **int { return f.Override(&o) })
@@ -60,8 +60,8 @@ func (r *policyReader) moment(item *yaml.Node, at string) time.Time {
 	return t
 }
 
-// checkOverrides looks at what each override makes of the policy, once all of it is
-// read. A lower max lowers min with it; a min that it names itself must fit.
+// checkOverrides checks the policy with each override, after all of it was read. A lower max lowers
+// min with it; a min of the override itself must fit.
 func (r *policyReader) checkOverrides() {
 	for i, o := range r.policy.Overrides {
 		if high := *cmp.Or(o.Max, &r.policy.Max); o.Min != nil && *o.Min > high {

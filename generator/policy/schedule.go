@@ -35,7 +35,7 @@ func (r *policyReader) schedules(n *yaml.Node) {
 	}, r.schedule)
 }
 
-// schedule reads one schedule, and keeps it when nothing is wrong with it.
+// schedule reads one schedule, and keeps it if it is valid.
 func (r *policyReader) schedule(item *yaml.Node, at string, sound func() bool) {
 	s := plan.Schedule{
 		Name: r.scheduleName(item, at),
@@ -58,8 +58,7 @@ func (r *policyReader) schedule(item *yaml.Node, at string, sound func() bool) {
 	r.lines = append(r.lines, item)
 }
 
-// checkSchedules looks at what schedules make of the policy, once all of it is
-// read.
+// checkSchedules checks the policy with each schedule, after all of it was read.
 func (r *policyReader) checkSchedules() {
 	for i, s := range r.policy.Schedules {
 		if low, high := *cmp.Or(s.Min, &r.policy.Min), *cmp.Or(s.Max, &r.policy.Max); low > high {
