@@ -25,7 +25,8 @@ type jobChecker struct {
 
 func (c *jobChecker) bad(problem, remedy string, at ...string) {
 	if c.find == nil {
-		c.find = newLineFinder(c.tree, c.overlay, c.overlay.loader.used["template "+path.Join(c.overlay.Path, templateDir)].notes)
+		template := c.overlay.loader.used["template "+path.Join(c.overlay.Path, templateDir)]
+		c.find = newLineFinder(c.tree, c.overlay, template.notes)
 	}
 	f := finding.Finding{Field: finding.Field(at), Problem: problem, Remedy: remedy}
 	f.File, f.Line = c.find.place(c.job, at)

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
-
-	"muster/generator/finding"
 )
 
 // The rules of this file are those of k8s.io/kubernetes v1.36.3,
@@ -241,8 +239,8 @@ func (c *checker) nodeFields(term spot) {
 		if key := x.at("key"); key.text() != "metadata.name" {
 			c.badValue(key, "is no field that nodes can be selected by", "write metadata.name, or move it to matchExpressions")
 		}
-		if op := x.at("operator").text(); op != "In" && op != "NotIn" {
-			c.badf(x.at("operator"), "write In or NotIn", "is %s, and nodes are not selected so by their fields", finding.Quote(op))
+		if at := x.at("operator"); at.text() != "In" && at.text() != "NotIn" {
+			c.badf(at, "write In or NotIn", "is %s, and nodes are not selected so by their fields", at.quoted())
 		}
 		values := x.at("values")
 		if len(values.items()) != 1 {
