@@ -48,9 +48,13 @@ func fluxEvent(a about, p Push, secret []byte) event {
 	return event{body, http.Header{"X-Signature": {"sha256=" + signature(body, secret)}}}
 }
 
-// argoEvent is a push event of the kind of git host. Which fields Argo CD reads is in
-// its util/webhook/webhook.go (affectedRevisionInfo), how it checks them in
-// github.com/go-playground/webhooks v6, which it uses.
+// argoEvent returns a push event of a kind of git host, with the fields that Argo CD reads (argo-cd,
+// util/webhook/webhook.go, affectedRevisionInfo), signed as it expects
+// (github.com/go-playground/webhooks v6). GitHub and Gogs have the same event
+// (docs.github.com/webhooks/webhook-events-and-payloads, "push"; gogs.io/docs/features/webhook).
+//
+// The default branch is set to the branch that was pushed to: muster does not know the default
+// branch, and only this value notifies applications that follow HEAD.
 func argoEvent(kind string, a about, p Push, secret []byte) (event, error) {
 	host, path := place(a.repository)
 	if host == "" {
@@ -66,9 +70,9 @@ func argoEvent(kind string, a about, p Push, secret []byte) (event, error) {
 	case "bitbucket-server":
 		return bitbucketEvent(web, a, p, secret), nil
 	}
-	body := inJSON(hubPush{
-		Ref: "refs/heads/" + a.branch, Before: p.Before, After: p.After, Commits: commitsOf(p),
-		Repository: hubRepository{HTMLURL: web.String(), CloneURL: web.String() + ".git", DefaultBranch: a.branch},
+	body := inJSON(map[string]any{
+		"ref": "refs/heads/" + a.branch, "before": p.Before, "after": p.After, "commits": commitsOf(p),
+		"repository": map[string]string{"html_url": web.String(), "clone_url": web.String() + ".git", "default_branch": a.branch},
 	})
 	if kind == "gogs" {
 		return event{body, http.Header{"X-Gogs-Event": {"push"}, "X-Gogs-Signature": {signature(body, secret)}}}, nil // gogs/gogs.go
@@ -81,92 +85,40 @@ func hubHeader(name string, body, secret []byte) http.Header {
 	return http.Header{"X-Github-Event": {name}, "X-Hub-Signature-256": {"sha256=" + signature(body, secret)}}
 }
 
-// hubPush is the part of GitHub's and Gogs' push event that Argo CD reads
-// (docs.github.com/webhooks/webhook-events-and-payloads, "push"; gogs.io/docs/features/webhook).
-type hubPush struct {
-	Ref        string        `json:"ref"`
-	Before     string        `json:"before"`
-	After      string        `json:"after"`
-	Commits    []commit      `json:"commits"`
-	Repository hubRepository `json:"repository"`
-}
-
-type hubRepository struct {
-	HTMLURL  string `json:"html_url"`
-	CloneURL string `json:"clone_url"`
-	// DefaultBranch is set to the branch that was pushed to. muster does not know the default
-	// branch, and only this value notifies applications that follow HEAD.
-	DefaultBranch string `json:"default_branch"`
-}
-
-// commit represents all commits of the push: Argo CD merges their lists, and handles added files
-// like modified ones.
-type commit struct {
-	ID       string   `json:"id"`
-	Added    []string `json:"added"`
-	Modified []string `json:"modified"`
-	Removed  []string `json:"removed"`
-}
-
-// commitsOf are none where the files are not known: then Argo CD refreshes every
-// application of the branch.
-func commitsOf(p Push) []commit {
+// commitsOf returns one commit that represents all of the push: Argo CD merges their lists, and
+// handles added files like modified ones. It returns none if the files are unknown: Argo CD then
+// refreshes every application of the branch.
+func commitsOf(p Push) []map[string]any {
 	if p.Unlisted {
-		return []commit{}
+		return []map[string]any{}
 	}
-	return []commit{{ID: p.After, Added: []string{}, Modified: list(p.Written), Removed: list(p.Removed)}}
+	return []map[string]any{{"id": p.After, "added": []string{}, "modified": list(p.Written), "removed": list(p.Removed)}}
 }
 
-// list is never null in JSON.
-func list(paths []string) []string {
-	if paths == nil {
-		return []string{}
-	}
-	return paths
-}
+// list returns paths as a slice that JSON does not write as null.
+func list(paths []string) []string { return append([]string{}, paths...) }
 
-// gitlabEvent is GitLab's (docs.gitlab.com/user/project/integrations/webhook_events,
-// "Push events"), whose secret is sent as it is.
+// gitlabEvent returns GitLab's event (docs.gitlab.com/user/project/integrations/webhook_events,
+// "Push events"), which contains the secret itself.
 func gitlabEvent(web string, a about, p Push, secret []byte) event {
-	type project struct {
-		WebURL        string `json:"web_url"`
-		GitHTTPURL    string `json:"git_http_url"`
-		DefaultBranch string `json:"default_branch"`
-	}
-	body := inJSON(struct {
-		ObjectKind string   `json:"object_kind"`
-		Ref        string   `json:"ref"`
-		Before     string   `json:"before"`
-		After      string   `json:"after"`
-		Project    project  `json:"project"`
-		Commits    []commit `json:"commits"`
-	}{"push", "refs/heads/" + a.branch, p.Before, p.After, project{web, web + ".git", a.branch}, commitsOf(p)})
+	body := inJSON(map[string]any{
+		"object_kind": "push", "ref": "refs/heads/" + a.branch, "before": p.Before, "after": p.After, "commits": commitsOf(p),
+		"project": map[string]string{"web_url": web, "git_http_url": web + ".git", "default_branch": a.branch},
+	})
 	return event{body, http.Header{"X-Gitlab-Event": {"Push Hook"}, "X-Gitlab-Token": {string(secret)}}}
 }
 
-// bitbucketEvent is Bitbucket Data Center's (confluence.atlassian.com/bitbucketserver/
-// event-payload, "Push"). Argo CD compares the links by which it is cloned.
+// bitbucketEvent returns the event of Bitbucket Data Center
+// (confluence.atlassian.com/bitbucketserver/event-payload, "Push"). Argo CD compares the clone links.
 func bitbucketEvent(web url.URL, a about, p Push, secret []byte) event {
-	type link struct {
-		Href string `json:"href"`
-		Name string `json:"name"`
-	}
-	type reference struct {
-		ID        string `json:"id"`
-		DisplayID string `json:"displayId"`
-		Type      string `json:"type"`
-	}
-	type change struct {
-		Ref      reference `json:"ref"`
-		FromHash string    `json:"fromHash"`
-		ToHash   string    `json:"toHash"`
-		Type     string    `json:"type"`
-	}
+	type object = map[string]any
 	ssh := url.URL{Scheme: "ssh", User: url.User("git"), Host: web.Host, Path: web.Path}
-	body := inJSON(map[string]any{
+	links := []object{{"href": web.String(), "name": "http"}, {"href": ssh.String(), "name": "ssh"}}
+	reference := object{"id": "refs/heads/" + a.branch, "displayId": a.branch, "type": "BRANCH"}
+	body := inJSON(object{
 		"eventKey":   "repo:refs_changed",
-		"repository": map[string]any{"links": map[string][]link{"clone": {{web.String(), "http"}, {ssh.String(), "ssh"}}}},
-		"changes":    []change{{reference{"refs/heads/" + a.branch, a.branch, "BRANCH"}, p.Before, p.After, "UPDATE"}},
+		"repository": object{"links": object{"clone": links}},
+		"changes":    []object{{"ref": reference, "fromHash": p.Before, "toHash": p.After, "type": "UPDATE"}},
 	})
 	return event{body, http.Header{"X-Event-Key": {"repo:refs_changed"}, "X-Hub-Signature": {"sha256=" + signature(body, secret)}}}
 }

@@ -266,20 +266,20 @@ func TestHangs(t *testing.T) {
 // where it was to go, without the path.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	otherOverlays := newSyncer(t, canarytest.GitPassword, nil)
+	other := newSyncer(t, canarytest.GitPassword, nil)
 	s := newSyncer(t, canarytest.GitPassword, func(_ int, rw http.ResponseWriter, r *http.Request) bool {
-		http.Redirect(rw, r, otherOverlays.URL+"/hook/secret?token=secret", http.StatusTemporaryRedirect)
+		http.Redirect(rw, r, other.URL+"/hook/secret?token=secret", http.StatusTemporaryRedirect)
 		return true
 	})
 	log := tell(t, s)
-	if got := otherOverlays.requests(); len(got) > 0 {
+	if got := other.requests(); len(got) > 0 {
 		t.Errorf("the other host was sent %v", got)
 	}
 	if got := len(s.requests()); got != 1 {
 		t.Errorf("%d requests", got)
 	}
 	lines := strings.Join(log, "\n")
-	contains(t, lines, "redirects are not followed; it leads to "+otherOverlays.URL+": give that address")
+	contains(t, lines, "redirects are not followed; it leads to "+other.URL+": give that address")
 	if strings.Contains(lines, "token=") || strings.Contains(lines, "/hook/") {
 		t.Errorf("the log shows the address: %s", lines)
 	}
