@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"regexp"
 	"strings"
-	"unicode"
 )
 
-// netrc returns what the file has for the server, as curl does for git; nil where it has
-// nothing, or what the server did not take.
+// netrc returns the login that the netrc file contains for the server, like curl does for git. It
+// returns nil if there is none, or only one that the server has rejected.
 func (c *Connection) netrc(context.Context) *login {
 	if c.Credentials.NetrcFile == "" {
 		return nil
@@ -26,94 +26,68 @@ func (c *Connection) netrc(context.Context) *login {
 	return &login{username: username, password: password, approved: true}
 }
 
-// findNetrc returns the first entry of a text in the format of curl's netrc for a host,
-// and for a user where one is named. An entry "default" is for every host, and the last.
+// findNetrc returns the first entry for a host in a file in the format of curl's netrc. If user is
+// not empty, entries for other users are skipped. An entry "default" matches every host.
 func findNetrc(text, host, user string) (username, password string) {
-	found := false // in an entry for the host
-	words := netrcWords(text)
+	matches := false // the entry is for the host
+	words := append(netrcWords(text), "default")
 	for i := 0; i < len(words); i++ {
-		value := ""
-		if i+1 < len(words) {
-			value = words[i+1]
-		}
-		switch words[i] {
+		value := words[min(i+1, len(words)-1)]
+		switch key := words[i]; key {
 		case "machine", "default":
-			if found && (user == "" || username == "" || username == user) {
+			if matches && (user == "" || username == "" || username == user) {
 				return cmp.Or(username, user), password
 			}
-			found, username, password = words[i] == "default" || strings.EqualFold(value, host), "", ""
-			if words[i] == "machine" {
+			matches, username, password = key == "default" || strings.EqualFold(value, host), "", ""
+			if key == "machine" {
 				i++
 			}
-		case "login", "password", "account":
+		case "login":
+			username = value
 			i++
-			switch {
-			case found && words[i-1] == "login":
-				username = value
-			case found && words[i-1] == "password":
-				password = value
-			}
+		case "password":
+			password = value
+			i++
+		case "account":
+			i++
 		}
 	}
-	if !found || user != "" && username != "" && username != user {
-		return "", ""
-	}
-	return cmp.Or(username, user), password
+	return "", ""
 }
 
-// netrcWords are the words of the text: without comments, macros, and the quotes around
-// what has blanks in it.
+var (
+	// netrcMacro is a macro definition, which ends at an empty line.
+	netrcMacro = regexp.MustCompile(`(?s)(^|\s)macdef([ \t\r].*?)?(\n[ \t\r]*\n|$)`)
+	// netrcWord is a comment, a word in quotes, or a word.
+	netrcWord = regexp.MustCompile(`#.*|"((?:[^"\\\n]|\\.)*)"?|\S+`)
+	// netrcEscape is an escape sequence in quotes.
+	netrcEscape = regexp.MustCompile(`\\.`)
+)
+
+// netrcWords returns the words of a netrc file, without comments, macro definitions and quotes.
 func netrcWords(text string) []string {
 	var words []string
-	macro := false
-	for line := range strings.Lines(text) {
-		if macro = macro && strings.TrimSpace(line) != ""; macro {
-			continue
-		}
-		for line = strings.TrimSpace(line); line != "" && !macro && line[0] != '#'; line = strings.TrimSpace(line) {
-			var word string
-			word, line = netrcWord(line)
-			if macro = word == "macdef"; !macro { // up to an empty line
-				words = append(words, word)
-			}
+	for _, m := range netrcWord.FindAllStringSubmatch(netrcMacro.ReplaceAllString(text, "\n"), -1) {
+		switch m[0][0] {
+		case '#':
+		case '"':
+			words = append(words, netrcEscape.ReplaceAllStringFunc(m[1], unescape))
+		default:
+			words = append(words, m[0])
 		}
 	}
 	return words
 }
 
-// netrcWord cuts the first word off a line that begins with it.
-func netrcWord(line string) (word, rest string) {
-	if line[0] != '"' {
-		end := strings.IndexFunc(line, unicode.IsSpace)
-		if end < 0 {
-			return line, ""
-		}
-		return line[:end], line[end:]
-	}
-	var b strings.Builder
-	for i := 1; i < len(line); i++ {
-		switch {
-		case line[i] == '"':
-			return b.String(), line[i+1:]
-		case line[i] == '\\' && i+1 < len(line):
-			i++
-			b.WriteByte(escaped(line[i]))
-		default:
-			b.WriteByte(line[i])
-		}
-	}
-	return b.String(), ""
-}
-
-// escaped is what stands behind a backslash in quotes.
-func escaped(c byte) byte {
-	switch c {
+// unescape returns the character that an escape sequence represents.
+func unescape(sequence string) string {
+	switch sequence[1] {
 	case 'n':
-		return '\n'
+		return "\n"
 	case 'r':
-		return '\r'
+		return "\r"
 	case 't':
-		return '\t'
+		return "\t"
 	}
-	return c
+	return sequence[1:]
 }
