@@ -9,14 +9,14 @@ import (
 
 // Stats are the numbers since a [Counter] was made.
 type Stats struct {
-	// Requests were sent: over http each one, over anything else each session.
-	// Failures of them had no answer, or one with a status from 400 on.
+	// Requests counts HTTP requests, or sessions of other protocols. Failures counts those
+	// without a response, and those with a status from 400 on.
 	Requests, Failures int64
-	// Sent and Received are bytes of content: over http those of the bodies, as
-	// they are before compression.
+	// Sent and Received are bytes of content: over HTTP those of the bodies before
+	// compression.
 	Sent, Received int64
-	// Limit is how many requests are allowed in a window of the server's, and
-	// Remaining how many of them are left; Limit is zero where it does not say.
+	// Limit is the number of requests that the server allows in a window, and Remaining how
+	// many of them are left. Limit is zero if the server reports none.
 	Limit, Remaining int64
 }
 
@@ -43,13 +43,37 @@ func (c *Counter) Session(err error) {
 	}
 }
 
-// Reader counts what is read of an answer.
-func (c *Counter) Reader(r io.Reader) io.Reader { return reader{r, &c.received} }
+// Reader returns a reader that counts what is received.
+func (c *Counter) Reader(r io.Reader) io.Reader {
+	return io.TeeReader(r, byteCounter{&c.received})
+}
 
-// Writer counts what is written of a request.
-func (c *Counter) Writer(w io.WriteCloser) io.WriteCloser { return writer{w, &c.sent} }
+// Writer returns a writer that counts what is sent.
+func (c *Counter) Writer(w io.WriteCloser) io.WriteCloser {
+	return struct {
+		io.Writer
+		io.Closer
+	}{io.MultiWriter(w, byteCounter{&c.sent}), w}
+}
 
-// Transport counts the requests that go through it.
+// counting returns a body that counts what is read from it.
+func counting(b io.ReadCloser, n *atomic.Int64) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.TeeReader(b, byteCounter{n}), b}
+}
+
+// byteCounter counts the bytes that are written to it.
+type byteCounter struct{ n *atomic.Int64 }
+
+// Write implements [io.Writer].
+func (c byteCounter) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// Transport returns a transport that counts requests.
 func (c *Counter) Transport(next http.RoundTripper) http.RoundTripper {
 	return countingTransport{next, c}
 }
@@ -62,8 +86,8 @@ type countingTransport struct {
 // RoundTrip implements [http.RoundTripper].
 func (t countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body != nil && request.Body != http.NoBody {
-		counted := *request // a RoundTripper does not change what it is given
-		counted.Body = body{reader{request.Body, &t.count.sent}, request.Body}
+		counted := *request // a RoundTripper must not modify the request
+		counted.Body = counting(request.Body, &t.count.sent)
 		request = &counted
 	}
 	t.count.requests.Add(1)
@@ -76,7 +100,7 @@ func (t countingTransport) RoundTrip(request *http.Request) (*http.Response, err
 		t.count.failures.Add(1)
 	}
 	t.count.limits(response.Header)
-	response.Body = body{reader{response.Body, &t.count.received}, response.Body}
+	response.Body = counting(response.Body, &t.count.received)
 	return response, nil
 }
 
@@ -95,33 +119,4 @@ func (c *Counter) limits(h http.Header) {
 		c.remaining.Store(remaining)
 		return
 	}
-}
-
-type reader struct {
-	io.Reader
-	count *atomic.Int64
-}
-
-// Read implements [io.Reader].
-func (r reader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	r.count.Add(int64(n))
-	return n, err
-}
-
-type writer struct {
-	io.WriteCloser
-	count *atomic.Int64
-}
-
-// Write implements [io.Writer].
-func (w writer) Write(p []byte) (int, error) {
-	n, err := w.WriteCloser.Write(p)
-	w.count.Add(int64(n))
-	return n, err
-}
-
-type body struct {
-	reader
-	io.Closer
 }
