@@ -168,15 +168,15 @@ func TestLongListEverywhere(t *testing.T) {
 // in trouble for one request: that must not end it.
 func TestLongListInTrouble(t *testing.T) {
 	t.Parallel()
-	otherOverlays := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("a redirect is followed with %s %s", r.Method, r.URL)
 	}))
-	t.Cleanup(otherOverlays.Close)
+	t.Cleanup(other.Close)
 	var trouble atomic.Int32
 	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if code := int(trouble.Swap(0)); code != 0 {
-				w.Header().Set("Location", otherOverlays.URL+r.URL.Path)
+				w.Header().Set("Location", other.URL+r.URL.Path)
 				http.Error(w, "trouble", code)
 				return
 			}

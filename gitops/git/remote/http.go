@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -12,44 +13,53 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
-// bodies is a transport that knows which response bodies are still open, and
-// closes them with the session. A body is read to its end when it is closed, so
-// that its connection can be used again.
-type bodies struct {
+// bodyTransport closes the body of a session's last response with the session, because go-git
+// leaves those of pushes open. Sessions send one request at a time.
+type bodyTransport struct {
 	next http.RoundTripper
-	// censor takes secrets out of what the host says, before that is cut.
+	// censor removes secrets from messages of the host before they are cut.
 	censor func(string) string
-	mu     sync.Mutex
-	open   []io.ReadCloser
-	// offered is the advertisement of this session; nil if the session had no advertisement.
-	offered *offered
+	last   io.Closer
+	// offered are the capabilities that the server offers.
+	offered []string
 }
 
-// RoundTrip passes the request on.
-func (b *bodies) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := b.next.RoundTrip(request)
+// RoundTrip implements [http.RoundTripper].
+func (t *bodyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request)
 	if err == nil {
-		err = cmp.Or(webPage(response, b.censor), refused(response, b.censor))
+		err = cmp.Or(webPage(response, t.censor), refused(response, t.censor))
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.note(request, response)
-	response.Body = &drained{ReadCloser: response.Body}
-	b.mu.Lock()
-	b.open = append(b.open, response.Body)
-	b.mu.Unlock()
+	if strings.HasSuffix(request.URL.Path, "/info/refs") {
+		t.readCapabilities(response)
+	}
+	response.Body = drainedBody{response.Body}
+	t.last = response.Body
 	return response, nil
+}
+
+// readCapabilities reads the capabilities from the first line of an advertisement.
+func (t *bodyTransport) readCapabilities(response *http.Response) {
+	body := bufio.NewReaderSize(response.Body, 4096)
+	beginning, _ := body.Peek(body.Size()) // all of a shorter body
+	_, line, _ := bytes.Cut(beginning, []byte{0})
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	t.offered = strings.Fields(string(line))
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, response.Body}
 }
 
 // webPage returns an error if the response is a web page instead of git's protocol: a login page, a
@@ -66,79 +76,73 @@ func webPage(response *http.Response, censor func(string) string) error {
 	return fmt.Errorf("the host answered with a web page%s and not as a git server does: check the address, and whether it asks for a login", called)
 }
 
-func (b *bodies) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, body := range b.open {
-		_ = body.Close()
-	}
-	b.open = nil
-}
+// drainedBody is a body that Close reads to its end, if that is near, so that the connection can
+// be used again.
+type drainedBody struct{ io.ReadCloser }
 
-// drained is a body that is read to its end before it is closed, if that is
-// near.
-type drained struct {
-	io.ReadCloser
-	once sync.Once
-	err  error
-}
-
-// Close drains and closes the body, once.
-func (d *drained) Close() error {
-	d.once.Do(func() {
-		const near = 256 << 10
-		_, _ = io.CopyN(io.Discard, d.ReadCloser, near)
-		d.err = d.ReadCloser.Close()
-	})
-	return d.err
+// Close drains and closes the body.
+func (b drainedBody) Close() error {
+	const near = 256 << 10
+	_, _ = io.CopyN(io.Discard, b.ReadCloser, near)
+	return b.ReadCloser.Close()
 }
 
 func (c *Connection) openHTTPUpload(ctx context.Context) (transport.UploadPackSession, error) {
-	b, endpoint, auth, err := c.openHTTP(ctx)
+	t, endpoint, auth, err := c.openHTTP(ctx)
 	if err != nil {
 		return nil, err
 	}
-	session, err := githttp.NewClient(&http.Client{Transport: b}).NewUploadPackSession(endpoint, auth)
-	return httpUpload{session, b}, err
+	session, err := githttp.NewClient(&http.Client{Transport: t}).NewUploadPackSession(endpoint, auth)
+	return httpUpload{session, t}, err
 }
 
 func (c *Connection) openHTTPReceive(ctx context.Context) (transport.ReceivePackSession, error) {
-	b, endpoint, auth, err := c.openHTTP(ctx)
+	t, endpoint, auth, err := c.openHTTP(ctx)
 	if err != nil {
 		return nil, err
 	}
-	session, err := githttp.NewClient(&http.Client{Transport: b}).NewReceivePackSession(endpoint, auth)
-	return httpReceive{session, b}, err
+	session, err := githttp.NewClient(&http.Client{Transport: t}).NewReceivePackSession(endpoint, auth)
+	return httpReceive{session, t}, err
 }
 
-// httpUpload and httpReceive are go-git's sessions, which leave response
-// bodies open, with a Close that does not.
+// httpUpload is go-git's session, with all capabilities that the server offers. go-git removes
+// those that its own stores do not use, but some hosts require them.
 type httpUpload struct {
 	transport.UploadPackSession
-	bodies *bodies
+	transport *bodyTransport
 }
 
-// Close ends the session and frees its connections.
-func (s httpUpload) Close() error {
-	defer s.bodies.close()
-	return s.UploadPackSession.Close()
+// AdvertisedReferencesContext reads what the server offers.
+func (s httpUpload) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error) {
+	adv, err := s.UploadPackSession.AdvertisedReferencesContext(ctx)
+	if err == nil {
+		for _, name := range s.transport.offered {
+			if NeedsCapability.MatchName(name) {
+				_ = adv.Capabilities.Set(capability.Capability(name)) // it has no value
+			}
+		}
+	}
+	return adv, err
 }
 
+// httpReceive is go-git's session, with a Close that closes the response.
 type httpReceive struct {
 	transport.ReceivePackSession
-	bodies *bodies
+	transport *bodyTransport
 }
 
-// Close ends the session and frees its connections.
+// Close ends the session and frees its connection.
 func (s httpReceive) Close() error {
-	defer s.bodies.close()
+	if s.transport.last != nil {
+		_ = s.transport.last.Close()
+	}
 	return s.ReceivePackSession.Close()
 }
 
 // openHTTP returns what one session over http needs: a transport, the endpoint of its requests, and
 // their authentication (nil: no authentication). Each session gets a new client of go-git over
 // connections of the pool, so that nothing is installed into go-git's global table of protocols.
-func (c *Connection) openHTTP(ctx context.Context) (*bodies, *transport.Endpoint, githttp.AuthMethod, error) {
+func (c *Connection) openHTTP(ctx context.Context) (*bodyTransport, *transport.Endpoint, githttp.AuthMethod, error) {
 	pool, err := c.pool.get(c.Credentials.CAFile)
 	if err != nil {
 		return nil, nil, nil, err
@@ -165,14 +169,14 @@ func (c *Connection) openHTTP(ctx context.Context) (*bodies, *transport.Endpoint
 		endpoint := *c.Address.Endpoint
 		c.endpoint = &endpoint
 	}
-	b := &bodies{next: c.Traffic.Transport(pool), censor: c.Secrets.censor}
+	t := &bodyTransport{next: c.Traffic.Transport(pool), censor: c.Secrets.censor}
 	if password == "" && username == "" || !sameOrigin(c.Address.Endpoint, c.endpoint) {
-		return b, c.endpoint, nil, nil
+		return t, c.endpoint, nil, nil
 	}
 	if username == "" {
 		username = "git" // servers that look at the password alone refuse an empty name
 	}
-	return b, c.endpoint, &githttp.BasicAuth{Username: username, Password: password}, nil
+	return t, c.endpoint, &githttp.BasicAuth{Username: username, Password: password}, nil
 }
 
 // sameOrigin reports whether credentials for one endpoint may be sent to
@@ -197,59 +201,6 @@ func port(e *transport.Endpoint) int {
 		return 443
 	}
 	return 80
-}
-
-// go-git takes multi_ack, multi_ack_detailed and thin-pack out of what a server
-// offers, since its own stores do not use them. Some hosts answer no request without
-// them ([NeedsCapability]), so what was offered is kept here.
-
-// maxOffered bounds what is kept of an advertisement, in bytes: its first lines, which
-// have the capabilities.
-const maxOffered = 4096
-
-// offered is the body of an advertisement, whose beginning is kept as it is read.
-type offered struct {
-	io.ReadCloser
-	first []byte
-}
-
-// Read implements [io.Reader].
-func (o *offered) Read(p []byte) (int, error) {
-	n, err := o.ReadCloser.Read(p)
-	o.first = append(o.first, p[:min(n, maxOffered-len(o.first))]...)
-	return n, err
-}
-
-// capabilities are all that were offered.
-func (o *offered) capabilities() []string {
-	lines := pktline.NewScanner(bytes.NewReader(o.first))
-	for lines.Scan() {
-		if _, caps, ok := bytes.Cut(lines.Bytes(), []byte{0}); ok {
-			return strings.Fields(string(caps))
-		}
-	}
-	return nil
-}
-
-// note keeps the beginning of an advertisement for reading.
-func (b *bodies) note(request *http.Request, response *http.Response) {
-	if strings.HasSuffix(request.URL.Path, "/info/refs") && response.StatusCode == http.StatusOK {
-		b.offered = &offered{ReadCloser: response.Body}
-		response.Body = b.offered
-	}
-}
-
-// AdvertisedReferencesContext reads what the server offers, with what go-git leaves out.
-func (s httpUpload) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error) {
-	adv, err := s.UploadPackSession.AdvertisedReferencesContext(ctx)
-	if err == nil && s.bodies.offered != nil {
-		for _, name := range s.bodies.offered.capabilities() {
-			if NeedsCapability.MatchName(name) {
-				_ = adv.Capabilities.Set(capability.Capability(name)) // it has no value
-			}
-		}
-	}
-	return adv, err
 }
 
 // pool keeps connections over http open between sessions. The zero value is an

@@ -111,7 +111,7 @@ func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
 // askHTTP asks without the discovery request that comes first elsewhere: the
 // server keeps no state between requests, and it is known where they go.
 func (c *Connection) askHTTP(ctx context.Context, question []byte, read func(io.Reader) error) error {
-	b, endpoint, auth, err := c.openHTTP(ctx)
+	t, endpoint, auth, err := c.openHTTP(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c *Connection) askHTTP(ctx context.Context, question []byte, read func(io.
 		auth.SetAuth(request)
 	}
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	client := &http.Client{Transport: b, CheckRedirect: noRedirect}
+	client := &http.Client{Transport: t, CheckRedirect: noRedirect}
 	response, err := client.Do(request)
 	if err != nil {
 		return err

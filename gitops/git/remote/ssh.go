@@ -137,23 +137,14 @@ func (c *Connection) sshAuth(ctx context.Context) (method ssh.AuthMethod, done f
 // signers returns the key, preceded by its certificate if the key file has one next to it, like
 // OpenSSH (ssh(1), -i).
 func signers(key ssh.Signer, file string) []ssh.Signer {
-	text, err := os.ReadFile(file + "-cert.pub")
-	if err != nil {
-		return []ssh.Signer{key}
+	text, _ := os.ReadFile(file + "-cert.pub")
+	public, _, _, _, _ := ssh.ParseAuthorizedKey(text)
+	if certificate, ok := public.(*ssh.Certificate); ok {
+		if certified, err := ssh.NewCertSigner(certificate, key); err == nil { // it is for this key
+			return []ssh.Signer{certified, key}
+		}
 	}
-	public, _, _, _, err := ssh.ParseAuthorizedKey(text)
-	if err != nil {
-		return []ssh.Signer{key}
-	}
-	certificate, ok := public.(*ssh.Certificate)
-	if !ok {
-		return []ssh.Signer{key}
-	}
-	certified, err := ssh.NewCertSigner(certificate, key)
-	if err != nil { // it is for another key
-		return []ssh.Signer{key}
-	}
-	return []ssh.Signer{certified, key}
+	return []ssh.Signer{key}
 }
 
 func readSSHKey(file string) (ssh.Signer, error) {
