@@ -96,7 +96,7 @@ func heldFor(response *http.Response) time.Duration {
 		return secondaryWait
 	}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds >= 0 {
-		return min(max(time.Second, time.Duration(min(seconds, int(longestHeld/time.Second)))*time.Second), longestHeld)
+		return time.Duration(min(max(1, seconds), int(longestHeld/time.Second))) * time.Second
 	}
 	reset, err := strconv.ParseInt(response.Header.Get("X-RateLimit-Reset"), 10, 64)
 	now, dateErr := http.ParseTime(response.Header.Get("Date"))

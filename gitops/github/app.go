@@ -10,7 +10,6 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -21,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"muster/gitops/git/remote"
 )
@@ -147,15 +148,11 @@ func readKey(file string) (*rsa.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the GitHub App's key: %w", err)
 	}
-	block, _ := pem.Decode(text)
-	if block == nil {
+	if block, _ := pem.Decode(text); block == nil {
 		return nil, fmt.Errorf("reading the GitHub App's key: %s is not a PEM file", file)
 	}
-	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-		return key, nil
-	}
-	any, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if key, ok := any.(*rsa.PrivateKey); ok && err == nil {
+	parsed, _ := ssh.ParseRawPrivateKey(text)
+	if key, ok := parsed.(*rsa.PrivateKey); ok {
 		return key, nil
 	}
 	return nil, fmt.Errorf("reading the GitHub App's key: %s has no RSA key", file)

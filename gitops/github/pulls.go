@@ -55,11 +55,11 @@ const (
 // is not made by one that was refused for a limit.
 func do[T any](ctx context.Context, p *Pulls, request func() (T, *github.Response, error)) (T, error) {
 	for waits := 0; ; waits++ {
-		result, response, err := request()
+		result, _, err := request()
 		if err == nil {
 			return result, nil
 		}
-		wait, limited := p.limit(response, err)
+		wait, limited := p.limit(err)
 		if !limited || waits == maxWaits {
 			return result, explain(err)
 		}
@@ -74,27 +74,12 @@ func do[T any](ctx context.Context, p *Pulls, request func() (T, *github.Respons
 }
 
 // limit reports whether a request met one of GitHub's limits, and how long to wait.
-// go-github v50 recognizes the secondary limits by a page that GitHub has renamed since, so
-// limit uses the status and the message.
-func (p *Pulls) limit(response *github.Response, err error) (time.Duration, bool) {
+func (p *Pulls) limit(err error) (time.Duration, bool) {
 	var primary *github.RateLimitError
-	var abuse *github.AbuseRateLimitError
-	switch {
-	case errors.As(err, &primary):
+	if errors.As(err, &primary) {
 		return max(time.Second, primary.Rate.Reset.Sub(p.Now())+time.Second), true
-	case errors.As(err, &abuse) && abuse.RetryAfter != nil:
-		return *abuse.RetryAfter, true
-	case response == nil || response.Response == nil:
-		return 0, false
 	}
-	status := response.StatusCode
-	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
-		return 0, false
-	}
-	if after, parseErr := time.ParseDuration(response.Header.Get("Retry-After") + "s"); parseErr == nil && after >= 0 {
-		return max(time.Second, after), true
-	}
-	return secondaryWait, status == http.StatusTooManyRequests || strings.Contains(strings.ToLower(err.Error()), "rate limit")
+	return limitOf(err)
 }
 
 // Pull contains the fields of a pull request that muster needs.
