@@ -114,12 +114,12 @@ func (p *pack) entry(i int) (rawObject, error) {
 			return p.apply(o, deltas)
 		}
 		deltas = append(deltas, i)
-		on, otherOverlays, err := p.base(header)
+		on, external, err := p.base(header)
 		if err != nil {
 			return rawObject{}, err
 		}
-		if otherOverlays != nil {
-			return p.apply(*otherOverlays, deltas)
+		if external != nil {
+			return p.apply(*external, deltas)
 		}
 		i = on
 	}
@@ -194,12 +194,12 @@ func (p *pack) kind(i int, known map[int]plumbing.ObjectType) plumbing.ObjectTyp
 			kind = header.Type
 			break
 		}
-		on, otherOverlays, err := p.base(header)
+		on, external, err := p.base(header)
 		if err != nil {
 			break
 		}
-		if otherOverlays != nil {
-			kind = otherOverlays.kind
+		if external != nil {
+			kind = external.kind
 			break
 		}
 		i = on
@@ -221,7 +221,7 @@ func madeBy(delta []byte) uint64 {
 }
 
 // base finds what a delta is made on: an entry, or an object from elsewhere.
-func (p *pack) base(header *packfile.ObjectHeader) (on int, otherOverlays *rawObject, err error) {
+func (p *pack) base(header *packfile.ObjectHeader) (on int, external *rawObject, err error) {
 	if header.Type == plumbing.OFSDeltaObject {
 		on, ok := p.at(header.OffsetReference)
 		if !ok {
