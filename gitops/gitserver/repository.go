@@ -7,8 +7,11 @@ package gitserver
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,19 +34,26 @@ func Init(dir string, more ...string) (Repository, error) {
 	if _, err := run("", nil, append(args, dir)...); err != nil {
 		return r, err
 	}
-	for _, setting := range [][2]string{
-		{"http.receivepack", "true"},
-		{"uploadpack.allowFilter", "true"},
-		{"uploadpack.allowAnySHA1InWant", "true"},
-		{"gc.auto", "0"},
-		{"receive.autogc", "false"},
-	} {
-		if err := r.Configure(setting[0], setting[1]); err != nil {
-			return r, err
-		}
+	file, err := os.OpenFile(filepath.Join(dir, "config"), os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return r, err
 	}
-	return r, nil
+	_, err = file.WriteString(settings)
+	return r, errors.Join(err, file.Close())
 }
+
+// settings are those of a repository that [Init] makes.
+const settings = `
+[http]
+	receivepack = true
+[uploadpack]
+	allowFilter = true
+	allowAnySHA1InWant = true
+[gc]
+	auto = 0
+[receive]
+	autogc = false
+`
 
 // Configure sets one value of the repository's git configuration.
 func (r Repository) Configure(key, value string) error {
@@ -72,7 +82,7 @@ func (r Repository) Head() (string, error) {
 // returns its identifier. The first commit begins the branch.
 func (r Repository) Commit(message string, at time.Time, changes ...branch.Change) (string, error) {
 	var stream bytes.Buffer
-	fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter Grace <grace@example.com> %d +0000\n", at.Unix())
+	fmt.Fprintf(&stream, "commit refs/heads/main\nmark :1\ncommitter Grace <grace@example.com> %d +0000\n", at.Unix())
 	fmt.Fprintf(&stream, "data %d\n%s\n", len(message), message)
 	if head, err := r.Head(); err == nil {
 		fmt.Fprintf(&stream, "from %s\n", head)
@@ -84,10 +94,9 @@ func (r Repository) Commit(message string, at time.Time, changes ...branch.Chang
 		}
 		fmt.Fprintf(&stream, "M 100644 inline %s\ndata %d\n%s\n", c.Path, len(c.Content), c.Content)
 	}
-	if _, err := r.GitInput(stream.Bytes(), "fast-import", "--quiet"); err != nil {
-		return "", err
-	}
-	return r.Head()
+	stream.WriteString("get-mark :1\n")
+	out, err := r.GitInput(stream.Bytes(), "fast-import", "--quiet")
+	return strings.TrimSpace(out), err
 }
 
 // ReadFile returns a file of branch main.

@@ -124,19 +124,24 @@ func (in CommitInput) message() string {
 func (s *Server) changed(head string, in CommitInput) (tree, kind, words string) {
 	adds, removes := in.FileChanges.Additions, in.FileChanges.Deletions
 	size, paths, lines := 0, map[string]bool{}, []string{}
+	exists, err := s.listing(head)
+	if err != nil {
+		return "", "INTERNAL", err.Error()
+	}
 	for _, d := range removes {
 		// "path values must be unique across all additions and deletions provided" (FileChanges).
 		if paths[d.Path] {
 			return "", "UNPROCESSABLE", "A path was given twice: " + d.Path
 		}
 		paths[d.Path] = true
-		if _, err := s.git("rev-parse", "--verify", "--quiet", head+":"+d.Path); err != nil {
+		if !exists[d.Path] {
 			// The words that users of Keystatic and firstsun-dev/git-files-sync saw; of the type,
 			// others simulate this one.
 			return "", "NOT_FOUND", fmt.Sprintf("A path was requested for deletion which does not exist as of commit oid `%s`", head)
 		}
 		lines = append(lines, fmt.Sprintf("0 %s\t%s\n", strings.Repeat("0", 40), d.Path))
 	}
+	var contents [][]byte
 	for _, a := range adds {
 		// "RFC 4648 compliant base64, i.e. correct padding is required [...]. Invalid base64
 		// encoding will be rejected with a validation error" (FileChanges, "Encoding").
@@ -151,17 +156,20 @@ func (s *Server) changed(head string, in CommitInput) (tree, kind, words string)
 		}
 		paths[a.Path] = true
 		size += len(content)
-		blob, err := s.repository.GitInput(content, "hash-object", "-w", "--stdin")
-		if err != nil {
-			return "", "INTERNAL", err.Error()
-		}
-		lines = append(lines, fmt.Sprintf("100644 %s\t%s\n", strings.TrimSpace(blob), a.Path))
+		contents = append(contents, content)
 	}
 	if s.tooLarge(len(adds)+len(removes), size) {
 		return "", "INTERNAL", "Something went wrong while executing your query. This may be the result of a timeout."
 	}
+	blobs, err := s.writeBlobs(contents)
+	if err != nil {
+		return "", "INTERNAL", err.Error()
+	}
+	for i, blob := range blobs {
+		lines = append(lines, fmt.Sprintf("100644 %s\t%s\n", blob, adds[i].Path))
+	}
 	slices.Sort(lines) // removals first: they begin with a zero
-	tree, err := s.writeTree(head, strings.Join(lines, ""))
+	tree, err = s.writeTree(head, strings.Join(lines, ""))
 	if err != nil {
 		return "", "UNPROCESSABLE", err.Error()
 	}

@@ -1,6 +1,7 @@
 package githubtest
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -68,8 +69,31 @@ func (s *Server) createBlob(_ *http.Request, ask struct{ Content, Encoding strin
 			return 0, nil, err
 		}
 	}
-	sha, err := s.repository.GitInput(content, "hash-object", "-w", "--stdin")
-	return http.StatusCreated, map[string]string{"sha": strings.TrimSpace(sha)}, err
+	blobs, err := s.writeBlobs([][]byte{content})
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusCreated, map[string]string{"sha": blobs[0]}, nil
+}
+
+// writeBlobs writes files, and returns their identifiers.
+func (s *Server) writeBlobs(contents [][]byte) ([]string, error) {
+	var stream bytes.Buffer
+	for i, content := range contents {
+		fmt.Fprintf(&stream, "blob\nmark :%[1]d\ndata %[2]d\n%[3]s\nget-mark :%[1]d\n", i+1, len(content), content)
+	}
+	out, err := s.repository.GitInput(stream.Bytes(), "fast-import", "--quiet")
+	return strings.Fields(out), err
+}
+
+// listing returns the paths of the files and directories of a tree.
+func (s *Server) listing(tree string) (map[string]bool, error) {
+	out, err := s.git("ls-tree", "-r", "-t", "-z", "--name-only", tree)
+	paths := map[string]bool{}
+	for path := range strings.SplitSeq(out, "\x00") {
+		paths[path] = true
+	}
+	return paths, err
 }
 
 // treeInput is a tree to be made of another.
@@ -79,23 +103,23 @@ type treeInput struct {
 }
 
 func (s *Server) createTree(_ *http.Request, ask treeInput) (int, any, error) {
-	var lines strings.Builder
+	var contents [][]byte
 	size := 0
 	for _, e := range ask.Tree {
 		if e.Content != nil {
 			size += len(*e.Content)
+			contents = append(contents, []byte(*e.Content))
 		}
-		line, err := s.indexLine(ask.BaseTree, e)
-		if err != nil {
-			return 0, nil, err
-		}
-		lines.WriteString(line)
 	}
 	if s.tooLarge(len(ask.Tree), size) {
 		// GitHub's words (googleapis/code-suggester, issue 397; qoomon/actions--create-commit, issue 90).
 		return 0, nil, problem{http.StatusUnprocessableEntity, "Sorry, your request timed out.  It's likely that your input was too large to process.  Consider building the tree incrementally, or building the commits you need in a local clone of the repository and then pushing them to GitHub."}
 	}
-	sha, err := s.writeTree(ask.BaseTree, lines.String())
+	lines, err := s.indexLines(ask, contents)
+	if err != nil {
+		return 0, nil, err
+	}
+	sha, err := s.writeTree(ask.BaseTree, lines)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -110,19 +134,32 @@ type treeEntry struct {
 	Content    *string
 }
 
-// indexLine is an entry as git update-index --index-info reads it.
-func (s *Server) indexLine(base string, e treeEntry) (string, error) {
-	switch {
-	case e.Content != nil:
-		out, err := s.repository.GitInput([]byte(*e.Content), "hash-object", "-w", "--stdin")
-		return fmt.Sprintf("%s %s\t%s\n", e.Mode, strings.TrimSpace(out), e.Path), err
-	case e.SHA != nil:
-		return fmt.Sprintf("%s %s\t%s\n", e.Mode, *e.SHA, e.Path), nil
+// indexLines returns the entries of a tree in the format of git update-index --index-info, with the
+// contents of those that have one.
+func (s *Server) indexLines(ask treeInput, contents [][]byte) (string, error) {
+	blobs, err := s.writeBlobs(contents)
+	if err != nil {
+		return "", err
 	}
-	if _, err := s.git("rev-parse", "--verify", "--quiet", base+":"+e.Path); err != nil {
-		return "", problem{http.StatusUnprocessableEntity, "GitRPC::BadObjectState"}
+	exists, err := s.listing(ask.BaseTree)
+	if err != nil {
+		return "", err
 	}
-	return fmt.Sprintf("0 %s\t%s\n", strings.Repeat("0", 40), e.Path), nil
+	var lines strings.Builder
+	for _, e := range ask.Tree {
+		switch {
+		case e.Content != nil:
+			fmt.Fprintf(&lines, "%s %s\t%s\n", e.Mode, blobs[0], e.Path)
+			blobs = blobs[1:]
+		case e.SHA != nil:
+			fmt.Fprintf(&lines, "%s %s\t%s\n", e.Mode, *e.SHA, e.Path)
+		case exists[e.Path]:
+			fmt.Fprintf(&lines, "0 %s\t%s\n", strings.Repeat("0", 40), e.Path)
+		default:
+			return "", problem{http.StatusUnprocessableEntity, "GitRPC::BadObjectState"}
+		}
+	}
+	return lines.String(), nil
 }
 
 func (s *Server) getRef(r *http.Request) (int, any, error) {
