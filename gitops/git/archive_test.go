@@ -31,7 +31,7 @@ func archive(t *testing.T, c git.Config) *git.Archive {
 // their being fetched ahead.
 func TestArchive(t *testing.T) {
 	t.Parallel()
-	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 120)
 		out, err := r.Git("rev-list", "--first-parent", "main")
 		if err != nil {

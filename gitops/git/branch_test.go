@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,25 +90,11 @@ func pullRequests(t *testing.T, r gitserver.Repository, n int) {
 	}
 }
 
-// contract runs a test against every server, with partial clone, without, and
-// with a long list of refs, and against one of them with everything that
-// servers offer or refuse.
-func contract(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
-	contractWith(t, []string{"partial", "shallow", "long list"}, test)
-}
-
-// contractOfThePast is contract for what reads commits by their names: how the head is
-// found in a long list is the same to it on every server.
-func contractOfThePast(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
-	contractWith(t, []string{"partial", "shallow"}, test)
-}
-
-// contractWith runs a test against every server that offers each of some clones, and
-// against one of them with every clone.
-func contractWith(t *testing.T, everywhere []string, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
+// contract runs a test against every host with some of the clones, and over HTTP with all.
+func contract(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config), onEveryHost ...string) {
 	for _, h := range hosts() {
 		for name, offer := range clones() {
-			if h.name != "http" && !slices.Contains(everywhere, name) {
+			if h.name != "http" && !slices.Contains(onEveryHost, name) {
 				continue
 			}
 			t.Run(h.name+"/"+name, func(t *testing.T) {
@@ -116,6 +104,28 @@ func contractWith(t *testing.T, everywhere []string, test func(t *testing.T, r g
 				test(t, r, h.serve(t, r))
 			})
 		}
+	}
+}
+
+// contractOfHead is the contract of what reads the head.
+func contractOfHead(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
+	contract(t, test, "partial", "shallow", "long list")
+}
+
+// contractOfPast is the contract of what reads commits by their identifiers: a long list of refs
+// makes no difference to it.
+func contractOfPast(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
+	contract(t, test, "partial", "shallow")
+}
+
+// onEveryHost runs a test against every host, with partial clone.
+func onEveryHost(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
+	for _, h := range hosts() {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			r := gitserver.NewRepository(t)
+			test(t, r, h.serve(t, r))
+		})
 	}
 }
 
@@ -205,7 +215,7 @@ func listing(t testing.TB, r gitserver.Repository, commit string) string {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	contract(t, keepsTheContract)
+	contractOfHead(t, keepsTheContract)
 }
 
 // TestContractOfStrictHosts: a host that refuses what git's own server lets pass is
@@ -298,43 +308,87 @@ func push(t *testing.T, r *git.Branch, head *branch.Head, name string) error {
 	return err
 }
 
+// counted counts what a server sends.
+type counted struct {
+	http.ResponseWriter
+	sent *atomic.Int64
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p)
+	c.sent.Add(int64(n))
+	return n, err
+}
+
+// TestRequests counts requests and what the server sends, also beside so many refs that listing
+// them costs more than everything else: after the first poll only receive-pack lists them.
 func TestRequests(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{})
-	seed(t, f.Repository, files()...)
-	r := open(t, git.Config{URL: f.URL()})
-	head := headOf(t, r)
-	wantFile(t, head.Tree, "deploy/web/settings.yaml", "settings\n")
-	f.Requests()
-	count := func(what string, want int) {
-		t.Helper()
-		if got := f.Requests(); len(got) != want {
-			t.Errorf("%s took %d requests, want %d:\n%s", what, len(got), want, strings.Join(got, "\n"))
-		}
+	for name, refs := range map[string]int{"few refs": 0, "many refs": 3000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sent atomic.Int64
+			f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: canarytest.GitPassword, Wrap: func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(counted{w, &sent}, r) })
+			}})
+			pullRequests(t, f.Repository, refs)
+			seed(t, f.Repository, files()...)
+			r := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canarytest.GitPassword)}})
+			head := headOf(t, r)
+			wantFile(t, head.Tree, "deploy/web/settings.yaml", "settings\n")
+			if sent.Load() < int64(refs)*60 {
+				t.Fatalf("the list has only %d bytes: nothing is tested", sent.Load())
+			}
+			count := func(what string, requests, lists int) {
+				t.Helper()
+				got := f.Requests()
+				most := int64(3000 + lists*refs*70)
+				if len(got) != requests || sent.Load() > most {
+					t.Errorf("%s took %d bytes and %d requests, want at most %d and %d:\n%s", what, sent.Load(), len(got), most, requests, strings.Join(got, "\n"))
+				}
+				sent.Store(0)
+			}
+			f.Requests()
+			sent.Store(0)
+			head = headOf(t, r)
+			wantFile(t, head.Tree, "deploy/linux/large/settings.yaml", "large\n")
+			count("an idle tick", 1, 0)
+			push := func(name string) error { return push(t, r, &head, name) }
+			if err := push("a"); err != nil {
+				t.Fatal(err)
+			}
+			count("a push", 2, 1)
+			seed(t, f.Repository, write("deploy/web/jobs/theirs", "theirs"))
+			if err := push("b"); !errors.Is(err, branch.ErrMoved) {
+				t.Fatal(err)
+			}
+			head = headOf(t, r)
+			wantFile(t, head.Tree, "deploy/web/jobs/theirs", "theirs")
+			if err := push("b"); err != nil {
+				t.Fatal(err)
+			}
+			count("a conflict and the push after it", 4, 2)
+			if _, err := r.Push(t.Context(), head, []branch.Draft{{Message: "nothing", At: at, Changes: []branch.Change{write("deploy/web/jobs/b", "b"), remove("deploy/none")}}}); err != nil {
+				t.Fatal(err)
+			}
+			count("a push of nothing", 0, 0)
+			fsck(t, f.Repository)
+
+			// A branch whose name begins like the one that is wanted is another.
+			if _, err := f.Git("branch", "main-2", "main~1"); err != nil {
+				t.Fatal(err)
+			}
+			if again := headOf(t, r); again.Commit != head.Commit {
+				t.Errorf("the head is %s, want %s", again.Commit, head.Commit)
+			}
+			if _, err := f.Git("update-ref", "-d", "refs/heads/main"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Head(t.Context()); err == nil || !strings.Contains(err.Error(), `no branch "main"; it has main-2`) {
+				t.Errorf("without the branch: %v", err)
+			}
+		})
 	}
-	head = headOf(t, r)
-	wantFile(t, head.Tree, "deploy/linux/large/settings.yaml", "large\n")
-	count("an idle tick", 1)
-	push := func(name string) error { return push(t, r, &head, name) }
-	if err := push("a"); err != nil {
-		t.Fatal(err)
-	}
-	count("a push", 2)
-	seed(t, f.Repository, write("deploy/web/jobs/theirs", "theirs"))
-	if err := push("b"); !errors.Is(err, branch.ErrMoved) {
-		t.Fatal(err)
-	}
-	head = headOf(t, r)
-	wantFile(t, head.Tree, "deploy/web/jobs/theirs", "theirs")
-	if err := push("b"); err != nil {
-		t.Fatal(err)
-	}
-	count("a lost race and the push after it", 4)
-	if _, err := r.Push(t.Context(), head, []branch.Draft{{Message: "nothing", At: at, Changes: []branch.Change{write("deploy/web/jobs/b", "b"), remove("deploy/none")}}}); err != nil {
-		t.Fatal(err)
-	}
-	count("a push of nothing", 0)
-	fsck(t, f.Repository)
 }
 
 // TestRequestsAfterALongChain: of a chain whose directories are together more than is kept,
@@ -414,33 +468,6 @@ func TestTreeTellsLinksFromFiles(t *testing.T) {
 		if err == nil {
 			t.Errorf("writing %s succeeded", name)
 		}
-	}
-	// The mode of a file that is written again stays.
-	if _, err := repository.Push(t.Context(), head, []branch.Draft{{Message: "x", At: at, Changes: []branch.Change{write("deploy/run.sh", "new")}}}); err != nil {
-		t.Fatal(err)
-	}
-	if out := listing(t, r, "main"); !strings.Contains(out, "100755 blob") {
-		t.Errorf("the mode was lost:\n%s", out)
-	}
-}
-
-func TestPathsThatAreRefused(t *testing.T) {
-	t.Parallel()
-	r := gitserver.NewRepository(t)
-	head := seed(t, r, files()...)
-	repository := open(t, git.Config{URL: r.Dir})
-	tip := headOf(t, repository)
-	for _, changes := range [][]branch.Change{
-		{write("", "x")}, {write("/etc/passwd", "x")}, {write("../x", "x")}, {write("a/../../x", "x")}, {write("a//b", "x")}, {write("./a", "x")},
-		{write(".git/config", "x")}, {write("a/.GIT/config", "x")}, {write("a/.git. /x", "x")}, {write("a/git~1/x", "x")}, {write("a\x00b", "x")}, {write(`a\b`, "x")},
-		{write("a", "x"), write("a", "y")}, {write("a", "x"), write("a/b", "y")}, {write("README.md/x", "x")}, {write("deploy", "x")},
-	} {
-		if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "x", At: at, Changes: changes}}); err == nil {
-			t.Errorf("writing %q succeeded", changes[len(changes)-1].Path)
-		}
-	}
-	if now, _ := r.Head(); now != head {
-		t.Error("something was written")
 	}
 }
 

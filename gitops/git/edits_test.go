@@ -49,7 +49,7 @@ func editLines(e branch.Edits) []string {
 // says, on every server, and their content is that of the file.
 func TestEdits(t *testing.T) {
 	t.Parallel()
-	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 40)
 		seed(t, r, write("deploy/web/a", "1"), write("deploy/web/jobs/b", "1"), write("other/x", "1"))
 		seed(t, r, write("deploy/web/a", "2"), remove("deploy/web/jobs/b"), write("deploy.txt", "no"))

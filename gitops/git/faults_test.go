@@ -43,37 +43,33 @@ func one(name string) []branch.Draft {
 
 func TestRefusedCarriesTheServersWords(t *testing.T) {
 	t.Parallel()
-	for _, h := range hosts() {
-		t.Run(h.name, func(t *testing.T) {
-			t.Parallel()
-			r := gitserver.NewRepository(t)
-			head := seed(t, r, files()...)
-			hook(t, r, "pre-receive", "cat >&2 <<'END'\nGH006: the branch is protected; token "+canarytest.GitPassword+"\nEND\nexit 1\n")
-			repository := open(t, h.serve(t, r))
-			tip := headOf(t, repository)
-			_, err := repository.Push(t.Context(), tip, one("a"))
-			var refused *branch.Refused
-			if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
-				t.Fatalf("Push: %v, want a Refused", err)
-			}
-			if !strings.Contains(refused.Message, "GH006: the branch is protected") || !strings.Contains(refused.Message, "pre-receive hook declined") {
-				t.Errorf("the server's words are missing: %s", refused.Message)
-			}
-			if h.name == "http" && len(canarytest.Leaks(err.Error()+refused.Message)) > 0 {
-				t.Errorf("the password is shown: %v", err)
-			}
-			if now, _ := r.Head(); now != head {
-				t.Error("the branch moved")
-			}
-			// The refusal leaves nothing behind: the same push works later.
-			if err := os.Remove(filepath.Join(r.Dir, "hooks/pre-receive")); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := repository.Push(t.Context(), tip, one("a")); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		head := seed(t, r, files()...)
+		hook(t, r, "pre-receive", "cat >&2 <<'END'\nGH006: the branch is protected; token "+canarytest.GitPassword+"\nEND\nexit 1\n")
+		repository := open(t, c)
+		tip := headOf(t, repository)
+		_, err := repository.Push(t.Context(), tip, one("a"))
+		var refused *branch.Refused
+		if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
+			t.Fatalf("Push: %v, want a Refused", err)
+		}
+		if !strings.Contains(refused.Message, "GH006: the branch is protected") || !strings.Contains(refused.Message, "pre-receive hook declined") {
+			t.Errorf("the server's words are missing: %s", refused.Message)
+		}
+		if strings.HasPrefix(c.URL, "http") && len(canarytest.Leaks(err.Error()+refused.Message)) > 0 {
+			t.Errorf("the password is shown: %v", err)
+		}
+		if now, _ := r.Head(); now != head {
+			t.Error("the branch moved")
+		}
+		// The refusal leaves nothing behind: the same push works later.
+		if err := os.Remove(filepath.Join(r.Dir, "hooks/pre-receive")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := repository.Push(t.Context(), tip, one("a")); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // intercept serves a repository with [files]. answer sees each request first, and reports
@@ -300,15 +296,11 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 
 func TestEmptyRepositoryIsEmptyEverywhere(t *testing.T) {
 	t.Parallel()
-	for _, h := range hosts() {
-		t.Run(h.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := open(t, h.serve(t, gitserver.NewRepository(t))).Head(t.Context())
-			if err == nil || !strings.Contains(err.Error(), "the repository is empty") {
-				t.Errorf("Tip: %v", err)
-			}
-		})
-	}
+	onEveryHost(t, func(t *testing.T, _ gitserver.Repository, c git.Config) {
+		if _, err := open(t, c).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "the repository is empty") {
+			t.Errorf("Head: %v", err)
+		}
+	})
 }
 
 func TestConfigIsChecked(t *testing.T) {
@@ -455,7 +447,7 @@ func TestNoSecretInTheLog(t *testing.T) {
 
 func TestTreeOfAnEarlierTip(t *testing.T) {
 	t.Parallel()
-	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	contractOfHead(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		seed(t, r, files()...)
 		repository := open(t, c)
 		head := headOf(t, repository)

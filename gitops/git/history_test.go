@@ -80,7 +80,6 @@ func gitLog(t testing.TB, r gitserver.Repository, args ...string) []string {
 // parents, the newest first. Commits of one second may come in any order.
 func sameCommits(t *testing.T, what string, got, want []string) {
 	t.Helper()
-	t.Helper()
 	seen, lines := map[string]bool{}, map[string]string{}
 	for _, line := range want {
 		lines[line[:40]] = line
@@ -113,7 +112,7 @@ func sameCommits(t *testing.T, what string, got, want []string) {
 // TestHistory reads a history of several pages, with merges, from every server.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 400)
 		b := open(t, c)
 		all := gitLog(t, r, "main")
@@ -317,7 +316,7 @@ func TestHistoryOfThisMachine(t *testing.T) {
 // so that who loses races reads what others pushed without a request more.
 func TestHistoryOfWhatJustCame(t *testing.T) {
 	t.Parallel()
-	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 100)
 		b := open(t, c)
 		old := headOf(t, b)
@@ -433,7 +432,7 @@ const mostMessage = 4 << 20
 // since a known one are fetched in one request, and nothing before it.
 func TestHistoryOfMergeSinceKnown(t *testing.T) {
 	t.Parallel()
-	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 300)
 		b := open(t, c)
 		old := headOf(t, b)

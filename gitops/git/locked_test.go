@@ -17,7 +17,7 @@ import (
 // is told in the host's words of a lock that stays.
 func TestLockedBranch(t *testing.T) {
 	t.Parallel()
-	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 3)
 		b := open(t, c)
 		head := headOf(t, b)

@@ -2,7 +2,6 @@ package git_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -12,83 +11,9 @@ import (
 	"testing"
 
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
 	"muster/gitops/git"
-	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
 )
-
-// counted counts what a server sends.
-type counted struct {
-	http.ResponseWriter
-	sent *atomic.Int64
-}
-
-func (c counted) Write(p []byte) (int, error) {
-	n, err := c.ResponseWriter.Write(p)
-	c.sent.Add(int64(n))
-	return n, err
-}
-
-// TestLongList has a host with so many refs that listing them would cost more
-// than all else: after the first look only those who take a push list them.
-func TestLongList(t *testing.T) {
-	t.Parallel()
-	var sent atomic.Int64
-	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: canarytest.GitPassword, Wrap: func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(counted{w, &sent}, r) })
-	}})
-	pullRequests(t, f.Repository, 3000)
-	seed(t, f.Repository, files()...)
-	r := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canarytest.GitPassword)}})
-	head := headOf(t, r)
-	push := func(name string) error { return push(t, r, &head, name) }
-	if err := push("a"); err != nil {
-		t.Fatal(err)
-	}
-	if sent.Load() < 3000*60 {
-		t.Fatalf("the list is only %d bytes: nothing is tested", sent.Load())
-	}
-	f.Requests()
-	count := func(what string, requests int, most int64) {
-		t.Helper()
-		if got := f.Requests(); len(got) != requests || sent.Load() > most {
-			t.Errorf("%s took %d bytes and %d requests, want at most %d and %d:\n%s", what, sent.Load(), len(got), most, requests, strings.Join(got, "\n"))
-		}
-		sent.Store(0)
-	}
-	sent.Store(0)
-	head = headOf(t, r)
-	count("an idle tick", 1, 100)
-	if err := push("b"); err != nil {
-		t.Fatal(err)
-	}
-	count("a push", 2, 3000*70) // receive-pack lists them too
-	seed(t, f.Repository, write("deploy/web/jobs/theirs", "theirs"))
-	if err := push("c"); !errors.Is(err, branch.ErrMoved) {
-		t.Fatal(err)
-	}
-	head = headOf(t, r)
-	wantFile(t, head.Tree, "deploy/web/jobs/theirs", "theirs")
-	if err := push("c"); err != nil {
-		t.Fatal(err)
-	}
-	count("a lost race and the push after it", 4, 2*3000*70)
-
-	// A branch whose name begins like the one that is wanted is another.
-	if _, err := f.Git("branch", "main-2", "main~1"); err != nil {
-		t.Fatal(err)
-	}
-	if again := headOf(t, r); again.Commit != head.Commit {
-		t.Errorf("the tip is %s, want %s", again.Commit, head.Commit)
-	}
-	if _, err := f.Git("update-ref", "-d", "refs/heads/main"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Head(t.Context()); err == nil || !strings.Contains(err.Error(), `no branch "main"; it has main-2`) {
-		t.Errorf("without the branch: %v", err)
-	}
-}
 
 // TestLongListWithoutVersionTwo has hosts that do not speak the version of the
 // protocol that spares them the list, each in its own way.
@@ -136,32 +61,27 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 	}
 }
 
-// TestLongListEverywhere looks again and again at repositories that are reached
-// in each way: the answer in version 2 is there every time.
+// TestLongListEverywhere polls a repository again and again on every host: the server answers in
+// version 2 each time.
 func TestLongListEverywhere(t *testing.T) {
 	t.Parallel()
-	for _, h := range hosts() {
-		t.Run(h.name, func(t *testing.T) {
-			t.Parallel()
-			f := gitserver.NewRepository(t)
-			pullRequests(t, f, 150)
-			seed(t, f, files()...)
-			config := h.serve(t, f)
-			var log bytes.Buffer
-			config.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			r := open(t, config)
-			headOf(t, r)
-			for i := range 2 {
-				head := seed(t, f, write("deploy/web/jobs/theirs", fmt.Sprint(i)))
-				if tip := headOf(t, r); tip.Commit != head {
-					t.Errorf("the tip is %s, want %s", tip.Commit, head)
-				}
+	onEveryHost(t, func(t *testing.T, f gitserver.Repository, config git.Config) {
+		pullRequests(t, f, 150)
+		seed(t, f, files()...)
+		var log bytes.Buffer
+		config.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		r := open(t, config)
+		headOf(t, r)
+		for i := range 2 {
+			head := seed(t, f, write("deploy/web/jobs/theirs", fmt.Sprint(i)))
+			if tip := headOf(t, r); tip.Commit != head {
+				t.Errorf("the head is %s, want %s", tip.Commit, head)
 			}
-			if log.Len() > 0 {
-				t.Errorf("something did not work:\n%s", log.String())
-			}
-		})
-	}
+		}
+		if log.Len() > 0 {
+			t.Errorf("something did not work:\n%s", log.String())
+		}
+	})
 }
 
 // TestLongListInTrouble has a host that has long spoken version 2 and then is

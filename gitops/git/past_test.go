@@ -18,7 +18,7 @@ import (
 // leaves what is read of the head as it is.
 func TestPastFile(t *testing.T) {
 	t.Parallel()
-	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 120)
 		b := open(t, c)
 		head := headOf(t, b)
@@ -53,7 +53,7 @@ func TestPastFile(t *testing.T) {
 // after the head's is read, which stays as it is.
 func TestPastTree(t *testing.T) {
 	t.Parallel()
-	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 120)
 		out, err := r.Git("rev-list", "--first-parent", "main")
 		if err != nil {

@@ -11,11 +11,11 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// TestPropose puts commits into a new branch, on every server, and leaves the branch
+// TestPropose puts commits into a new branch, on every host, and leaves the branch
 // that is read where it is.
 func TestPropose(t *testing.T) {
 	t.Parallel()
-	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 3)
 		b := open(t, c)
 		head := headOf(t, b)

@@ -16,7 +16,7 @@ import (
 // that changes anything, or that anybody is told of.
 func TestWritable(t *testing.T) {
 	t.Parallel()
-	contractOfThePast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		seed(t, r, files()...)
 		told := filepath.Join(t.TempDir(), "told")
 		hook(t, r, "post-receive", "echo told >"+told+"\n")

@@ -277,13 +277,20 @@ func many(t *testing.T, h Harness, r gitserver.Repository) {
 	}
 }
 
-// paths that git forbids are not written.
+// paths that git forbids are not written, and none twice or both as a file and as a directory.
 func paths(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := headOf(t, w)
-	for _, path := range []string{"", "/a", "../a", "a/../../b", ".git/config", "a/.GIT/b", "a//b", "base/job.yaml/x"} {
-		if _, err := w.Push(t.Context(), tip, []branch.Draft{commit("bad", write(path, "x"))}); err == nil {
-			t.Errorf("writing %q succeeded", path)
+	for _, paths := range [][]string{
+		{""}, {"/a"}, {"../a"}, {"a/../../b"}, {"./a"}, {"a//b"}, {".git/config"}, {"a/.GIT/b"}, {"a/.git. /b"}, {"a/git~1/b"},
+		{"a\x00b"}, {`a\b`}, {"a", "a"}, {"a", "a/b"}, {"base/job.yaml/x"}, {"base"},
+	} {
+		var changes []branch.Change
+		for _, path := range paths {
+			changes = append(changes, write(path, "x"))
+		}
+		if _, err := w.Push(t.Context(), tip, []branch.Draft{commit("bad", changes...)}); err == nil {
+			t.Errorf("writing %q succeeded", paths)
 		}
 	}
 	if head(t, r) != tip.Commit {
