@@ -42,7 +42,7 @@ func TestArchive(t *testing.T) {
 		if err := a.Ahead(t.Context(), commits[:60], []string{"f"}); err != nil {
 			t.Fatal(err)
 		}
-		for back := range 100 {
+		for back := range 66 { // the last ones are not announced
 			tree, err := a.Tree(t.Context(), commits[back])
 			if err != nil {
 				t.Fatal(err)

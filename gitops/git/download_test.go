@@ -85,7 +85,7 @@ func TestWholePackIsNotInMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := repository.Commit("seed", time.Unix(0, 0), branch.Change{Path: "deploy/web/a", Content: []byte("a")}, branch.Change{Path: "noise", Content: noise(60 << 20)}); err != nil {
+	if _, err := repository.Commit("seed", time.Unix(0, 0), branch.Change{Path: "deploy/web/a", Content: []byte("a")}, branch.Change{Path: "noise", Content: noise(32 << 20)}); err != nil {
 		t.Fatal(err)
 	}
 	temp := t.TempDir()
@@ -104,7 +104,7 @@ func TestWholePackIsNotInMemory(t *testing.T) {
 		}
 	})
 	if used > most {
-		t.Errorf("reading a commit of 60 MiB takes %d MiB of memory", used>>20)
+		t.Errorf("reading a commit of 32 MiB takes %d MiB of memory", used>>20)
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("temporary files have names: %v, %v", left, err)
@@ -265,7 +265,7 @@ func TestWideTrees(t *testing.T) {
 		return strings.TrimSpace(out)
 	}
 	git("", "config", "pack.window", "0") // to look for deltas takes git half a minute
-	const dirs, files = 12, 9_000
+	const dirs, files = 10, 9_000
 	blob := git("x", "hash-object", "-w", "--stdin")
 	var deploy strings.Builder
 	for dir := range dirs {

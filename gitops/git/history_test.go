@@ -183,22 +183,6 @@ func TestHistoryStops(t *testing.T) {
 	}
 }
 
-// TestHistoryIsSmall: a long history takes few requests, and no file of it is
-// sent by a server that offers partial clone.
-func TestHistoryIsSmall(t *testing.T) {
-	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{})
-	past(t, f.Repository, 5000)
-	b := open(t, git.Config{URL: f.URL()})
-	f.Requests()
-	if got := listed(t, b, "", branch.Limit{}); len(got) != 5500 {
-		t.Errorf("%d commits", len(got))
-	}
-	if all := f.Requests(); len(all) > 14 {
-		t.Errorf("%d requests:\n%s", len(all), strings.Join(all, "\n"))
-	}
-}
-
 // TestHistoryCutOff: a server whose own history is cut off has no more.
 func TestHistoryCutOff(t *testing.T) {
 	t.Parallel()
@@ -471,40 +455,42 @@ func TestHistoryOfMergeSinceKnown(t *testing.T) {
 	})
 }
 
-// TestHistoryOfBranchBehindKnown asserts that the history of a branch that was reset to a
-// commit before the known one is read.
-func TestHistoryOfBranchBehindKnown(t *testing.T) {
+// TestHistoryWithoutKnown asserts that all of the history is read if the server lacks the known
+// commit, or if the branch was reset to a commit before it.
+func TestHistoryWithoutKnown(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{})
 	past(t, f.Repository, 20)
 	b := open(t, git.Config{URL: f.URL()})
 	known := headOf(t, b).Commit
+	sameCommits(t, "after a lost commit", listed(t, b, known, branch.Limit{Known: strings.Repeat("1", 40)}), gitLog(t, f.Repository, "main"))
 	if _, err := f.Git("update-ref", "refs/heads/main", "main~10"); err != nil {
 		t.Fatal(err)
 	}
 	sameCommits(t, "after a reset", listed(t, b, headOf(t, b).Commit, branch.Limit{Known: known}), gitLog(t, f.Repository, "main"))
 }
 
-// TestHistorySinceForgotten asserts that the history is read in pages if the server lacks
-// the known commit, or has more commits after it than one request fetches.
-func TestHistorySinceForgotten(t *testing.T) {
+// TestLongHistory asserts that a history with more commits after the known one than one request
+// fetches is read in few pages.
+func TestLongHistory(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{})
-	past(t, f.Repository, 9000)
+	past(t, f.Repository, 7500)
 	first, err := f.Git("rev-list", "--max-parents=0", "main")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, known := range []string{strings.Repeat("1", 40), strings.TrimSpace(first)} {
-		n := 0
-		for _, err := range open(t, git.Config{URL: f.URL()}).Commits(t.Context(), "", branch.Limit{Known: known}) {
-			if err != nil {
-				t.Fatalf("%s: %v", known, err)
-			}
-			n++
+	n := 0
+	for _, err := range open(t, git.Config{URL: f.URL()}).Commits(t.Context(), "", branch.Limit{Known: strings.TrimSpace(first)}) {
+		if err != nil {
+			t.Fatal(err)
 		}
-		if n != 9900 {
-			t.Errorf("%s: %d commits, want 9900", known, n)
-		}
+		n++
+	}
+	if n != 8250 {
+		t.Errorf("%d commits, want 8250", n)
+	}
+	if all := f.Requests(); len(all) > 15 {
+		t.Errorf("%d requests:\n%s", len(all), strings.Join(all, "\n"))
 	}
 }

@@ -2,7 +2,6 @@ package git_test
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -14,55 +13,23 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// TestPastFile reads files as they were at earlier commits, from every server, and
-// leaves what is read of the head as it is.
-func TestPastFile(t *testing.T) {
+// TestPast reads files and whole trees of earlier commits, before and after it reads the head, which
+// stays as it is.
+func TestPast(t *testing.T) {
 	t.Parallel()
 	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 120)
-		b := open(t, c)
-		head := headOf(t, b)
 		out, err := r.Git("rev-list", "--first-parent", "main")
 		if err != nil {
 			t.Fatal(err)
 		}
 		commits := strings.Fields(out) // the newest first, the last of which wrote file 120 % 50
-		for back, want := range map[int]string{0: "000120", 50: "000070", 100: "000020"} {
-			got, err := b.File(t.Context(), commits[back], fmt.Sprintf("f/%d.txt", 20))
-			if err != nil || string(got) != want {
-				t.Errorf("%d commits back: %q, %v; want %q", back, got, err, want)
-			}
-		}
-		for _, name := range []string{"f/21.txt", "f", "nowhere/x", "f/20.txt/x"} {
-			if _, err := b.File(t.Context(), commits[100], name); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%s, which is not there: %v", name, err)
-			}
-		}
-		for _, bad := range [][2]string{{"main", "f/20.txt"}, {commits[0], "../x"}, {strings.Repeat("1", 40), "f/20.txt"}} {
-			if content, err := b.File(t.Context(), bad[0], bad[1]); err == nil {
-				t.Errorf("%s of %s: %q, want an error", bad[1], bad[0], content)
-			}
-		}
-		if got, err := fs.ReadFile(head.Tree, "f/20.txt"); err != nil || string(got) != "000120" {
-			t.Errorf("of the head: %q, %v", got, err)
-		}
-	})
-}
-
-// TestPastTree reads whole trees of earlier commits, from every server, before and
-// after the head's is read, which stays as it is.
-func TestPastTree(t *testing.T) {
-	t.Parallel()
-	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
-		past(t, r, 120)
-		out, err := r.Git("rev-list", "--first-parent", "main")
-		if err != nil {
-			t.Fatal(err)
-		}
-		commits := strings.Fields(out)
 		b := open(t, c)
 		for i := range 2 {
-			for _, back := range []int{0, 50, 100} {
+			for back, want := range map[int]string{0: "000120", 50: "000070", 100: "000020"} {
+				if got, err := b.File(t.Context(), commits[back], "f/20.txt"); err != nil || string(got) != want {
+					t.Errorf("%d commits back: %q, %v; want %q", back, got, err, want)
+				}
 				old, err := b.Past(t.Context(), commits[back], []string{"f", "nowhere"})
 				if err != nil || old.Commit != commits[back] {
 					t.Fatal(old.Commit, err)
@@ -76,10 +43,21 @@ func TestPastTree(t *testing.T) {
 				t.Errorf("the head (-git +got)\n%s", diff)
 			}
 		}
+		for _, name := range []string{"f/21.txt", "f", "nowhere/x", "f/20.txt/x"} {
+			if _, err := b.File(t.Context(), commits[100], name); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s, which does not exist: %v", name, err)
+			}
+		}
 		for _, bad := range []string{"main", strings.Repeat("1", 40), ""} {
+			if content, err := b.File(t.Context(), bad, "f/20.txt"); err == nil {
+				t.Errorf("a file of %q: %q, want an error", bad, content)
+			}
 			if head, err := b.Past(t.Context(), bad, nil); err == nil {
 				t.Errorf("%q: %v, want an error", bad, head)
 			}
+		}
+		if _, err := b.File(t.Context(), commits[0], "../x"); err == nil {
+			t.Error("a file outside: want an error")
 		}
 		if _, err := b.Past(t.Context(), commits[0], []string{"../x"}); err == nil {
 			t.Error("a directory outside: want an error")

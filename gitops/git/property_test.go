@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,7 +25,7 @@ import (
 func byGit(r gitserver.Repository, commit string, changes []branch.Change) (string, error) {
 	index := filepath.Join(r.Dir, "property-index")
 	defer os.Remove(index)
-	git := func(input []byte, args ...string) (string, error) {
+	run := func(input []byte, args ...string) (string, error) {
 		cmd := exec.Command("git", args...)
 		cmd.Dir, cmd.Stdin = r.Dir, bytes.NewReader(input)
 		cmd.Env = append(cmd.Environ(), "GIT_INDEX_FILE="+index)
@@ -34,35 +35,35 @@ func byGit(r gitserver.Repository, commit string, changes []branch.Change) (stri
 		}
 		return strings.TrimSpace(string(out)), nil
 	}
-	if _, err := git(nil, "read-tree", commit); err != nil {
+	if _, err := run(nil, "read-tree", commit); err != nil {
 		return "", err
 	}
-	for _, write := range []bool{false, true} { // what goes first, then what comes
-		for _, c := range changes {
-			if write != (c.Content != nil) {
-				continue
-			}
-			if !write {
-				gone := fmt.Sprintf("0 %040d\t%s\n", 0, c.Path)
-				if _, err := git([]byte(gone), "update-index", "--index-info"); err != nil {
-					return "", err
-				}
-				continue
-			}
-			blob, err := git(c.Content, "hash-object", "-w", "--stdin")
-			if err != nil {
-				return "", err
-			}
-			mode := "100644"
-			if line, err := git(nil, "ls-files", "-s", "--", c.Path); err == nil && strings.HasSuffix(line, "\t"+c.Path) {
-				mode = line[:6]
-			}
-			if _, err := git(nil, "update-index", "--add", "--cacheinfo", mode+","+blob+","+c.Path); err != nil {
-				return "", err
-			}
+	listing, err := run(nil, "ls-files", "-s", "-z")
+	if err != nil {
+		return "", err
+	}
+	modes := map[string]string{}
+	for line := range strings.SplitSeq(listing, "\x00") {
+		if stage, name, ok := strings.Cut(line, "\t"); ok {
+			modes[name] = stage[:6]
 		}
 	}
-	return git(nil, "write-tree")
+	var removed bytes.Buffer
+	written := []string{"update-index", "--add"}
+	for _, c := range changes {
+		if c.Content == nil {
+			fmt.Fprintf(&removed, "0 %040d\t%s\n", 0, c.Path)
+		} else {
+			written = append(written, "--cacheinfo", cmp.Or(modes[c.Path], "100644")+","+git.BlobID(c.Content)+","+c.Path)
+		}
+	}
+	if _, err := run(removed.Bytes(), "update-index", "--index-info"); err != nil {
+		return "", err
+	}
+	if _, err := run(nil, written...); err != nil {
+		return "", err
+	}
+	return run(nil, "write-tree", "--missing-ok")
 }
 
 // TestPushBuildsWhatGitBuilds draws commits and compares every tree with the
