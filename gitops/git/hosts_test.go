@@ -2,14 +2,18 @@ package git_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -294,5 +298,318 @@ func TestAnotherKindOfHostKey(t *testing.T) {
 	_, err = open(t, git.Config{URL: s.URL(gitserver.NewRepository(t)), Credentials: remote.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: known}}).Head(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "none of a kind that the host has: add the output of ssh-keyscan") {
 		t.Error(err)
+	}
+}
+
+// TestHooksSeeNoSecret: a hook of a repository on this machine gets what git
+// needs of the environment, and not the tokens in it.
+func TestHooksSeeNoSecret(t *testing.T) {
+	t.Setenv("BUILDKITE_API_TOKEN", "bkua-secret")
+	t.Setenv("MUSTER_GIT_PASSWORD", "git-secret")
+	r := gitserver.NewRepository(t)
+	seed(t, r, files()...)
+	out := filepath.Join(t.TempDir(), "environment")
+	hook(t, r, "pre-receive", "env >"+out+"\n")
+	repository := open(t, git.Config{URL: r.Dir})
+	if _, err := repository.Push(t.Context(), headOf(t, repository), one("a")); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(seen), "secret") || !strings.Contains(string(seen), "PATH=") {
+		t.Errorf("the hook sees\n%s", seen)
+	}
+}
+
+// TestWebPage: a host that answers with a page is said to, by the page's title.
+func TestWebPage(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte("<!DOCTYPE html><html><head><TITLE lang=en>Sign in &middot;\n\u009b31mAcme\u202e</title></head>"))
+	}))
+	t.Cleanup(s.Close)
+	repository := open(t, git.Config{URL: s.URL + "/acme/fleet"})
+	_, err := repository.Head(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "the host answered with a web page (Sign in · 31mAcme) and not as a git server does") {
+		t.Error(err)
+	}
+}
+
+// TestTokenInQuery: what stands behind a question mark is shown nowhere.
+func TestTokenInQuery(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.NotFoundHandler())
+	address := s.URL
+	s.Close()
+	repository := open(t, git.Config{URL: address + "/acme/fleet?v=1&token=s3%20cret"})
+	_, err := repository.Head(t.Context())
+	if err == nil || strings.Contains(err.Error(), "s3") || strings.Contains(repository.String(), "s3") {
+		t.Errorf("%s: %v", repository, err)
+	}
+}
+
+// TestAHostThatSaysYesToAll: one that does not name its program, and tells a writer that
+// was not first that it moved the branch, is not believed.
+func TestAHostThatSaysYesToAll(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	seed(t, r, files()...)
+	lost := ""
+	config := serveStrict(t, r, gitserver.Strict{Hides: append(gitserver.Dulwich().Hides, "agent", "side-band-64k"), Receive: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
+		if lost == "" {
+			next.ServeHTTP(w, q)
+			return
+		}
+		_, _ = io.Copy(io.Discard, q.Body)
+		seed(t, r, write("deploy/web/jobs/"+lost, lost))
+		w.Header().Set("Content-Type", "application/x-git-receive-pack-result")
+		_, _ = io.WriteString(w, "000eunpack ok\n0017ok refs/heads/main\n0000")
+	}})
+	b := open(t, config)
+	tip, err := b.Push(t.Context(), headOf(t, b), one("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head, _ := r.Head(); head != tip.Commit {
+		t.Errorf("the branch is at %s, want %s", head, tip.Commit)
+	}
+	lost = "theirs"
+	if _, err := b.Push(t.Context(), tip, one("b")); !errors.Is(err, branch.ErrMoved) {
+		t.Errorf("a race that was lost: %v", err)
+	}
+}
+
+// TestABranchThatMovesWhileItIsRead: a host that sends only what the branch is at by then
+// is asked again.
+func TestABranchThatMovesWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewRepository(t)
+	seed(t, f, files()...)
+	moves := 0
+	config := serveStrict(t, f, gitserver.Strict{Hides: gitserver.Dulwich().Hides, Upload: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
+		if moves > 0 {
+			moves--
+			seed(t, f, write("deploy/web/jobs/theirs", strings.Repeat("x", moves+1)))
+			gitserver.Response{Status: http.StatusInternalServerError, Words: "Client wants invalid object"}.Write(w)
+			return
+		}
+		next.ServeHTTP(w, q)
+	}})
+	for _, moves = range []int{1, 2} {
+		b := open(t, config)
+		tip := headOf(t, b)
+		if head, _ := f.Head(); head != tip.Commit {
+			t.Errorf("the tip is %s, want %s", tip.Commit, head)
+		}
+	}
+	moves = 1000
+	if _, err := open(t, config).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "invalid object") || moves < 990 {
+		t.Errorf("%v, after %d reads", err, 1000-moves)
+	}
+}
+
+// TestThePastOfAHostThatRefusesByStatus: one that sends only what the branch is at, and
+// says so by a status, is read from there, and where that has moved it is said.
+func TestThePastOfAHostThatRefusesByStatus(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	before := seed(t, r, files()...)
+	seed(t, r, write("deploy/web/settings.yaml", "new\n"))
+	moves := false
+	config := serveStrict(t, r, gitserver.Strict{Hides: gitserver.Dulwich().Hides, Upload: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
+		if moves {
+			moves = false
+			seed(t, r, write("deploy/web/jobs/theirs", "x"))
+		}
+		body, err := io.ReadAll(q.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if head, _ := r.Head(); !strings.Contains(string(body), "want "+head) {
+			gitserver.Response{Status: http.StatusInternalServerError, Words: "Internal Server Error"}.Write(w)
+			return
+		}
+		q.Body = io.NopCloser(strings.NewReader(string(body)))
+		next.ServeHTTP(w, q)
+	}})
+	b := open(t, config)
+	headOf(t, b)
+	if content, err := b.File(t.Context(), before, "deploy/web/settings.yaml"); err != nil || string(content) != "settings\n" {
+		t.Errorf("%q, %v", content, err)
+	}
+	moves = true
+	if _, err := b.File(t.Context(), before, "deploy/web/settings.yaml"); !errors.Is(err, branch.ErrMoved) {
+		t.Errorf("a branch that has moved: %v", err)
+	}
+	moves = true
+	for _, err := range b.Commits(t.Context(), "", branch.Limit{}) {
+		if !errors.Is(err, branch.ErrMoved) {
+			t.Errorf("the history of a branch that has moved: %v", err)
+		}
+	}
+	// A directory that was not in use, in which something has changed: its commit is read again.
+	for _, name := range []string{"notes/1", "notes/2"} {
+		seed(t, r, write(name, name))
+		headOf(t, b)
+	}
+	head := headOf(t, b)
+	moves = true
+	if _, err := b.Push(t.Context(), head, []branch.Draft{{Message: "note\n", At: at, Changes: []branch.Change{write("notes/3", "x")}}}); !errors.Is(err, branch.ErrMoved) {
+		t.Errorf("a commit on a branch that has moved: %v", err)
+	}
+}
+
+// TestWhatBecameOfARace: where the server's report says that the branch was not moved,
+// nothing more is asked. Where there is no report, and the commits since cannot be read,
+// it is said that nobody knows.
+func TestWhatBecameOfARace(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	seed(t, r, files()...)
+	reads, away := 0, false
+	config := serveStrict(t, r, gitserver.Strict{
+		Upload: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
+			reads++
+			if away {
+				gitserver.Response{Status: http.StatusBadGateway}.Write(w)
+				return
+			}
+			next.ServeHTTP(w, q)
+		},
+		Receive: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
+			seed(t, r, write("deploy/web/jobs/theirs", strings.Repeat("x", reads+1)))
+			if away {
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, q)
+		},
+	})
+	b := open(t, config)
+	head := headOf(t, b)
+	reads = 0
+	if _, err := b.Push(t.Context(), head, one("a")); !errors.Is(err, branch.ErrMoved) || errors.Is(err, branch.ErrUnsettled) {
+		t.Errorf("a race of which the server tells: %v", err)
+	}
+	if reads > 0 {
+		t.Errorf("%d requests to read after it", reads)
+	}
+	head = headOf(t, b)
+	away = true
+	if _, err := b.Push(t.Context(), head, one("a")); !errors.Is(err, branch.ErrMoved) || !errors.Is(err, branch.ErrUnsettled) {
+		t.Errorf("a race of which nobody tells: %v", err)
+	}
+}
+
+// TestAHostThatRefusesChanges: one that refuses a request for what has changed since a
+// commit is asked so once.
+func TestAHostThatRefusesChanges(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	seed(t, r, files()...)
+	reads := 0
+	config := serveStrict(t, r, gitserver.Strict{Hides: gitserver.Dulwich().Hides, Upload: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
+		reads++
+		body, err := io.ReadAll(q.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		// "shallow" without "deepen" (dulwich 0.21, server.py, _handle_shallow_request).
+		if text := string(body); strings.Contains(text, "shallow ") && !strings.Contains(text, "deepen ") {
+			gitserver.Response{Status: http.StatusInternalServerError, Words: "Internal Server Error"}.Write(w)
+			return
+		}
+		q.Body = io.NopCloser(strings.NewReader(string(body)))
+		next.ServeHTTP(w, q)
+	}})
+	b := open(t, config)
+	headOf(t, b)
+	for i, want := range []int{2, 1, 1} {
+		reads = 0
+		head := seed(t, r, write("deploy/web/jobs/theirs", strings.Repeat("x", i+1)))
+		if tip := headOf(t, b); tip.Commit != head || reads != want {
+			t.Errorf("the tip is %s after %d requests, want %s after %d", tip.Commit, reads, head, want)
+		}
+	}
+}
+
+// TestMissingRepository: what hosts print over ssh for a repository that does not exist, or that the
+// key may not read.
+func TestMissingRepository(t *testing.T) {
+	t.Parallel()
+	for host, message := range map[string]string{
+		"Gitea":           "Gitea: Cannot find repository: fleet/none",
+		"gitolite":        "FATAL: R any none robot DENIED by fallthru\n(or you mis-spelled the reponame)",
+		"Bitbucket Cloud": "conq: repository access denied.",
+	} {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			ssh := func(ctx context.Context, _ ...string) *exec.Cmd {
+				return exec.CommandContext(ctx, "sh", "-c", `printf '%s\n' "$1" >&2; exit 1`, "ssh", message)
+			}
+			_, err := open(t, git.Config{URL: "ssh://git@git.example.com/fleet/none", Credentials: remote.Credentials{SSHProgram: ssh}}).Head(t.Context())
+			want := "repository not found, or these credentials have no access: " + strings.ReplaceAll(message, "\n", "; ")
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Tip: %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// TestPastFileOfJGit: a host that serves only heads refuses a past commit in JGit's words; the file
+// comes with a deeper fetch of the head.
+func TestPastFileOfJGit(t *testing.T) {
+	t.Parallel()
+	r := gitserver.NewRepository(t)
+	old := seed(t, r, write("a.txt", "old"))
+	head := seed(t, r, write("a.txt", "new"))
+	refused := 0
+	config := serveStrict(t, r, gitserver.Strict{Hides: gitserver.Dulwich().Hides, Upload: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
+		body, err := io.ReadAll(q.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		q.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte("want "+head)) {
+			next.ServeHTTP(w, q)
+			return
+		}
+		refused++
+		w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
+		line := "ERR want " + old + " not valid"
+		fmt.Fprintf(w, "%04x%s", len(line)+4, line)
+	}})
+	content, err := open(t, config).File(t.Context(), old, "a.txt")
+	if err != nil || string(content) != "old" {
+		t.Errorf("File: %q, %v", content, err)
+	}
+	if refused == 0 {
+		t.Error("the host refused nothing")
+	}
+}
+
+// TestMessageInJSON: of a host's JSON, an error contains the message alone.
+func TestMessageInJSON(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"GitLab":                    `{"error":"out of order"}`,
+		"Bitbucket Cloud":           `{"type":"error","error":{"message":"out of order","id":"1"}}`,
+		"Bitbucket Data Center":     `{"errors":[{"context":null,"message":"out of order"}]}`,
+		"Gitea, with other errors":  `{"message":"out of order","errors":["one"],"error":7}`,
+		"another case":              `{"Message":"out of order"}`,
+		"the first that is no text": `{"message":{"base":["one"]},"errors":[],"error":"out of order"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			host := &message{Response: gitserver.Response{Status: http.StatusConflict, Type: "application/json", Words: body}, to: "/git-upload-pack"}
+			f := gitserver.NewServer(t, gitserver.Options{Wrap: host.wrap})
+			seed(t, f.Repository, files()...)
+			_, err := open(t, git.Config{URL: f.URL()}).Head(t.Context())
+			if err == nil || !strings.HasSuffix(err.Error(), "409 Conflict: out of order") {
+				t.Errorf("Tip: %v", err)
+			}
+		})
 	}
 }

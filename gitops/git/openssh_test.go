@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -182,5 +183,164 @@ func TestOpenSSHWithALongList(t *testing.T) {
 				t.Errorf("said %d times, want %d:\n%s", got, said, log.String())
 			}
 		})
+	}
+}
+
+func sshKeygen(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("ssh-keygen", append([]string{"-q"}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen %v: %v\n%s", args, err, out)
+	}
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func writeText(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOpenSSHCertificates: an authority stands for the host's key, and another for the
+// user's, as large companies and GitHub Enterprise have it (ssh-keygen(1), CERTIFICATES).
+func TestOpenSSHCertificates(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ca, hostCertificate := filepath.Join(dir, "ca"), filepath.Join(dir, "host-cert.pub")
+	sshKeygen(t, "-t", "ed25519", "-N", "", "-f", ca)
+	server := serveOpenSSH(t, "HostCertificate "+hostCertificate+"\nAuthorizedPrincipalsFile none\nTrustedUserCAKeys "+ca+".pub")
+	hostKey := filepath.Join(filepath.Dir(server.keyFile), "host_ed25519")
+	sshKeygen(t, "-s", ca, "-I", "host", "-h", "-n", "127.0.0.1", hostKey+".pub")
+	if err := os.Rename(hostKey+"-cert.pub", hostCertificate); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(server.address)
+	known := filepath.Join(dir, "known_hosts")
+	writeText(t, known, "@cert-authority [127.0.0.1]:"+port+" "+readText(t, ca+".pub"))
+	r := gitserver.NewRepository(t)
+	seed(t, r, files()...)
+	config := git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir,
+		Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: known}}
+	headOf(t, open(t, config))
+
+	key := filepath.Join(dir, "user")
+	sshKeygen(t, "-t", "ecdsa", "-N", "", "-f", key)
+	config.Credentials.SSHKeyFile = key
+	if _, err := open(t, config).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "does not accept the ssh key") {
+		t.Errorf("a key that nobody has certified: %v", err)
+	}
+	sshKeygen(t, "-s", ca, "-I", "user", "-n", server.user, key+".pub")
+	headOf(t, open(t, config))
+
+	other := filepath.Join(dir, "other")
+	sshKeygen(t, "-t", "ed25519", "-N", "", "-f", other)
+	writeText(t, known, "@cert-authority [127.0.0.1]:"+port+" "+readText(t, other+".pub"))
+	if _, err := open(t, config).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "no authority in the known hosts file has certified") {
+		t.Errorf("a host that another authority has certified: %v", err)
+	}
+}
+
+// sshWith is the real ssh program with a configuration of its own.
+func sshWith(config string) remote.SSHFunc {
+	return func(ctx context.Context, args ...string) *exec.Cmd {
+		return exec.CommandContext(ctx, "ssh", append([]string{"-F", config, "-o", "BatchMode=yes"}, args...)...)
+	}
+}
+
+// TestSSHProgram reads and writes through the real ssh program, at a host that only its
+// configuration knows and that is behind another one.
+func TestSSHProgram(t *testing.T) {
+	t.Parallel()
+	for name, forward := range map[string]string{"a bastion": "AcceptEnv GIT_PROTOCOL", "a bastion that forwards nothing": "AllowTcpForwarding no"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inner, bastion := serveOpenSSH(t, "AcceptEnv GIT_PROTOCOL"), serveOpenSSH(t, forward)
+			dir := t.TempDir()
+			known, config := filepath.Join(dir, "known_hosts"), filepath.Join(dir, "config")
+			writeText(t, known, readText(t, inner.knownHosts)+readText(t, bastion.knownHosts))
+			var text strings.Builder
+			for host, s := range map[string]openSSH{"git.inside": inner, "bastion": bastion} {
+				_, port, _ := net.SplitHostPort(s.address)
+				text.WriteString("Host " + host + "\n  HostName 127.0.0.1\n  Port " + port + "\n  User " + s.user + "\n  IdentityFile " + s.keyFile + "\n  UserKnownHostsFile " + known + "\n")
+			}
+			text.WriteString("Host git.inside\n  ProxyJump bastion\n")
+			writeText(t, config, text.String())
+			r := gitserver.NewRepository(t)
+			seed(t, r, files()...)
+			for _, url := range []string{"ssh://git.inside" + r.Dir, "git.inside:" + r.Dir} {
+				b := open(t, git.Config{URL: url, Credentials: remote.Credentials{SSHProgram: sshWith(config)}})
+				tip, err := b.Head(t.Context())
+				if strings.HasSuffix(name, "nothing") {
+					if err == nil || !strings.Contains(err.Error(), "ssh says: ") {
+						t.Errorf("%s: %v", url, err)
+					}
+					continue
+				}
+				if err == nil {
+					tip, err = b.Push(t.Context(), tip, one(url[:4]))
+				}
+				if head, _ := r.Head(); err != nil || head != tip.Commit {
+					t.Errorf("%s: %v, the branch is at %s, want %s", url, err, head, tip.Commit)
+				}
+			}
+		})
+	}
+}
+
+// TestAHostThatIsAnOption is given to nobody.
+func TestAHostThatIsAnOption(t *testing.T) {
+	t.Parallel()
+	ran := false
+	program := func(ctx context.Context, args ...string) *exec.Cmd {
+		ran = true
+		return exec.CommandContext(ctx, "true")
+	}
+	for _, url := range []string{"ssh://-oProxyCommand=x/fleet.git", "-oProxyCommand=x:fleet.git", "ssh://-l@host/fleet.git"} {
+		b, err := git.New(git.Config{URL: url, Branch: "main", Credentials: remote.Credentials{SSHProgram: program}})
+		if err == nil {
+			_, err = b.Head(t.Context())
+		}
+		if err == nil || ran {
+			t.Errorf("%s: %v, ssh ran: %t", url, err, ran)
+		}
+	}
+}
+
+// TestPushElsewhere reads at one address and pushes to another.
+func TestPushElsewhere(t *testing.T) {
+	t.Parallel()
+	f := gitserver.NewServer(t, gitserver.Options{})
+	seed(t, f.Repository, files()...)
+	b := open(t, git.Config{URL: f.URL(), PushURL: f.Dir})
+	tip, err := b.Push(t.Context(), headOf(t, b), one("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head, _ := f.Head(); head != tip.Commit {
+		t.Errorf("the branch is at %s, want %s", head, tip.Commit)
+	}
+	for _, r := range f.Requests() {
+		if strings.Contains(r, "receive-pack") {
+			t.Errorf("pushed by %s", r)
+		}
+	}
+	hook(t, f.Repository, "pre-receive", "echo no >&2; exit 1\n")
+	if _, err := b.Push(t.Context(), tip, one("b")); err == nil || !strings.Contains(err.Error(), "pushing to "+f.Dir) {
+		t.Errorf("a refusal: %v", err)
+	}
+	if err := b.Writable(t.Context()); err == nil || !strings.Contains(err.Error(), "pushing to "+f.Dir) {
+		t.Errorf("a refusal that was asked for: %v", err)
+	}
+	_, err = open(t, git.Config{URL: f.URL(), PushURL: filepath.Join(t.TempDir(), "none")}).Push(t.Context(), tip, one("c"))
+	if err == nil {
+		t.Error("pushed to what is not there")
 	}
 }

@@ -1,0 +1,262 @@
+package git_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"muster/gitops/branch"
+	"muster/gitops/git"
+	"muster/gitops/git/remote"
+	"muster/gitops/gitserver"
+	"muster/gitops/writertest"
+)
+
+// TestWriter runs the contract of every writer.
+func TestWriter(t *testing.T) {
+	t.Parallel()
+	http := hosts()[0]
+	writertest.Run(t, writertest.Harness{
+		Open: func(t *testing.T, r gitserver.Repository) branch.Writer { return open(t, http.serve(t, r)) },
+		Refuse: func(t *testing.T, r gitserver.Repository, words string) {
+			hook(t, r, "pre-receive", "echo '"+words+"' >&2\nexit 1\n")
+		},
+	})
+}
+
+// TestPropose puts commits into a new branch, on every host, and leaves the branch
+// that is read where it is.
+func TestPropose(t *testing.T) {
+	t.Parallel()
+	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		past(t, r, 3)
+		b := open(t, c)
+		head := headOf(t, b)
+		draft := []branch.Draft{{Message: "Raise max\n", At: time.Unix(1e9, 0), Changes: []branch.Change{{Path: "f/new.txt", Content: []byte("new")}}}}
+		commit, _, err := b.Propose(t.Context(), head, draft, "muster/raise-max")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := r.Git("log", "-1", "--format=%H %P %s", "muster/raise-max")
+		if want := commit + " " + head.Commit + " Raise max"; err != nil || strings.TrimSpace(out) != want {
+			t.Errorf("the branch is at %q, %v; want %q", out, err, want)
+		}
+		if now, err := b.Head(t.Context()); err != nil || now.Commit != head.Commit {
+			t.Errorf("the branch that is read is at %s, %v; want %s", now.Commit, err, head.Commit)
+		}
+		var refused *branch.Refused
+		if _, _, err := b.Propose(t.Context(), head, draft, "muster/raise-max"); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "the branch muster/raise-max is there already") {
+			t.Errorf("a second time: %v", err)
+		}
+		if _, _, err := b.Propose(t.Context(), head, draft, "muster/..raise"); err == nil {
+			t.Error("a name that git refuses is taken")
+		}
+		if _, err := b.Push(t.Context(), head, draft); err != nil {
+			t.Errorf("a push after that: %v", err)
+		}
+		if _, _, err := b.Propose(t.Context(), head, draft, "muster/late"); !errors.Is(err, branch.ErrMoved) {
+			t.Errorf("on a commit that is not the tip any more: %v", err)
+		}
+	})
+}
+
+// TestWritable: whether the server's rules let this user push is known without a push
+// that changes anything, or that anybody is told of.
+func TestWritable(t *testing.T) {
+	t.Parallel()
+	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		seed(t, r, files()...)
+		told := filepath.Join(t.TempDir(), "told")
+		hook(t, r, "post-receive", "echo told >"+told+"\n")
+		b := open(t, c)
+		if err := b.Writable(t.Context()); !errors.Is(err, branch.ErrUnproven) {
+			t.Errorf("a branch of one commit: %v", err)
+		}
+		tip := headOf(t, b)
+		if _, err := b.Push(t.Context(), tip, one("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(told); err != nil {
+			t.Fatal(err)
+		}
+		head, err := r.Head()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, b := range map[string]*git.Branch{"one that has pushed": b, "one that reads": open(t, c)} {
+			if err := b.Writable(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, script := range map[string]string{
+			"pre-receive": "while read old new ref; do [ $ref != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }; done\n",
+			"update":      "[ $1 != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }\n",
+		} {
+			hook(t, r, name, script)
+			var refused *branch.Refused
+			if err := b.Writable(t.Context()); !errors.As(err, &refused) || !strings.Contains(refused.Message, "main is protected") {
+				t.Errorf("%s refuses: %v", name, err)
+			}
+			if err := os.Remove(filepath.Join(r.Dir, "hooks", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if now, err := r.Head(); err != nil || now != head {
+			t.Errorf("the branch is at %s, %v; it was at %s", now, err, head)
+		}
+		if _, err := os.Stat(told); err == nil {
+			t.Error("somebody was told of a push")
+		}
+	})
+}
+
+// TestLockedBranch: who comes while another writer's push holds the branch tries again, and
+// is told in the host's words of a lock that stays.
+func TestLockedBranch(t *testing.T) {
+	t.Parallel()
+	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		past(t, r, 3)
+		b := open(t, c)
+		head := headOf(t, b)
+		lock := filepath.Join(r.Dir, "refs", "heads", "main.lock")
+		if err := os.WriteFile(lock, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(300*time.Millisecond, func() { _ = os.Remove(lock) })
+		if err := push(t, b, &head, "more"); err != nil {
+			t.Fatalf("while the branch was locked: %v", err)
+		}
+		if err := os.WriteFile(lock, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := push(t, b, &head, "again")
+		if err == nil || errors.Is(err, branch.ErrMoved) || !strings.Contains(err.Error(), "ref") {
+			t.Errorf("of a lock that stays: %v", err)
+		}
+		if err := os.Remove(lock); err != nil {
+			t.Fatal(err)
+		}
+		head = headOf(t, b)
+		if err := push(t, b, &head, "after all"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestPushWithoutAReport: a push is done only when the server says so of the
+// branch itself, and not when it says nothing, or speaks of another.
+func TestPushWithoutAReport(t *testing.T) {
+	t.Parallel()
+	for name, report := range map[string]string{
+		"of no branch":      "000eunpack ok\n0000",
+		"of another branch": "000eunpack ok\n001aok refs/heads/another\n0000",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+					return false
+				}
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.Header().Set("Content-Type", "application/x-git-receive-pack-result")
+				_, _ = io.WriteString(w, sideband(report))
+				return true
+			})
+			repository := open(t, git.Config{URL: s.URL()})
+			head := headOf(t, repository)
+			_, err := repository.Push(t.Context(), head, one("a"))
+			if err == nil || !strings.Contains(err.Error(), "the server did not say what became of the push") {
+				t.Errorf("the push ends with %v", err)
+			}
+			if tip := headOf(t, repository); tip.Commit != head.Commit {
+				t.Errorf("the tip is %s, want %s", tip.Commit, head.Commit)
+			}
+		})
+	}
+}
+
+// sideband is a report as it is sent beside messages: in a packet of channel 1.
+func sideband(report string) string {
+	return fmt.Sprintf("%04x\x01%s0000", len(report)+5, report)
+}
+
+// TestRedirectElsewhere: another port of the same host may be another person's
+// server: it serves what it serves to anybody, and sees no credentials.
+func TestRedirectElsewhere(t *testing.T) {
+	t.Parallel()
+	var seen, asked atomic.Int32
+	there := intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		asked.Add(1)
+		if r.Header.Get("Authorization") != "" {
+			seen.Add(1)
+		}
+		return false
+	})
+	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, there.Server.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
+	}))
+	t.Cleanup(here.Close)
+	repository := open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: remote.Credentials{Password: remote.StaticPassword("robot", "s3cret")}})
+	head, err := repository.Head(t.Context())
+	if err == nil {
+		_, err = repository.Push(t.Context(), head, one("a"))
+	}
+	if seen.Load() > 0 || asked.Load() == 0 {
+		t.Errorf("of %d requests there, %d had credentials (%v)", asked.Load(), seen.Load(), err)
+	}
+}
+
+// TestHeaderIsASecret: a server that says back the header that the password came
+// in gives no more away than one that says the password.
+func TestHeaderIsASecret(t *testing.T) {
+	t.Parallel()
+	s := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+			return false
+		}
+		http.Error(w, "bad: "+r.Header.Get("Authorization"), http.StatusBadRequest)
+		return true
+	})
+	repository := open(t, git.Config{URL: s.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("someone", "s3cret")}})
+	_, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
+	if err == nil || !strings.Contains(err.Error(), "bad: Basic [secret]") {
+		t.Errorf("the push ends with %v", err)
+	}
+}
+
+// TestNoReportStatus: to a server that would not say what became of a push, nothing is
+// sent.
+func TestNoReportStatus(t *testing.T) {
+	t.Parallel()
+	sent := 0
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+				sent++
+			}
+			answer := httptest.NewRecorder()
+			next.ServeHTTP(answer, r)
+			w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(bytes.ReplaceAll(answer.Body.Bytes(), []byte("report-status"), []byte("report-nothing")[:len("report-status")]))
+		})
+	}})
+	before := seed(t, f.Repository, write("a", "b"))
+	r := open(t, git.Config{URL: f.URL()})
+	_, err := r.Push(t.Context(), headOf(t, r), []branch.Draft{{Message: "Change", At: at, Changes: []branch.Change{write("a", "c")}}})
+	if err == nil || !strings.Contains(err.Error(), "(report-status), which is required") || sent > 0 {
+		t.Errorf("%d pushes were sent: %v", sent, err)
+	}
+	if head := headOf(t, r); head.Commit != before {
+		t.Errorf("the branch is at %s, want %s", head.Commit, before)
+	}
+}
