@@ -105,7 +105,7 @@ func (p *pack) entry(i int) (rawObject, error) {
 		if err != nil {
 			return rawObject{}, err
 		}
-		if header.Type != plumbing.OFSDeltaObject && header.Type != plumbing.REFDeltaObject {
+		if !header.Type.IsDelta() {
 			o, err := p.inflate(header)
 			if err != nil {
 				return rawObject{}, err
@@ -175,38 +175,30 @@ func (p *pack) lacksCommit() bool {
 	return false
 }
 
-// kind returns the type of an entry's object; of a delta, that of its base. known caches
+// kind returns the type of an entry's object, or InvalidObject if it cannot be read. known caches
 // the types by entry.
 func (p *pack) kind(i int, known map[int]plumbing.ObjectType) plumbing.ObjectType {
-	var chain []int
-	kind := plumbing.InvalidObject
-	for len(chain) <= deepestChain {
-		if k, ok := known[i]; ok {
-			kind = k
-			break
-		}
-		chain = append(chain, i)
-		header, err := p.scanner.SeekObjectHeader(int64(p.offsets[i]))
-		if err != nil {
-			break
-		}
-		if header.Type != plumbing.OFSDeltaObject && header.Type != plumbing.REFDeltaObject {
-			kind = header.Type
-			break
-		}
+	if kind, ok := known[i]; ok {
+		return kind
+	}
+	known[i] = plumbing.InvalidObject // until it is known: a delta may be its own base
+	header, err := p.scanner.SeekObjectHeader(int64(p.offsets[i]))
+	if err != nil {
+		return plumbing.InvalidObject
+	}
+	kind := header.Type
+	if kind.IsDelta() {
 		on, external, err := p.base(header)
-		if err != nil {
-			break
-		}
-		if external != nil {
+		switch {
+		case err != nil:
+			return plumbing.InvalidObject
+		case external != nil:
 			kind = external.kind
-			break
+		default:
+			kind = p.kind(on, known) // as deep as the chains that entry has followed
 		}
-		i = on
 	}
-	for _, i := range chain {
-		known[i] = kind
-	}
+	known[i] = kind
 	return kind
 }
 

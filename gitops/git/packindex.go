@@ -67,7 +67,7 @@ func (p *pack) scanEntry(i int, header *packfile.ObjectHeader) error {
 	if header.Length > maxObject {
 		p.skip[i] = true
 	}
-	if header.Type == plumbing.OFSDeltaObject || header.Type == plumbing.REFDeltaObject {
+	if header.Type.IsDelta() {
 		_, _, err := p.scanner.NextObject(io.Discard)
 		return err
 	}

@@ -216,16 +216,15 @@ type pool struct {
 func (p *pool) get(caFile string) (*http.Transport, error) {
 	var authorities []byte
 	if caFile != "" {
-		content, err := os.ReadFile(caFile)
-		if err != nil {
+		var err error
+		if authorities, err = os.ReadFile(caFile); err != nil {
 			return nil, fmt.Errorf("reading the certificate authorities: %w", err)
 		}
-		authorities = content
-	}
-	if p.transport != nil && string(authorities) == p.authorities {
-		return p.transport, nil
 	}
 	if p.transport != nil {
+		if string(authorities) == p.authorities {
+			return p.transport, nil
+		}
 		p.transport.CloseIdleConnections()
 	}
 	made := &http.Transport{

@@ -27,44 +27,55 @@ func (c *Connection) openSSH(ctx context.Context, service, version string) (*str
 	if err != nil {
 		return nil, err
 	}
+	end := func() { stop(); client.Close() }
 	session, err := client.NewSession()
 	if err != nil {
-		stop()
-		client.Close()
+		end()
 		return nil, err
 	}
 	s := &stream{ctx: ctx, stderr: &Tail{}, abort: func() { client.Close() }}
 	session.Stderr = s.stderr
 	s.wait = sync.OnceValue(func() error {
-		defer stop()
-		defer client.Close()
+		defer end()
 		return session.Wait()
 	})
 	if s.in, err = session.StdinPipe(); err == nil {
 		s.out, err = session.StdoutPipe()
 	}
 	if err == nil && version != "" {
-		// A server that does not take the variable answers in version 0.
+		// A server that does not accept the variable answers in version 0.
 		_ = session.Setenv(versionVariable, version)
 	}
 	if err == nil {
 		err = session.Start(service + " " + quoteShell(c.Address.Endpoint.Path))
 	}
 	if err != nil {
-		stop()
-		client.Close()
+		end()
 		return nil, err
 	}
 	return s, nil
 }
 
-// dialSSH logs in. The connection also ends with ctx, until stop is called.
+// dialSSH logs in, with the key and the known hosts as the files contain them now. The connection
+// ends with ctx, until stop is called.
 func (c *Connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func() bool, err error) {
-	config, done, err := c.sshConfig(ctx)
+	auth, done, err := c.sshAuth(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer done()
+	hosts, err := knownhosts.NewDB(c.Credentials.SSHKnownHostsFile)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the known hosts: %w", err)
+	}
+	config := &ssh.ClientConfig{
+		User:            cmp.Or(c.Address.username, "git"),
+		Auth:            []ssh.AuthMethod{auth},
+		HostKeyCallback: hosts.HostKeyCallback(),
+		// Only the kinds of key that the file has for this host: a server offers one of
+		// several, and another kind would look unknown.
+		HostKeyAlgorithms: hosts.HostKeyAlgorithms(c.sshAddress()),
+	}
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", c.sshAddress())
 	if err != nil {
@@ -92,28 +103,6 @@ const sshPort = 22
 // sshAddress returns the host and the port that ssh connects to.
 func (c *Connection) sshAddress() string {
 	return net.JoinHostPort(c.Address.host(), strconv.Itoa(cmp.Or(c.Address.Endpoint.Port, sshPort)))
-}
-
-// sshConfig reads the key and the known hosts again each time. done is called when
-// the login is over.
-func (c *Connection) sshConfig(ctx context.Context) (config *ssh.ClientConfig, done func(), err error) {
-	auth, done, err := c.sshAuth(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	hosts, err := knownhosts.NewDB(c.Credentials.SSHKnownHostsFile)
-	if err != nil {
-		done()
-		return nil, nil, fmt.Errorf("reading the known hosts: %w", err)
-	}
-	return &ssh.ClientConfig{
-		User:            cmp.Or(c.Address.username, "git"),
-		Auth:            []ssh.AuthMethod{auth},
-		HostKeyCallback: hosts.HostKeyCallback(),
-		// Only the kinds of key that the file has for this host: a server offers
-		// one of several, and another kind would look unknown.
-		HostKeyAlgorithms: hosts.HostKeyAlgorithms(c.sshAddress()),
-	}, done, nil
 }
 
 // sshAuth is the key of the file, and otherwise those of the agent.
