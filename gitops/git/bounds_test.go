@@ -78,7 +78,7 @@ func TestLargeFileHarmsNoOther(t *testing.T) {
 				}
 			}
 			r, _ := opened(t, f,
-				branch.Change{Path: "deploy/web/a", Content: []byte("a")}, branch.Change{Path: "deploy/web/b", Content: make([]byte, 50<<20)},
+				branch.Change{Path: "deploy/web/a", Content: []byte("a")}, branch.Change{Path: "deploy/web/b", Content: make([]byte, maxObject+1)},
 				branch.Change{Path: "deploy/web/c", Content: noise}, branch.Change{Path: "deploy/web/d", Content: bytes.Repeat([]byte("d"), smallFile+1)},
 			)
 			for range 2 {

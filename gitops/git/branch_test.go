@@ -275,7 +275,12 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "late", At: at, Changes: []branch.Change{write("deploy/x", "x")}}}); !errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("a lost race: %v, want ErrMoved", err)
 	}
+	earlier := tip.Tree
 	tip = headOf(t, repository)
+	// A file of the earlier tree may be gone, but it must not be another tree's file.
+	if content, err := fs.ReadFile(earlier, "deploy/web/settings.yaml"); err == nil && string(content) != "settings\n" {
+		t.Errorf("of the earlier head: %q", content)
+	}
 	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings 2\n")
 	wantFile(t, tip.Tree, "base/job.yaml", "job 2\n")
 	wantFile(t, tip.Tree, "base/kustomization.yaml", "base\n")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -433,19 +432,4 @@ func TestNoSecretInTheLog(t *testing.T) {
 	if found := canarytest.Leaks(text); len(found) > 0 || !strings.Contains(text, "is bad") {
 		t.Errorf("%q in %s", found, text)
 	}
-}
-
-func TestTreeOfAnEarlierTip(t *testing.T) {
-	t.Parallel()
-	contractOfHead(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
-		seed(t, r, files()...)
-		repository := open(t, c)
-		head := headOf(t, repository)
-		seed(t, r, remove("deploy/web/settings.yaml"))
-		headOf(t, repository)
-		// It may be gone, but it must not be another tree's file.
-		if content, err := fs.ReadFile(head.Tree, "deploy/web/settings.yaml"); err == nil && string(content) != "settings\n" {
-			t.Errorf("content = %q", content)
-		}
-	})
 }

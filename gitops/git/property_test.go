@@ -134,7 +134,7 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 // TestTreeIsWhatGitShows compares the file system with git's own listing.
 func TestTreeIsWhatGitShows(t *testing.T) {
 	t.Parallel()
-	contractOfHead(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		changes := files()
 		for i := range 20 {
 			changes = append(changes, write(fmt.Sprintf("deploy/o%d/jobs/%d.yaml", i%7, i), fmt.Sprint(i)), write(fmt.Sprintf("x%d/y/z", i), fmt.Sprint(i)))

@@ -121,19 +121,6 @@ func commit(name string, content []byte) []branch.Draft {
 	return []branch.Draft{{Message: name + "\n", Changes: []branch.Change{{Path: "overlays/" + name, Content: content}}}}
 }
 
-func TestAnswerLostAfterTheBranchMoved(t *testing.T) {
-	t.Parallel()
-	r, _, s, w, tip := opened(t)
-	s.LoseNext(true, nil)
-	tip, err := w.Push(t.Context(), tip, commit("a", []byte("a")))
-	if err != nil {
-		t.Fatalf("the branch has moved, but: %v", err)
-	}
-	if head, _ := r.Head(); head != tip.Commit {
-		t.Errorf("the branch is at %s, Push returned %s", head, tip.Commit)
-	}
-}
-
 func TestTokenIsReplacedInTime(t *testing.T) {
 	t.Parallel()
 	c := newClock()

@@ -144,7 +144,7 @@ func TestLargeActIsCut(t *testing.T) {
 	t.Parallel()
 	r, c := seeded(t), newClock()
 	var there, gone []branch.Change
-	for i := range 400 {
+	for i := range 301 {
 		name := fmt.Sprintf("d/%04d.yaml", i)
 		there, gone = append(there, file(name, "kind: Job\n")), append(gone, branch.Change{Path: "overlays/" + name})
 	}
@@ -158,64 +158,61 @@ func TestLargeActIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = w.Push(t.Context(), head, []branch.Draft{{Message: "retire 400\n", Changes: append(gone, file("d", "now a file"))}}); !errors.Is(err, branch.ErrInvalid) {
+	if _, err = w.Push(t.Context(), head, []branch.Draft{{Message: "retire 301\n", Changes: append(gone, file("d", "now a file"))}}); !errors.Is(err, branch.ErrInvalid) {
 		t.Errorf("Push: %v, want ErrInvalid", err)
 	}
-	if _, err = w.Push(t.Context(), head, []branch.Draft{{Message: "retire 400\n", Changes: append(gone, file("left", "x"))}}); err != nil {
+	if _, err = w.Push(t.Context(), head, []branch.Draft{{Message: "retire 301\n", Changes: append(gone, file("left", "x"))}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := made(s); got != "1 commits, 3 trees, 1 updateRefs" {
 		t.Errorf("it wrote %s", got)
 	}
-	if out, err := r.Git("diff", "--shortstat", "main~1", "main"); err != nil || !strings.Contains(out, "401 files changed, 1 insertion(+), 400 deletions(-)") {
+	if out, err := r.Git("diff", "--shortstat", "main~1", "main"); err != nil || !strings.Contains(out, "302 files changed, 1 insertion(+), 301 deletions(-)") {
 		t.Errorf("the commit is %s (%v)", out, err)
 	}
 }
 
-// TestAnswerLostBeforeTheCommit: a request that never came is neither a lost race nor a
-// refusal, and nothing is in the branch.
-func TestAnswerLostBeforeTheCommit(t *testing.T) {
+// TestResponseLost asserts what Push returns if the response to a commit is lost: the commit if it was
+// made, also if others have committed on top of it; a conflict if others committed instead; and
+// otherwise an error after which the same push succeeds.
+func TestResponseLost(t *testing.T) {
 	t.Parallel()
-	r, _, s, w, tip := opened(t)
-	s.LoseNext(false, nil)
-	_, err := w.Push(t.Context(), tip, commit("a", []byte("a")))
-	var refused *branch.Refused
-	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
-		t.Errorf("Push: %v", err)
-	}
-	if head, _ := r.Head(); head != tip.Commit {
-		t.Error("the branch moved")
-	}
-	if _, err := w.Push(t.Context(), tip, commit("a", []byte("a"))); err != nil {
-		t.Errorf("again: %v", err)
-	}
-}
-
-// TestAnswerLostAndBuiltOn: others have built on a commit whose answer was lost: it is
-// found among theirs, and is what Push returns.
-func TestAnswerLostAndBuiltOn(t *testing.T) {
-	t.Parallel()
-	for name, mine := range map[string]bool{"ours": true, "another's": false} {
+	for name, test := range map[string]struct{ made, others bool }{
+		"made": {true, false}, "made, and others on top": {true, true}, "not made": {false, false}, "not made, but others": {false, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, c, s, w, head := opened(t)
-			s.LoseNext(mine, func() {
+			s.LoseNext(test.made, func() {
+				if !test.others {
+					return
+				}
 				if _, err := r.Commit("theirs", c.Now(), file("theirs", "x")); err != nil {
 					t.Error(err)
 				}
 			})
 			got, err := w.Push(t.Context(), head, commit("a", []byte("a")))
-			if !mine {
+			switch {
+			case test.made:
+				commits, logErr := r.Git("log", "--format=%H %s", "main")
+				if err != nil || logErr != nil || !strings.Contains(commits, got.Commit+" a\n") {
+					t.Errorf("Push returned %s, %v; the log is %s", got.Commit, err, commits)
+				}
+			case test.others:
 				if !errors.Is(err, branch.ErrMoved) {
 					t.Errorf("Push: %v, want ErrMoved", err)
 				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want, err := r.Git("rev-parse", "main~1"); err != nil || strings.TrimSpace(want) != got.Commit {
-				t.Errorf("Push returned %s, want %s (%v)", got.Commit, want, err)
+			default:
+				var refused *branch.Refused
+				if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
+					t.Errorf("Push: %v", err)
+				}
+				if now, _ := r.Head(); now != head.Commit {
+					t.Error("the branch moved")
+				}
+				if _, err := w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
+					t.Errorf("again: %v", err)
+				}
 			}
 		})
 	}
@@ -242,5 +239,39 @@ func TestLimitOfACommit(t *testing.T) {
 	c.advance(61 * time.Second)
 	if _, err = w.Push(t.Context(), head, commit("b", []byte("b"))); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestChain: several commits at once, which go by the tree API, land all or none, as one
+// does: after a lost answer, on a branch that was set back, and where GitHub refuses.
+func TestChain(t *testing.T) {
+	t.Parallel()
+	r, _, s, w, first := opened(t)
+	two := func(a, b string) []branch.Draft { return append(commit(a, []byte(a)), commit(b, []byte(b))...) }
+	s.LoseNext(true, nil)
+	tip, err := w.Push(t.Context(), first, two("a", "b"))
+	if err != nil {
+		t.Fatalf("the branch has moved, but: %v", err)
+	}
+	if head, _ := r.Head(); head != tip.Commit {
+		t.Errorf("the branch is at %s, Push returned %s", head, tip.Commit)
+	}
+	if _, err := r.Git("update-ref", "refs/heads/main", first.Commit); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Push(t.Context(), tip, two("c", "d")); !errors.Is(err, branch.ErrMoved) {
+		t.Errorf("on a branch that was set back: %v, want ErrMoved", err)
+	}
+	if head, _ := r.Head(); head != first.Commit {
+		t.Errorf("the branch is at %s, want %s", head, first.Commit)
+	}
+	s.Refuse("the branch is protected")
+	_, err = w.Push(t.Context(), first, two("e", "f"))
+	var refused *branch.Refused
+	if !errors.As(err, &refused) || !strings.Contains(refused.Message, "the branch is protected") {
+		t.Errorf("Push: %v, want a Refused with GitHub's words", err)
+	}
+	if got, want := made(s), "6 commits, 6 trees, 3 updateRefs"; got != want {
+		t.Errorf("it wrote %s, want %s", got, want)
 	}
 }
