@@ -7,8 +7,7 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// withRemedy adds to a git error what to do about it with muster. It returns an error as it is if
-// muster offers no remedy.
+// withRemedy adds to an error of git how to fix it with muster. It returns other errors unchanged.
 func withRemedy(err error) error {
 	for _, known := range []struct {
 		cause  error

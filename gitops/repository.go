@@ -1,7 +1,5 @@
-// Package gitops is the fleet repository as muster uses it: acts go in, commits
-// come out, one for each. It says what muster reads of the repository, which
-// names it writes under, and what a user can do about an error of git. The
-// protocol is that of package git.
+// Package gitops is the fleet repository as muster uses it: package git with muster's defaults and
+// with remedies in errors.
 package gitops
 
 import (
@@ -17,8 +15,8 @@ import (
 // a [branch.Writer]. It may be used from several goroutines, which then take turns.
 type Repository = git.Branch
 
-// Config says which repository is used and as whom. URL is required. ReadAhead is the directory of
-// the overlays.
+// Config selects the repository and the author. URL is required. ReadAhead is the directory of the
+// overlays.
 type Config = git.Config
 
 // DefaultTimeout bounds an exchange with the server.
@@ -30,7 +28,7 @@ const baseDir = "base"
 
 // New checks the configuration and returns the repository. It does not connect to anything. By
 // default the branch is main, the overlays are in overlays, and muster <muster@localhost> is the
-// author. Errors name what to do about them with muster.
+// author. Errors contain a remedy.
 func New(c Config) (*Repository, error) {
 	c.Branch = cmp.Or(c.Branch, "main")
 	c.AuthorName = cmp.Or(c.AuthorName, "muster")

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// CheckPath returns an error that says why p must not be written: it is not a
-// clean path from the top of the repository, or it has a part that git
-// reserves for itself.
+// CheckPath returns an error if p must not be written: if it is not a clean path relative to the top
+// of the repository, or has a part that git forbids.
 func CheckPath(p string) error {
 	if p == "" || p == "." || path.IsAbs(p) || path.Clean(p) != p || p == ".." || strings.HasPrefix(p, "../") {
 		return fmt.Errorf("path %q must be relative, clean and inside the repository", p)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Censor replaces every secret in text, also in the forms that URLs, headers, JSON
-// and quotes give it. Empty secrets are none.
+// Censor replaces every secret in text, also as encoded in URLs, headers, JSON and quotes. Empty
+// secrets are ignored.
 func Censor(text string, secrets ...string) string {
 	for _, secret := range secrets {
 		if secret == "" {
@@ -23,7 +23,7 @@ func Censor(text string, secrets ...string) string {
 	return text
 }
 
-// forms are the ways in which a text may write a secret.
+// forms returns the encodings of a secret.
 func forms(secret string) []string {
 	inJSON, _ := json.Marshal(secret) // text can always be written
 	return []string{
@@ -34,5 +34,5 @@ func forms(secret string) []string {
 	}
 }
 
-// trimmed is a quoted text without its quotes.
+// trimmed returns a quoted text without its quotes.
 func trimmed(quoted string) string { return quoted[1 : len(quoted)-1] }

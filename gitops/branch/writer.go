@@ -5,41 +5,41 @@ import (
 	"iter"
 )
 
-// Writer is a branch that commits can be put on, and that can be read back in time.
+// Writer reads a branch and its history, and pushes commits.
 type Writer interface {
 	// Head returns the branch's head and its tree.
 	Head(ctx context.Context) (Head, error)
-	// Push pushes a chain of commits on top of tip, all or none, and returns the
-	// new head. The error is [ErrMoved] if the branch is no longer at tip, and a
-	// [Refused] if the server does not accept the commits.
+	// Push pushes a chain of commits on top of head, all or none, and returns the new head. The
+	// error is [ErrMoved] if the branch is no longer at head, and a [Refused] if the server
+	// rejects the commits.
 	Push(ctx context.Context, head Head, commits []Draft) (Head, error)
-	// Writable asks whether the credentials may push to the branch, without a push. The
-	// error is [ErrUnproven] where only a push would show it.
+	// Writable returns an error if the credentials may not push to the branch. It is
+	// [ErrUnproven] if only a push would show that.
 	Writable(ctx context.Context) error
-	// Limits returns what one commit should not exceed.
+	// Limits returns the limits of a commit.
 	Limits() Limits
 	History
 }
 
-// Limits is what a commit through a [Writer] should not exceed. The zero value is no limit.
+// Limits are the limits of a commit through a [Writer]. The zero value is no limit.
 type Limits struct {
-	// OneByOne is set where a chain costs one request per commit, and not one in all:
-	// commits are then pushed separately.
+	// OneByOne reports whether each commit costs a request of its own, so that commits are
+	// pushed separately.
 	OneByOne bool
-	// Files and Bytes are how much one request can change. A larger commit is written by
-	// several. Zero Files is no limit.
+	// Files and Bytes are what one request can change. A larger commit takes several requests.
+	// Zero Files is no limit.
 	Files, Bytes int
 }
 
 // History reads the past of a branch.
 type History interface {
-	// Commits yields the commit from, and those before it, the newest first, up to
-	// the limit. It yields an error as the last element.
+	// Commits yields the commit from and its ancestors, the newest first, up to the limit. An
+	// error is the last element.
 	Commits(ctx context.Context, from string, limit Limit) iter.Seq2[Commit, error]
-	// File returns a file as it was at a past commit. The error is [io/fs.ErrNotExist]
-	// where that commit has no such file.
+	// File returns a file of a past commit. The error is [io/fs.ErrNotExist] if the commit has no
+	// such file.
 	File(ctx context.Context, commit, name string) ([]byte, error)
-	// Edits returns what commits have changed against their first parents, in the order of
-	// the commits. trees has the tree of each commit that is known, by identifier.
+	// Edits returns the differences between commits and their first parents, in the order of the
+	// commits. trees maps the identifiers of known commits to those of their trees.
 	Edits(ctx context.Context, commits []Commit, trees map[string]string, look Selection) ([]Edits, error)
 }

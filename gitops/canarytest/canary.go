@@ -1,6 +1,6 @@
-// Package canarytest finds in what muster prints, logs, commits and sends what must
-// never be there: a credential, a control character, a mention. Tests plant the
-// canaries, and look for them everywhere. It is for tests alone.
+// Package canarytest finds what output, logs, commits and requests of muster must never contain:
+// credentials, control characters, mentions. Tests use its credentials and search all output for
+// them. It is for tests only.
 package canarytest
 
 import (
@@ -17,18 +17,18 @@ import (
 	"unicode/utf8"
 )
 
-// The credentials that tests plant. None is anybody's.
+// The credentials of tests. None is real.
 const (
 	BuildkiteToken = "bkua_canary00c0ffee00c0ffee00c0ffee00c0ffee00"
 	AgentToken     = "bkct_canary11c0ffee11c0ffee11c0ffee11c0ffee11"
 	GitHubToken    = "ghp_canary22c0ffee22c0ffee22c0ffee22c0"
-	// GitPassword has what a URL, a shell and JSON write in another way.
+	// GitPassword has characters that URLs, shells and JSON escape.
 	GitPassword = `canary33 p&ss/"wörd"+%`
 	// SSHKey is a line of a private key.
 	SSHKey = "b3BlbnNzaC1jYW5hcnkta2V5LXYxAAAAAGNhbmFyeTQ0Y2FuYXJ5NDQ"
 )
 
-// Secrets are all credentials, by what they are called in a finding.
+// Secrets returns all credentials, by their names in findings.
 func Secrets() map[string]string {
 	return map[string]string{
 		"Buildkite's token": BuildkiteToken, "the agents' token": AgentToken, "GitHub's token": GitHubToken,
@@ -36,12 +36,11 @@ func Secrets() map[string]string {
 	}
 }
 
-// Hostile is what somebody may write wherever muster reads their words: it moves
-// a terminal's cursor, colours it, turns text around, hides some, calls people and
-// closes an issue. In JSON and YAML it can stand between double quotes.
+// Hostile is a text with control sequences of terminals, bidirectional and invisible characters, a
+// mention, and an order to close an issue. It is escaped for double quotes in JSON and YAML.
 const Hostile = `\u001b]0;x\u0007\u001b[31m\u009b31m\u202e\u2066\u200b\ufeff\u2028\u007f @canary-team fixes acme/canary#1`
 
-// Words is Hostile as it is.
+// Words returns Hostile without escapes.
 func Words() string {
 	var text string
 	if err := json.Unmarshal([]byte(`"`+Hostile+`"`), &text); err != nil {
@@ -50,8 +49,7 @@ func Words() string {
 	return text
 }
 
-// Leaks finds credentials in a text, in every form that a program may write them
-// in.
+// Leaks finds credentials in a text, in every encoding.
 func Leaks(text string) []string {
 	var found []string
 	for name, secret := range Secrets() {
@@ -81,8 +79,7 @@ func forms(secret string) map[string]string {
 	}
 }
 
-// Controls finds characters that a terminal does not show as themselves. Line
-// breaks, tabs and what joins letters are none.
+// Controls finds characters that a terminal does not print, except line breaks, tabs and joiners.
 func Controls(text string) []string {
 	const nonJoiner, joiner = 0x200c, 0x200d
 	if !utf8.ValidString(text) {
@@ -106,13 +103,13 @@ var (
 	closing = regexp.MustCompile(`(?i)(close[sd]?|fix(es|ed)?|resolve[sd]?):? +([\w./-]*#[0-9]|https?://)`)
 )
 
-// Printed finds all that must not be in a text that was printed or logged.
+// Printed finds everything that output and logs must not contain.
 func Printed(text string) []string {
 	return slices.Concat(Leaks(text), Controls(text), mention.FindAllString(text, -1))
 }
 
-// Committed finds all that must not be in the message of a commit: what [Printed]
-// finds, and orders to close an issue.
+// Committed finds everything that a commit message must not contain: what [Printed] finds, and
+// orders to close an issue.
 func Committed(text string) []string {
 	return append(Printed(text), closing.FindAllString(text, -1)...)
 }

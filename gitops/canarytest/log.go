@@ -7,9 +7,8 @@ import (
 	"log/slog"
 )
 
-// Log returns a log that calls fail with each record in which a credential is, and
-// hands every record on to next; nil: to nobody. Control characters and mentions
-// are left to the code that prints it.
+// Log returns a log that calls fail for each record with a credential, and passes every record on to
+// next, which may be nil. It does not search for control characters and mentions.
 func Log(fail func(text string), next *slog.Logger) *slog.Logger {
 	next = cmp.Or(next, slog.New(slog.DiscardHandler))
 	return slog.New(handler{fail, next.Handler(), nil})
@@ -44,8 +43,7 @@ func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return handler{h.fail, h.next.WithAttrs(attrs), append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
-// WithGroup implements [slog.Handler]. Groups make no difference to what is looked
-// for.
+// WithGroup implements [slog.Handler]. It ignores the group.
 func (h handler) WithGroup(name string) slog.Handler {
 	return handler{h.fail, h.next.WithGroup(name), h.attrs}
 }

@@ -7,11 +7,10 @@ import (
 	"net/http"
 )
 
-// nowhere is a repository that no application has: .invalid is a name that never
-// resolves (RFC 2606).
+// nowhere is a repository that no application has: .invalid never resolves (RFC 2606).
 const nowhere = "https://muster.invalid/check"
 
-// zero is the name of no commit.
+// zero is the identifier of no commit.
 const zero = "0000000000000000000000000000000000000000"
 
 // Check checks whether each receiver would accept a push, and returns the problems as the receivers
@@ -56,7 +55,7 @@ func (t *sender) check(ctx context.Context) error {
 	return p.send(ctx, Push{Before: zero, After: zero, Unlisted: true})
 }
 
-// ping is GitHub's event of that name (docs.github.com/webhooks/
+// ping sends GitHub's event of that name (docs.github.com/webhooks/
 // webhook-events-and-payloads, "ping").
 func (p post) ping(ctx context.Context) error {
 	_, secrets, err := p.event(Push{Unlisted: true})
@@ -67,7 +66,7 @@ func (p post) ping(ctx context.Context) error {
 	return p.do(ctx, http.MethodPost, event{body, hubHeader("ping", body, []byte(secrets[0]))}, secrets)
 }
 
-// headed judges the answer to a HEAD.
+// headed returns the error of a HEAD request if it is a problem of the receiver.
 func (t *sender) headed(err error) error {
 	var r refused
 	if errors.As(err, &r) {

@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// event is one request: a body and the headers that go with it.
+// event is the body and the headers of a request.
 type event struct {
 	body   []byte
 	header http.Header
 }
 
-// about is what a push is a push to.
+// about is the repository and the branch of a push.
 type about struct {
 	repository, branch string
 }
 
-// errNoHost says that Argo CD cannot know the repository.
+// errNoHost is returned if Argo CD cannot identify the repository.
 var errNoHost = errors.New("no host and path of the repository are known, by which Argo CD finds its applications: give repository=URL as the Application has it")
 
 // document is the body for Flux, and the default one for a URL. A Receiver's
@@ -33,7 +33,7 @@ type document struct {
 	Ref        string `json:"ref"`
 	Before     string `json:"before"`
 	After      string `json:"after"`
-	// Paths is missing where it is not known which files changed.
+	// Paths is absent if the changed files are unknown.
 	Paths []string `json:"paths,omitempty"`
 }
 
@@ -41,7 +41,7 @@ func documentOf(a about, p Push) document {
 	return document{Repository: a.repository, Branch: a.branch, Ref: "refs/heads/" + a.branch, Before: p.Before, After: p.After, Paths: p.paths()}
 }
 
-// fluxEvent is signed as Flux documents it (fluxcd.io/flux/components/notification/
+// fluxEvent returns an event with Flux's signature (fluxcd.io/flux/components/notification/
 // receivers, "generic-hmac": X-Signature is HASH=HMAC of the body, in hexadecimal).
 func fluxEvent(a about, p Push, secret []byte) event {
 	body := inJSON(documentOf(a, p))
@@ -80,7 +80,7 @@ func argoEvent(kind string, a about, p Push, secret []byte) (event, error) {
 	return event{body, hubHeader("push", body, secret)}, nil
 }
 
-// hubHeader is GitHub's (docs.github.com/webhooks, "Validating webhook deliveries").
+// hubHeader returns the headers of GitHub's events (docs.github.com/webhooks, "Validating webhook deliveries").
 func hubHeader(name string, body, secret []byte) http.Header {
 	return http.Header{"X-Github-Event": {name}, "X-Hub-Signature-256": {"sha256=" + signature(body, secret)}}
 }
@@ -123,14 +123,14 @@ func bitbucketEvent(web url.URL, a about, p Push, secret []byte) event {
 	return event{body, http.Header{"X-Event-Key": {"repo:refs_changed"}, "X-Hub-Signature": {"sha256=" + signature(body, secret)}}}
 }
 
-// signature is the HMAC-SHA256 of a body in hexadecimal.
+// signature returns the HMAC-SHA256 of a body in hexadecimal.
 func signature(body, secret []byte) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write(body)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// inJSON is a value of this package in JSON, which is always possible.
+// inJSON returns a value of this package in JSON.
 func inJSON(value any) []byte {
 	text, _ := json.Marshal(value)
 	return text

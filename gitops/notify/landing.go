@@ -6,16 +6,15 @@ import (
 	"muster/gitops/branch"
 )
 
-// Landing finds out which pushes have landed, from what their writer was answered. It
-// is not safe for concurrent use. The zero value tells nobody.
+// Landing reports which pushes have landed, from the responses to their writer. It is not safe for
+// concurrent use. The zero value reports to nobody.
 type Landing struct {
 	// Landed is called with each push that has landed.
 	Landed func(Push)
-	unsure string // the head before a push whose answer was lost; empty if no answer was lost
+	unsure string // the head before a push whose response was lost; empty if none was lost
 }
 
-// Pushed says how a push of changes onto a head ended: with another head, or with an
-// error.
+// Pushed records the result of a push of changes onto the head before: a new head, or an error.
 func (l *Landing) Pushed(before, after string, changes []branch.Change, err error) {
 	var refused *branch.Refused
 	switch {
@@ -29,8 +28,8 @@ func (l *Landing) Pushed(before, after string, changes []branch.Change, err erro
 	}
 }
 
-// Seen says where the head of the branch is. Where it is no longer where a push
-// whose answer was lost would have moved it from, that push has landed, or another.
+// Seen records the head of the branch. If the head has changed since a push whose response was lost,
+// that push or another has landed.
 func (l *Landing) Seen(head string) {
 	if l.unsure == "" || head == l.unsure {
 		return
@@ -46,8 +45,7 @@ func (l *Landing) notify(p Push) {
 	}
 }
 
-// listed is a push with its files. What it wrote first and then removed is listed as
-// both.
+// listed returns a push with its files. A file that was written and then removed is in both lists.
 func listed(before, after string, changes []branch.Change) Push {
 	p := Push{Before: before, After: after}
 	for _, c := range changes {

@@ -18,26 +18,25 @@ type Config struct {
 	Receivers          []Receiver
 	// Log is optional.
 	Log *slog.Logger
-	// Now tells the time, for how long notifications take.
+	// Now is the clock by which the duration of notifications is measured.
 	Now func() time.Time
 }
 
-// How often and how long a receiver is tried with one push. A syncer looks by itself
-// before much longer.
+// Limits of the attempts to notify a receiver of one push. A syncer polls soon anyway.
 const (
 	tries    = 3
 	maxTry   = 5 * time.Second
 	maxRound = 10 * time.Second // all tries and the pauses between them
-	// lastWords is how long is still told after the context has ended: what was pushed just
-	// before. Kubernetes waits 30 seconds before it kills.
-	lastWords = 3 * time.Second
+	// gracePeriod is how long notifications continue after the context has ended, for pushes
+	// just before. Kubernetes waits 30 seconds before it kills.
+	gracePeriod = 3 * time.Second
 )
 
-// patience is how long one try may take, and all of them with the pauses between them.
+// patience limits the time of one try, and of all tries with the pauses between them.
 type patience struct{ try, all time.Duration }
 
-// Notifier tells receivers of pushes, each in a goroutine of its own, so that none waits
-// for another, and nobody for them. It may be used from several goroutines.
+// Notifier notifies receivers of pushes. Each receiver has a goroutine, so that none waits for
+// another. It is safe for concurrent use.
 type Notifier struct {
 	senders []*sender
 	running sync.WaitGroup
@@ -45,8 +44,8 @@ type Notifier struct {
 	closed  bool
 }
 
-// New returns a notifier that tells nobody until it is started. Files that are missing or
-// wrong show now.
+// New returns a notifier, which [Notifier.Start] starts. It returns an error if a file of a receiver
+// is missing or invalid.
 func New(cfg Config) (*Notifier, error) {
 	n := &Notifier{}
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
@@ -68,17 +67,17 @@ func New(cfg Config) (*Notifier, error) {
 	return n, nil
 }
 
-// Start begins to tell. It ends three seconds after the context: what is not told by then
-// is not told. [Notifier.Close] ends it as soon as nothing is left to tell.
+// Start starts sending notifications. They end three seconds after the context; [Notifier.Close]
+// ends them as soon as all are sent.
 func (n *Notifier) Start(ctx context.Context) {
-	telling, end := context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, end) })
+	sending, end := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(gracePeriod, end) })
 	for _, t := range n.senders {
-		n.running.Go(func() { t.run(telling) })
+		n.running.Go(func() { t.run(sending) })
 	}
 }
 
-// Landed has every receiver told of a push. It never waits.
+// Landed notifies every receiver of a push. It does not wait.
 func (n *Notifier) Landed(p Push) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,8 +103,8 @@ func (n *Notifier) Close() {
 	n.running.Wait()
 }
 
-// Stats are the numbers of one receiver since the start. Every push that has landed and
-// is not under way is one of Told, Failed and Merged.
+// Stats are the counts of one receiver since the start. Every push that has landed and is not in
+// progress is counted as Sent, Failed or Merged.
 type Stats struct {
 	// Name is the receiver's.
 	Name string
@@ -117,7 +116,7 @@ type Stats struct {
 	Last time.Duration
 }
 
-// Stats returns the numbers of each receiver, in the order of the receivers.
+// Stats returns the counts of each receiver, in the order of the receivers.
 func (n *Notifier) Stats() []Stats {
 	var all []Stats
 	for _, t := range n.senders {
@@ -130,7 +129,7 @@ func (n *Notifier) Stats() []Stats {
 	return all
 }
 
-// sender tells one receiver.
+// sender notifies one receiver.
 type sender struct {
 	post    post
 	log     *slog.Logger
@@ -162,11 +161,11 @@ func (t *sender) landed(p Push) {
 	t.count++
 	select {
 	case t.trigger <- struct{}{}:
-	default: // it knows already
+	default: // it is triggered already
 	}
 }
 
-// run tells until the context ends, or nothing is left and nothing more can come.
+// run sends notifications until the context ends, or until the notifier is closed and all are sent.
 func (t *sender) run(ctx context.Context) {
 	for {
 		select {
@@ -201,7 +200,7 @@ func (t *sender) take() bool {
 // send sends a notification of what has landed, and of what lands meanwhile.
 func (t *sender) send(ctx context.Context) {
 	if !t.take() {
-		return // it was told with the push before it
+		return // it was sent with the push before it
 	}
 	round, cancel := context.WithTimeout(ctx, t.patience.all)
 	defer cancel()
@@ -227,7 +226,7 @@ func (t *sender) send(ctx context.Context) {
 	}
 }
 
-// pause waits before a try: a random time of half a second at most, then of two.
+// pause waits before a try: a random time of at most half a second, then of two.
 func pause(ctx context.Context, try int) error {
 	longest := 500 * time.Millisecond << (2 * (try - 1))
 	timer := time.NewTimer(longest/2 + rand.N(longest/2))
@@ -253,7 +252,7 @@ func (t *sender) sent() {
 	t.failing = false
 }
 
-// failingText is what the log says when a receiver begins to fail.
+// failingText is the log message when a receiver begins to fail.
 const failingText = "a syncer cannot be told of pushes, and finds them by itself"
 
 func (t *sender) failed(err error) {

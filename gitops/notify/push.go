@@ -7,12 +7,12 @@ package notify
 
 import "slices"
 
-// Push is one push that has landed, or several that followed each other.
+// Push is a push that has landed, or several consecutive ones.
 type Push struct {
-	// Before and After are the branch's head before and after it, in hexadecimal.
+	// Before and After are the heads of the branch before and after it, in hexadecimal.
 	Before, After string
-	// Written and Removed are the paths of the files that it changed, from the top of
-	// the repository. Where Unlisted is set it is not known which files those are.
+	// Written and Removed are the paths of the changed files, relative to the top of the
+	// repository. Unlisted reports whether they are unknown.
 	Written, Removed []string
 	Unlisted         bool
 }
@@ -22,11 +22,10 @@ type Push struct {
 // (docs.github.com/webhooks/webhook-events-and-payloads, "push").
 const maxPaths = 2048
 
-// then is the push and the next one as one. Where others pushed in between it is not
-// known which files changed from the first head to the last one. To list some of them
-// would be worse than to list none: Argo CD takes manifests that it has cached for
-// those of the new head where no file that it looks at is listed (argo-cd,
-// util/webhook/webhook.go, storePreviouslyCachedManifests).
+// then returns the push and the next one as one. If others pushed in between, the changed files are
+// unknown. An incomplete list would be worse than none: Argo CD uses cached manifests for the new
+// head if none of the listed files belongs to an application (argo-cd, util/webhook/webhook.go,
+// storePreviouslyCachedManifests).
 func (p Push) then(next Push) Push {
 	all := Push{
 		Before: p.Before, After: next.After, Unlisted: p.Unlisted || next.Unlisted || p.After != next.Before,
@@ -35,7 +34,7 @@ func (p Push) then(next Push) Push {
 	return all.bounded()
 }
 
-// bounded is the push without its list of files, where it has none or that is too long.
+// bounded returns the push without its list of files if that is unknown or too long.
 func (p Push) bounded() Push {
 	if p.Unlisted || len(p.Written)+len(p.Removed) > maxPaths {
 		p.Written, p.Removed, p.Unlisted = nil, nil, true
@@ -43,7 +42,7 @@ func (p Push) bounded() Push {
 	return p
 }
 
-// paths are all files that the push changed, sorted.
+// paths returns all files that the push changed, sorted.
 func (p Push) paths() []string { return union(p.Written, p.Removed) }
 
 func union(a, b []string) []string {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Kind is what a receiver understands.
+// Kind is the protocol of a receiver.
 type Kind string
 
 // The kinds of receiver.
@@ -28,33 +28,33 @@ const (
 // Receiver is a recipient of notifications. Its secrets are in files, which are read for each
 // request.
 type Receiver struct {
-	// Name is what logs and metrics call it; never its URL, whose path may be secret.
+	// Name is its name in logs and metrics. It is not the URL, whose path may be secret.
 	Name string
 	Kind Kind
 	URL  string
-	// SecretFile has the secret that Flux and Argo CD know too.
+	// SecretFile contains the secret that Flux or Argo CD is configured with.
 	SecretFile string
-	// As is the kind of git host whose push event Argo CD is sent: github, gitlab,
-	// bitbucket-server or gogs. It is Argo CD's alone.
+	// As is the kind of git host whose push event Argo CD receives: github, gitlab,
+	// bitbucket-server or gogs. Other kinds of receiver have none.
 	As string
-	// Repository is the repository as the receiver knows it; empty: as muster does.
+	// Repository is the receiver's address of the repository; empty means muster's.
 	Repository string
-	// CAFile has certificate authorities besides the machine's, in PEM; optional.
+	// CAFile contains certificate authorities besides the machine's, in PEM; optional.
 	CAFile string
-	// TemplateFile has the body and HeaderFile further headers, for the kind URL;
-	// both optional.
+	// TemplateFile contains the body and HeaderFile further headers, for the kind URL; both are
+	// optional.
 	TemplateFile, HeaderFile string
 }
 
-// hosts are the kinds of git host whose events Argo CD takes with a secret.
+// hosts returns the kinds of git host whose events Argo CD accepts with a secret.
 func hosts() []string { return []string{"github", "gitlab", "bitbucket-server", "gogs"} }
 
-// named is what may be a label of metrics and a word of the log.
+// named matches names that are valid in metrics and logs.
 var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$`)
 
-// Parse reads a receiver as the command line gives it, as in
-// kind=flux,url=https://flux.example.com/hook/0123,secret-file=token. Its errors never
-// repeat the URL.
+// Parse parses a receiver in the format of the command line, as in
+// kind=flux,url=https://flux.example.com/hook/0123,secret-file=token. Its errors do not contain the
+// URL.
 func Parse(text string) (Receiver, error) {
 	var r Receiver
 	kind := ""
@@ -81,7 +81,7 @@ func Parse(text string) (Receiver, error) {
 	return r, r.complete()
 }
 
-// complete checks the receiver, and fills in its name.
+// complete validates the receiver, and sets a missing name and path.
 func (r *Receiver) complete() error {
 	u, err := url.Parse(r.URL)
 	switch {
@@ -129,8 +129,8 @@ func hostKind(repository string) string {
 	return "github"
 }
 
-// place is the host and the path of a repository's address, without .git; both are
-// empty for a path of this machine.
+// place returns the host and the path of a repository's address, without .git. Both are empty for a
+// local path.
 func place(repository string) (host, path string) {
 	if u, err := url.Parse(repository); err == nil && u.Host != "" {
 		host, path = u.Hostname(), u.Path
@@ -144,8 +144,7 @@ func place(repository string) (host, path string) {
 	return strings.ToLower(host), path
 }
 
-// authorities are the machine's certificate authorities and those of the file; nil
-// without one.
+// authorities returns the certificate authorities of the machine and of the file; nil without a file.
 func (r Receiver) authorities() (*x509.CertPool, error) {
 	if r.CAFile == "" {
 		return nil, nil

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	longestAnswer = 4 << 10  // bytes of an answer that are read
+	longestAnswer = 4 << 10  // bytes of a response that are read
 	longestWords  = 200      // bytes of it that are shown
 	longestFile   = 64 << 10 // of secrets, headers and templates
 )
@@ -33,7 +33,7 @@ type post struct {
 	client *http.Client
 }
 
-// newPost returns what sends to a receiver. Requests end with their context alone.
+// newPost returns a post for a receiver. Only their context ends requests.
 func newPost(r Receiver, a about) (post, error) {
 	a.repository = cmp.Or(r.Repository, a.repository)
 	r.As = cmp.Or(r.As, hostKind(a.repository))
@@ -50,8 +50,7 @@ func newPost(r Receiver, a about) (post, error) {
 	return post{r, a, client}, nil
 }
 
-// event makes the request for a push, from the files as they are now. The secrets are
-// what must not be shown of it.
+// event returns the request for a push, from the current content of the files, and the secrets in it.
 func (p post) event(push Push) (made event, secrets []string, err error) {
 	if p.Kind == URL {
 		return p.custom(push)
@@ -72,8 +71,8 @@ func (p post) event(push Push) (made event, secrets []string, err error) {
 	return made, secrets, err
 }
 
-// custom is the request for a URL: the template or muster's own document, and the headers
-// of the file.
+// custom returns the request for a URL: the filled template or a document, and the headers of the
+// file.
 func (p post) custom(push Push) (made event, secrets []string, err error) {
 	made = event{body: inJSON(documentOf(p.about, push)), header: http.Header{}}
 	if p.TemplateFile != "" {
@@ -134,7 +133,7 @@ type refused struct {
 	words  string
 }
 
-// Error is the status and the receiver's own words.
+// Error returns the status and the receiver's message.
 func (r refused) Error() string {
 	text := fmt.Sprintf("it answers %d %s", r.status, http.StatusText(r.status))
 	if r.words != "" {
@@ -143,10 +142,10 @@ func (r refused) Error() string {
 	return text
 }
 
-// errSilent says that a receiver took too long.
+// errSilent is returned if a receiver takes too long.
 var errSilent = fmt.Errorf("it does not answer within %s", maxTry)
 
-// again reports whether the same request may be taken a moment later.
+// again reports whether the same request may be accepted a moment later.
 func again(err error) bool {
 	var r refused
 	if !errors.As(err, &r) {
@@ -155,7 +154,7 @@ func again(err error) bool {
 	return r.status >= http.StatusInternalServerError || r.status == http.StatusTooManyRequests || r.status == http.StatusRequestTimeout
 }
 
-// send sends a push. The error never has the URL or a secret in it.
+// send sends a push. The error contains neither the URL nor a secret.
 func (p post) send(ctx context.Context, push Push) error {
 	made, secrets, err := p.event(push)
 	if err != nil {
@@ -164,8 +163,8 @@ func (p post) send(ctx context.Context, push Push) error {
 	return p.do(ctx, http.MethodPost, made, secrets)
 }
 
-// do sends one request. Redirects are not followed: what is sent is signed for this
-// receiver, and a POST that is redirected may arrive as a GET.
+// do sends a request. It does not follow redirects: the request is signed for this receiver, and a
+// redirected POST may become a GET.
 func (p post) do(ctx context.Context, method string, made event, secrets []string) error {
 	request, err := http.NewRequestWithContext(ctx, method, p.URL, bytes.NewReader(made.body))
 	if err != nil {
@@ -194,7 +193,7 @@ func (p post) do(ctx context.Context, method string, made event, secrets []strin
 	return refused{answer.StatusCode, words(branch.Censor(string(text), secrets...))}
 }
 
-// redirection says where to, by host alone: what follows it may be secret.
+// redirection describes a redirect by its host: the rest of the URL may be secret.
 func redirection(answer *http.Response) string {
 	to, err := answer.Location()
 	if err != nil {
@@ -203,7 +202,7 @@ func redirection(answer *http.Response) string {
 	return words(fmt.Sprintf("redirects are not followed; it leads to %s://%s: give that address", to.Scheme, to.Host))
 }
 
-// words is the beginning of an answer, in one line.
+// words returns the beginning of a text in one line.
 func words(text string) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
 	if len(text) > longestWords {

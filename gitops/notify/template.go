@@ -9,8 +9,8 @@ import (
 // field is a place in a template, as in {{.After}}.
 var field = regexp.MustCompile(`\{\{[^{}]*\}\}`)
 
-// fields are the fields of a push as text for JSON. Those that stand between quotes in
-// a template have none of their own; Paths is a list.
+// fields returns the fields of a push for a template of JSON: a list of paths, and texts without
+// quotes.
 func fields(a about, p Push) map[string]string {
 	inner := func(text string) string {
 		quoted := string(inJSON(text))
@@ -22,7 +22,7 @@ func fields(a about, p Push) map[string]string {
 	}
 }
 
-// fill puts the fields of a push into a template.
+// fill replaces the fields of a template.
 func fill(template string, a about, p Push) (string, error) {
 	values := fields(a, p)
 	unknown := ""

@@ -1,12 +1,11 @@
-// Package unraced is for tests that leave the race detector nothing to find: they
-// compute in one goroutine, for so long that it, which makes them five to ten times as
-// slow, is most of what all tests take. It is for tests alone.
+// Package unraced excludes long single-threaded tests from runs with the race detector, which finds
+// nothing in them and makes them five to ten times slower. It is for tests only.
 package unraced
 
 import "testing"
 
-// Only leaves a test to the run without the race detector: where that is in the
-// program, the test is skipped, and make test plays it without. The build tag raceall, as of make race, skips nothing.
+// Only skips a test if the program has the race detector: make test also runs it without. With the
+// build tag raceall (make race) it skips nothing.
 func Only(t testing.TB) {
 	t.Helper()
 	if raced {

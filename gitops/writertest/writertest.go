@@ -45,14 +45,14 @@ func commit(message string, changes ...branch.Change) branch.Draft {
 // Run runs the contract's tests.
 func Run(t *testing.T, h Harness) {
 	for name, test := range map[string]func(*testing.T, Harness, gitserver.Repository){
-		"chain":     chain,
-		"nothing":   nothing,
-		"modes":     modes,
-		"conflict":  conflict,
-		"writers":   writers,
-		"refusal":   refusal,
-		"many":      many,
-		"paths":     paths,
+		"chain":    chain,
+		"nothing":  nothing,
+		"modes":    modes,
+		"conflict": conflict,
+		"writers":  writers,
+		"refusal":  refusal,
+		"many":     many,
+		"paths":    paths,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
