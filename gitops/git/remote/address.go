@@ -9,15 +9,15 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// address is where the repository is, without anything secret in it.
+// address is the address of a repository without secrets.
 type address struct {
 	Endpoint *transport.Endpoint
-	// username and password stood in the URL; both may be empty.
+	// username and Password are those of the URL; both may be empty.
 	username, Password string
 }
 
-// ParseAddress understands what git understands. Its errors never repeat the
-// address, which may contain a password.
+// ParseAddress parses an address in any form that git accepts. Its errors do not contain the address,
+// which may have a password.
 func ParseAddress(raw string) (address, error) {
 	if raw == "" {
 		return address{}, ErrNoAddress
@@ -27,7 +27,7 @@ func ParseAddress(raw string) (address, error) {
 	}
 	endpoint, err := transport.NewEndpoint(raw)
 	if err != nil {
-		// The cause quotes what it cannot parse, which is often half a password.
+		// The cause quotes a part of the address, often half a password.
 		return address{}, errors.New("the repository's address is not a URL that git knows: expected https://HOST/PATH, ssh://USER@HOST/PATH or a path, without a password")
 	}
 	a := address{Endpoint: endpoint, username: endpoint.User, Password: endpoint.Password}
@@ -50,7 +50,7 @@ func ParseAddress(raw string) (address, error) {
 	return a, nil
 }
 
-// String is the address as it may be shown.
+// String returns the address without its query.
 func (a address) String() string {
 	if a.Endpoint.Protocol == "file" {
 		return a.Endpoint.Path
@@ -59,14 +59,13 @@ func (a address) String() string {
 	return text
 }
 
-// Query are the values of what stands behind a question mark in the address,
-// where some hosts take a token.
+// Query returns the query of the address and its values, which may be tokens.
 func (a address) Query() []string {
 	_, query, _ := strings.Cut(a.Endpoint.Path, "?")
 	if query == "" || a.Endpoint.Protocol == "file" {
 		return nil
 	}
-	const short = 5 // as in v=1, which would be found all over a text
+	const short = 5 // such values as in v=1 would be censored everywhere
 	values := []string{query}
 	for pair := range strings.SplitSeq(query, "&") {
 		_, value, _ := strings.Cut(pair, "=")
@@ -81,11 +80,11 @@ func (a address) Query() []string {
 	return values
 }
 
-// host is the host's name or address, without the brackets of IPv6.
+// host returns the host's name or address, without the brackets of IPv6.
 func (a address) host() string { return strings.Trim(a.Endpoint.Host, "[]") }
 
-// Enabling says what makes a server offer partial clone: of a repository on this
-// machine, the commands to run.
+// Enabling returns the settings that make a server offer partial clone, or for a local repository
+// the commands.
 func (a address) Enabling() string {
 	const filter, named = "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"
 	if a.Endpoint.Protocol != "file" {

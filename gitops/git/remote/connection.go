@@ -17,8 +17,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// Connection is how a repository is reached: where it is, as whom, and what is
-// known of the server. It is used by one goroutine at a time.
+// Connection is a connection to a git server: address, credentials, and what the server supports. One
+// goroutine uses it at a time.
 type Connection struct {
 	Address     address
 	Credentials Credentials
@@ -26,26 +26,26 @@ type Connection struct {
 	Log         *slog.Logger
 	TempDir     string // where large packs are kept; empty: in memory
 	Secrets     secrets
-	login       *login // what the netrc file or the credential helper gave; nil: nothing, or not asked
-	wrong       *login // what the file gave, and the server did not take
-	refused     bool   // the server did not take what one of them gave
+	login       *login // that of the netrc file or the credential helper; nil if there is none yet
+	wrong       *login // that of the file, if the server has rejected it
+	refused     bool   // the server has rejected a login of the file or the helper
 	sent        string // the password of the last session
 
 	Traffic  *Counter
 	pool     pool
-	endpoint *transport.Endpoint // where http requests go, after redirects; nil: not known
-	Caps     *capability.List    // what the server offers for reading; nil: not known
-	local    []string            // settings for a repository of this machine; nil: not known
-	manyRefs bool                // the server has so large a number of refs that listing them is slow
+	endpoint *transport.Endpoint // the endpoint of HTTP requests, after redirects; nil if unknown
+	Caps     *capability.List    // the server's capabilities for reading; nil if unknown
+	local    []string            // settings for a local repository; nil if unknown
+	manyRefs bool                // the server has so many refs that listing them is slow
 	// AlwaysThin reports that the server requires thin-pack, even if no deltas against local
 	// objects are wanted.
 	AlwaysThin bool
-	failures   int       // how often in a row asking in version 2 has failed
-	noPlace    sync.Once // whether it was logged that large packs are kept in memory
+	failures   int       // consecutive failures of version 2 of the protocol
+	noPlace    sync.Once // logs that large packs are kept in memory
 }
 
-// Reset forgets where requests were redirected to, so that the next session
-// begins at the address again, in version 0 of the protocol.
+// Reset drops redirects, so that the next session starts at the address again, in version 0 of the
+// protocol.
 func (c *Connection) Reset() { c.endpoint, c.manyRefs = nil, false }
 
 // OverHTTP reports whether the server is reached over http or https.
@@ -53,7 +53,7 @@ func (c *Connection) OverHTTP() bool {
 	return strings.HasPrefix(c.Address.Endpoint.Protocol, "http")
 }
 
-// openUpload begins a session for reading, which the caller closes.
+// openUpload opens a session for reading, which the caller closes.
 func (c *Connection) openUpload(ctx context.Context) (transport.UploadPackSession, error) {
 	if c.OverHTTP() {
 		return c.openHTTPUpload(ctx)
@@ -61,7 +61,7 @@ func (c *Connection) openUpload(ctx context.Context) (transport.UploadPackSessio
 	return c.openStream(ctx, transport.UploadPackServiceName, "")
 }
 
-// openReceive begins a session for writing, which the caller closes.
+// openReceive opens a session for writing, which the caller closes.
 func (c *Connection) openReceive(ctx context.Context) (transport.ReceivePackSession, error) {
 	if c.OverHTTP() {
 		return c.openHTTPReceive(ctx)
@@ -69,8 +69,8 @@ func (c *Connection) openReceive(ctx context.Context) (transport.ReceivePackSess
 	return c.openStream(ctx, transport.ReceivePackServiceName, "")
 }
 
-// Advertised begins a session for writing, which the caller closes, and returns what
-// the server offers in it.
+// Advertised opens a session for writing, which the caller closes, and returns the server's
+// advertisement.
 func (c *Connection) Advertised(ctx context.Context) (session transport.ReceivePackSession, adv *packp.AdvRefs, err error) {
 	err = c.authenticated(ctx, func() error {
 		if session, err = c.openReceive(ctx); err != nil {
@@ -116,8 +116,8 @@ func (c *Connection) askHead(ctx context.Context, branch string) (plumbing.Hash,
 	return head, session, nil
 }
 
-// checkedOut is the name of what a clone has checked out, branch or not: CI leaves
-// clones without a branch.
+// checkedOut is the name of the commit that a clone has checked out, with or without a branch: clones
+// of CI have none.
 const checkedOut = "HEAD"
 
 // FindBranch returns the head of a branch among the refs that a server lists.

@@ -16,10 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// Credentials are how the client proves to the server who it is, and the
-// server to the client. Files are read again for each connection, so that
-// credentials that rotate need no restart. The zero value is nobody, or the
-// user in the URL.
+// Credentials authenticate client and server. Files are read for each connection, so that rotated
+// credentials need no restart. The zero value uses only the user in the URL.
 type Credentials struct {
 	// Password returns the user name and the password or token for http and https. If nil, those in
 	// the URL are used, if any.
@@ -30,26 +28,24 @@ type Credentials struct {
 	// CAFile is a file with certificate authorities for https, in PEM, in addition to those of the
 	// system.
 	CAFile string
-	// NetrcFile is where a user name and a password are looked for when the server wants
-	// one and Password is nil, in the format of curl's netrc; empty, or no file: nowhere.
+	// NetrcFile contains user names and passwords in the format of curl's netrc. It is read if the
+	// server requires a password and Password is nil. It may be empty or missing.
 	NetrcFile string
 	// Helper returns a user name and a password, like git's credential helpers. It is called if the
 	// server requires a password, Password is nil and NetrcFile has no password that the server
 	// accepts. Nil means no helper.
 	Helper HelperFunc
-	// SSHProgram reaches hosts over ssh in place of this package, with the user's own
-	// settings, keys and known hosts; nil: this package does, with the fields below.
+	// SSHProgram runs ssh with the user's own settings, keys and known hosts. If it is nil, this
+	// package connects with the fields below.
 	SSHProgram SSHFunc
-	// SSHKeyFile is the private key for ssh, in any form OpenSSH writes,
-	// without a passphrase. Where the same name with -cert.pub is a certificate for it, as
-	// OpenSSH has it, that is offered too. For ssh, it, SSHAgent or SSHProgram is required.
+	// SSHKeyFile is the private key for ssh, in a format of OpenSSH, without a passphrase. A
+	// certificate in a file of that name with -cert.pub is offered too. Ssh requires SSHKeyFile,
+	// SSHAgent or SSHProgram.
 	SSHKeyFile string
-	// SSHAgent is the socket of an ssh-agent, whose keys are tried where there is
-	// no SSHKeyFile.
+	// SSHAgent is the socket of an ssh-agent, whose keys are used if SSHKeyFile is empty.
 	SSHAgent string
-	// SSHKnownHostsFile has the server's host keys, in the format of OpenSSH's
-	// known_hosts; it may list several for one host, and authorities that certify
-	// them. Required for ssh without SSHProgram.
+	// SSHKnownHostsFile contains host keys and certificate authorities, in the format of OpenSSH's
+	// known_hosts. Ssh without SSHProgram requires it.
 	SSHKnownHostsFile string
 }
 
@@ -61,8 +57,7 @@ func StaticPassword(username, password string) PasswordFunc {
 	return func(context.Context) (string, string, error) { return username, password, nil }
 }
 
-// PasswordFile returns a password that is read from a file each time, without
-// the line break at its end.
+// PasswordFile returns a password that is read from a file each time, without the final line break.
 func PasswordFile(username, file string) PasswordFunc {
 	return func(context.Context) (string, string, error) {
 		content, err := os.ReadFile(file)
@@ -77,17 +72,14 @@ func PasswordFile(username, file string) PasswordFunc {
 	}
 }
 
-// HelperFunc makes the command `git credential ACTION`, where the action is fill,
-// approve or reject: what git itself asks for a user name and a password
-// (git-credential(1)). Its environment and what it may ask a person are the
-// caller's.
+// HelperFunc returns the command `git credential ACTION`, where the action is fill, approve or reject
+// (git-credential(1)). The caller decides about its environment and prompts.
 type HelperFunc func(ctx context.Context, action string) *exec.Cmd
 
-// login is what a helper gave, or the netrc file.
+// login is the user name and the password of a helper or of the netrc file.
 type login struct {
 	username, password string
-	// description is what a helper gave, to be approved or rejected; empty: it is the
-	// file's.
+	// description is the output of a helper, to approve or reject it; empty for the netrc file.
 	description string
 	approved    bool
 }
@@ -157,7 +149,7 @@ func (c *Connection) fill(ctx context.Context) *login {
 	return given
 }
 
-// reject forgets what is of no use, and tells the helper if it gave it.
+// reject drops a rejected login, and notifies the helper if the login is the helper's.
 func (c *Connection) reject(ctx context.Context) {
 	switch {
 	case c.login == nil:
@@ -170,8 +162,7 @@ func (c *Connection) reject(ctx context.Context) {
 	c.login, c.refused = nil, true
 }
 
-// runHelper runs the helper. One that fails has nothing to say: what the server said
-// stands.
+// runHelper runs the helper, and returns nothing if it fails: the server's error is reported then.
 func (c *Connection) runHelper(ctx context.Context, action, description string) string {
 	cmd := c.Credentials.Helper(ctx, action)
 	cmd.Stdin = strings.NewReader(description + "\n")
@@ -184,16 +175,14 @@ func (c *Connection) runHelper(ctx context.Context, action, description string) 
 	return out.String()
 }
 
-// secrets are the passwords and tokens in use, which neither errors nor logs
-// may show.
+// secrets are the passwords and tokens in use, which errors and logs must not contain.
 type secrets struct {
 	list []string
-	// Address are those in the address, which are never forgotten.
+	// Address are the secrets in the address, which are always censored.
 	Address []string
 }
 
-// Add makes a secret one that is censored from now on. The last few are
-// enough: an error speaks of the connection it came from.
+// Add adds a secret. Only the last few are kept: an error is about the latest connections.
 func (s *secrets) Add(text string) {
 	const most = 8
 	if text == "" || slices.Contains(s.list, text) {

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Download is a packfile from the server: in memory while it is small, otherwise in a file without
-// a name, which disappears when the process ends for whatever reason.
+// Download is a packfile from the server: in memory if it is small, otherwise in a file without a
+// name, which disappears with the process.
 type Download struct {
 	io.ReaderAt
 	Size int64
@@ -23,7 +23,7 @@ type tempFile interface {
 	io.Closer
 }
 
-// Close gives back what it takes. It is not read after that.
+// Close frees the memory or the file.
 func (d *Download) Close() {
 	if d != nil && d.file != nil {
 		_ = d.file.Close()
@@ -33,25 +33,25 @@ func (d *Download) Close() {
 const (
 	// smallPack is the size in bytes up to which a pack is kept in memory.
 	smallPack = 4 << 20
-	// maxBytes bounds an answer that may be refused for its size.
+	// maxBytes limits a pack that may be rejected for its size.
 	maxBytes = 16 << 20
-	// MaxPack bounds every other.
+	// MaxPack limits every other pack.
 	MaxPack = 128 << 20
 	// MaxInMemory limits a pack that can only be kept in memory. A starting process has two: the
 	// commit's and the log's, in addition to 64 MiB for the processes that build.
 	MaxInMemory = 32 << 20
-	// MaxEntries bounds the objects of every answer: each takes 32 bytes of memory.
+	// MaxEntries limits the objects of a pack: each takes 32 bytes of memory.
 	MaxEntries = 1 << 20
 )
 
-// ErrPack says that a server without partial clone has too much to send.
+// ErrPack is returned if a server without partial clone sends too much.
 var ErrPack = fmt.Errorf("the server sends more than %d MiB or %d objects, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", MaxPack>>20, MaxEntries)
 
-// ErrNoPlace says the same of one for whose pack there is no place on a disk.
+// ErrNoPlace is returned if, in addition, the pack cannot be written to a disk.
 var ErrNoPlace = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files, and no temporary file can be made or its disk is full, so that it would be kept in memory: mount a writable directory with room at /tmp, or name one in TMPDIR; or allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)", MaxInMemory>>20)
 
-// ReadPack takes in a pack as it comes, unless its header says that it has more than
-// most objects; zero: as many as can be indexed.
+// ReadPack reads a pack, unless its header announces more than most objects. Zero means as many as can
+// be indexed.
 func (c *Connection) ReadPack(from io.Reader, most uint32) (*Download, error) {
 	header := make([]byte, 12) // "PACK", the version, the number of objects
 	if _, err := io.ReadFull(from, header); err != nil {
@@ -80,7 +80,7 @@ func (c *Connection) ReadPack(from io.Reader, most uint32) (*Download, error) {
 	return s.Download(), nil
 }
 
-// Spool takes a pack: what is small into memory, and anything else into a file.
+// Spool stores a pack: in memory if it is small, otherwise in a file.
 type Spool struct {
 	Connection *Connection
 	chunks     chunks
@@ -89,14 +89,14 @@ type Spool struct {
 	refused    bool // no temporary file can be made, or its disk is full
 }
 
-// Close removes what was kept.
+// Close removes the pack.
 func (s *Spool) Close() {
 	if s.File != nil {
 		_ = s.File.Close()
 	}
 }
 
-// Download returns what was kept, to be read.
+// Download returns the pack to be read.
 func (s *Spool) Download() *Download {
 	if s.File != nil {
 		return &Download{ReaderAt: s.File, Size: s.size, file: s.File}
@@ -128,7 +128,7 @@ func (s *Spool) Write(p []byte) (int, error) {
 }
 
 // spill moves the pack into a temporary file. If no file can be made, or its disk is full,
-// the pack stays in memory up to mostInMemory: an error that names the setting is better
+// the pack stays in memory up to MaxInMemory: an error that names the setting is better
 // than repeated out-of-memory kills.
 func (s *Spool) spill() {
 	if s.Connection.TempDir == "" {
@@ -180,8 +180,7 @@ func (s *Spool) refuse(err error) {
 	})
 }
 
-// chunks are bytes that can grow without being copied. All but the last have the
-// same size.
+// chunks are bytes that grow without being copied. All but the last have the same size.
 type chunks [][]byte
 
 const chunkSize = 64 << 10

@@ -15,27 +15,25 @@ import (
 	"muster/gitops/branch"
 )
 
-// Errors that a caller may know a remedy for. Their texts say what is wrong, and
-// leave it to the caller to say where that can be changed.
+// Errors for which a caller may have a remedy. Their texts contain none.
 var (
-	// ErrNoAddress says that a configuration has no URL.
+	// ErrNoAddress is returned if a configuration has no URL.
 	ErrNoAddress = errors.New("the repository's address is missing")
-	// ErrNoSSHKey says that a configuration has no private key for ssh.
+	// ErrNoSSHKey is returned if a configuration has no private key for ssh.
 	ErrNoSSHKey = errors.New("a repository over ssh needs a private key")
-	// ErrNoKnownHosts says that a configuration has no host keys for ssh.
+	// ErrNoKnownHosts is returned if a configuration has no host keys for ssh.
 	ErrNoKnownHosts = errors.New("a repository over ssh needs the server's host keys")
-	// ErrUnknownHost says that a host for ssh has no address. It may be a name that only
-	// ~/.ssh/config knows, which this package does not read.
+	// ErrUnknownHost is returned if a host for ssh has no address. Its name may be defined in
+	// ~/.ssh/config, which this package does not read.
 	ErrUnknownHost = errors.New("a name that only ~/.ssh/config knows is known to the ssh program alone, which is not in use")
-	// ErrNoPassword says that the server asks for a password, and that the
-	// configuration has none.
+	// ErrNoPassword is returned if the server requires a password and the configuration has none.
 	ErrNoPassword = errors.New("the server asks for a user name and a password (401), and none was given")
-	// ErrEmpty says that the repository has no branch at all.
+	// ErrEmpty is returned if the repository has no branches.
 	ErrEmpty = errors.New("the repository is empty")
 )
 
-// censored is an error whose text is without secrets. It can be compared with
-// its cause, but shows nothing of it.
+// censored is an error whose text contains no secrets. [errors.Is] compares it with its cause, which
+// it does not expose.
 type censored struct {
 	text  string
 	cause error
@@ -43,17 +41,17 @@ type censored struct {
 
 func (e *censored) Error() string { return e.text }
 
-// Is reports what the cause would.
+// Is reports whether the cause is target.
 func (e *censored) Is(target error) bool { return errors.Is(e.cause, target) }
 
-// As finds a refusal, whose message was censored when it was made.
+// As finds a [branch.Refused], whose message is censored.
 func (e *censored) As(target any) bool {
 	refused, ok := target.(**branch.Refused)
 	return ok && errors.As(e.cause, refused)
 }
 
-// Fail is how every error leaves the package: what was done, on which
-// repository, and in one line what is wrong, without secrets.
+// Fail returns an error with the operation, the repository and the cause in one line, without secrets.
+// Every error leaves the package through it.
 func (c *Connection) Fail(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -69,7 +67,7 @@ func (c *Connection) Fail(doing string, err error) error {
 	return said
 }
 
-// explain says in one line what is wrong and what can be done about it.
+// explain returns the text of an error and a remedy in one line.
 func (c *Connection) explain(err error) string {
 	said := c.Printable(err.Error())
 	switch {
@@ -97,7 +95,7 @@ func (c *Connection) explain(err error) string {
 	return said
 }
 
-// rest is what err says beyond its cause, behind a colon; empty: nothing.
+// rest returns the text of err without that of its cause, after a colon; empty if there is no more.
 func (c *Connection) rest(err, cause error) string {
 	rest := c.Printable(strings.TrimPrefix(err.Error(), cause.Error()+": "))
 	if rest == "" || rest == cause.Error() {
@@ -106,11 +104,10 @@ func (c *Connection) rest(err, cause error) string {
 	return ": " + rest
 }
 
-// Printable makes text that came from elsewhere fit to be shown.
+// Printable censors text of others and returns it in one line.
 func (c *Connection) Printable(text string) string { return oneLine(c.Secrets.censor(text)) }
 
-// Plain removes the wrapping of go-git and net/http from an error, which hides what is
-// in it from [errors.Is].
+// Plain unwraps errors of go-git and net/http, which [errors.Is] does not.
 func Plain(err error) error {
 	var unexpected *plumbing.UnexpectedError
 	var permanent *plumbing.PermanentError
@@ -127,12 +124,12 @@ func Plain(err error) error {
 	return err
 }
 
-// oneLine makes text that came from elsewhere fit to be printed: one line of
-// bounded length without control and format characters.
+// oneLine returns text of others in one line of limited length, without control and format
+// characters.
 func oneLine(text string) string {
 	const most = 600
 	text = strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) { // Cf turns text around, or hides it
+		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) { // Cf reverses or hides text
 			return ' '
 		}
 		return c

@@ -18,38 +18,35 @@ import (
 // Request is a request to upload-pack.
 type Request struct {
 	Wants []plumbing.Hash
-	// Have is a commit that is here: objects that it has are not sent again, and
-	// others may come as deltas on them. Zero for none.
+	// Have is a commit that the client has: the server does not send its objects, and may send
+	// deltas on them. Zero means none.
 	Have plumbing.Hash
-	// Shallow says that the parents of have are not here.
+	// Shallow reports whether the client lacks the parents of Have.
 	Shallow bool
-	// Edge are further commits that are here without their parents. With one,
-	// have is a commit that all of them come before, and deltas are made only on
-	// what is sent.
+	// Edge are further commits that the client has without their parents. They are ancestors of
+	// Have, and deltas are made only on objects of the pack.
 	Edge []plumbing.Hash
-	// Closed says that have itself is not here, so that nothing may come as deltas on it.
+	// Closed reports whether the client lacks Have itself, so that it must not be a delta's base.
 	Closed bool
-	// Depth is how many commits are sent; zero for all.
+	// Depth is the number of commits; zero means all.
 	Depth  int
 	Filter packp.Filter
-	// Max is the number of objects above which the answer is not read; zero
-	// for no limit.
+	// Max is the number of objects above which the pack is not read; zero means no limit.
 	Max uint32
 }
 
 var (
-	// ErrNotOurs says that the server would not send an object by its name.
+	// ErrNotOurs is returned if the server does not send an object by its identifier.
 	ErrNotOurs = errors.New("the server sends only what its branches point at")
-	// ErrFilter says that the server does not allow a filter.
+	// ErrFilter is returned if the server does not allow a filter.
 	ErrFilter = errors.New("the server does not allow this filter")
-	// ErrTooMany says that an answer has more objects than were expected.
+	// ErrTooMany is returned if a pack has more objects than expected.
 	ErrTooMany = errors.New("the server would send too many objects")
-	// ErrUnknownHave says that the server no longer knows the commit that is here.
+	// ErrUnknownHave is returned if the server no longer has the client's commit.
 	ErrUnknownHave = errors.New("the server no longer has the last commit that was read")
 )
 
-// Exact is the filter that sends the objects asked for and none that they
-// refer to.
+// Exact is the filter that sends the requested objects and none that they refer to.
 const Exact = packp.Filter("tree:0")
 
 // Fetch sends one request and returns the pack of the answer, which the caller closes. session is
@@ -58,7 +55,7 @@ const Exact = packp.Filter("tree:0")
 func (c *Connection) Fetch(ctx context.Context, session transport.UploadPackSession, q Request) (*Download, error) {
 	data, err := c.fetchOnce(ctx, session, q)
 	var a *Answer
-	// It was left out of this request. Some say that it is missing, others a status alone.
+	// The request had no thin-pack. Some hosts report that, others only a status.
 	refused := len(q.Edge) > 0 && errors.As(err, &a) && a.RefusesRequest()
 	if err != nil && !c.AlwaysThin && (refused || NeedsThinPack.Match(err.Error())) {
 		c.AlwaysThin = true
@@ -107,7 +104,7 @@ func (c *Connection) fetchOnce(ctx context.Context, session transport.UploadPack
 	return data, nil
 }
 
-// uploadRequest is the request as go-git writes it.
+// uploadRequest returns go-git's form of a request.
 func (c *Connection) uploadRequest(q Request) *packp.UploadPackRequest {
 	u := packp.NewUploadPackRequestFromCapabilities(c.Caps)
 	u.Wants = q.Wants
@@ -129,9 +126,8 @@ func (c *Connection) uploadRequest(q Request) *packp.UploadPackRequest {
 		if q.Shallow {
 			u.Shallows = append(u.Shallows, q.Have)
 		}
-		// Without thin-pack a server does not take a shallow commit for
-		// something to make deltas on, and sends every tree again. Those that all
-		// of the edge come before are not here.
+		// Without thin-pack a server makes no deltas on a shallow commit, and sends every tree
+		// again. The client lacks the parents of the edge.
 		if (len(q.Edge) > 0 || q.Closed) && !c.AlwaysThin {
 			u.Capabilities.Delete(capability.ThinPack)
 		}
@@ -139,9 +135,8 @@ func (c *Connection) uploadRequest(q Request) *packp.UploadPackRequest {
 	return u
 }
 
-// recognise makes [ErrFilter] and [ErrNotOurs] of the refusals that another request
-// can avoid. A status that refuses a request with a filter may be about the filter:
-// who asks without it finds out.
+// recognise returns [ErrFilter] or [ErrNotOurs] for a refusal that another request can avoid. The
+// status of a request with a filter may be about the filter: a request without it shows that.
 func recognise(err error, q Request) error {
 	text := err.Error()
 	var a *Answer

@@ -163,8 +163,7 @@ func (c *Connection) openHTTP(ctx context.Context) (*bodyTransport, *transport.E
 	} else if len(username) >= 20 { // a token given as the user name
 		c.Secrets.Add(username)
 	}
-	// The discovery request may be redirected; go-git writes where to into the
-	// endpoint, and the requests that follow go there.
+	// go-git sets the endpoint to the target if the discovery request is redirected.
 	if c.endpoint == nil {
 		endpoint := *c.Address.Endpoint
 		c.endpoint = &endpoint
@@ -174,14 +173,13 @@ func (c *Connection) openHTTP(ctx context.Context) (*bodyTransport, *transport.E
 		return t, c.endpoint, nil, nil
 	}
 	if username == "" {
-		username = "git" // servers that look at the password alone refuse an empty name
+		username = "git" // servers that ignore the name reject an empty one
 	}
 	return t, c.endpoint, &githttp.BasicAuth{Username: username, Password: password}, nil
 }
 
-// sameOrigin reports whether credentials for one endpoint may be sent to
-// another: the same host and port, or from http to https where both have their
-// usual ports. Another port may be another person's server.
+// sameOrigin reports whether credentials for one endpoint may be sent to another: with the same host
+// and port, or from http to https on their default ports. Another port may be another person's server.
 func sameOrigin(from, to *transport.Endpoint) bool {
 	if from.Host != to.Host {
 		return false
@@ -192,7 +190,7 @@ func sameOrigin(from, to *transport.Endpoint) bool {
 	return from.Protocol == "http" && to.Protocol == "https" && port(from) == 80 && port(to) == 443
 }
 
-// port is an endpoint's port; go-git has zero for the usual one.
+// port returns an endpoint's port, for which go-git has zero if it is the default.
 func port(e *transport.Endpoint) int {
 	switch {
 	case e.Port != 0:
@@ -207,7 +205,7 @@ func port(e *transport.Endpoint) int {
 // empty pool.
 type pool struct {
 	transport   *http.Transport
-	authorities string // further certificate authorities in PEM, as last read
+	authorities string // further certificate authorities in PEM
 }
 
 // get returns the transport for requests over the pool's connections. The pool starts over when the

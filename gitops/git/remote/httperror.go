@@ -13,25 +13,24 @@ import (
 	"time"
 )
 
-// Answer is what a host said in place of git's answer: a status, and its words.
+// Answer is a response of a host other than git's protocol: a status and a message.
 type Answer struct {
 	Status int
-	// Words are in one line; empty: it said nothing that can be read.
+	// Words is the message in one line; empty if there is none.
 	Words string
-	// wait is for how long the host does not want to be asked; zero: it does not say.
+	// wait is how long to wait before the next request; zero if the host sets no time.
 	wait time.Duration
 }
 
 const (
-	// usualWait is for how long a host is left alone that limits the rate of requests
-	// without Retry-After.
+	// usualWait is the wait after a rate limit without Retry-After.
 	usualWait = time.Minute
-	// longestWait bounds what Retry-After may ask: a wrong clock or a typing error
-	// there must not stop a fleet for a day.
+	// longestWait limits Retry-After: a wrong clock or a typing error there must not stop a fleet
+	// for a day.
 	longestWait = time.Hour
 )
 
-// Error says it in one line.
+// Error returns status and message in one line.
 func (a *Answer) Error() string {
 	said := strings.TrimSpace(fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)))
 	if a.Words != "" && !strings.EqualFold(a.Words, said) && !strings.EqualFold(a.Words, http.StatusText(a.Status)) {
@@ -43,8 +42,7 @@ func (a *Answer) Error() string {
 	return "the git host answers with " + said
 }
 
-// Limits reports whether it refuses for the number of requests, and for nothing in this
-// one.
+// Limits reports whether the cause is the number of requests, and not this request.
 func (a *Answer) Limits() bool { return RateLimited.MatchStatus(a.Status) || a.wait > 0 }
 
 // RefusesRequest reports whether the status shows that the same request would be refused again. It
@@ -54,8 +52,8 @@ func (a *Answer) RefusesRequest() bool {
 	return !NoRefusal.MatchStatus(a.Status) && !a.Limits()
 }
 
-// refused returns the error of a response with a status of failure; nil where it has
-// none, or one that go-git tells: there the body becomes the words alone.
+// refused returns the error of a failed response. It returns nil if go-git reports the status; the
+// body becomes the message then.
 func refused(response *http.Response, censor func(string) string) error {
 	if response.StatusCode < http.StatusBadRequest {
 		return nil
@@ -74,8 +72,8 @@ func refused(response *http.Response, censor func(string) string) error {
 	return a
 }
 
-// retryAfter is the header's value, which is in seconds or a date (RFC 9110, 10.2.3). A
-// date counts from the answer's own, so that no clock here matters.
+// retryAfter returns the value of the header, which is in seconds or a date (RFC 9110, 10.2.3). A
+// date is relative to that of the response, so that the local clock does not matter.
 func retryAfter(header http.Header) time.Duration {
 	value := header.Get("Retry-After")
 	var wait time.Duration
@@ -90,16 +88,16 @@ func retryAfter(header http.Header) time.Duration {
 }
 
 var (
-	// title is a web page's.
+	// title matches the title of a web page.
 	title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
-	// colour is a sequence that a terminal obeys.
+	// colour matches a control sequence of terminals.
 	colour = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
-	// unread are the parts of a page that are no text, and its tags.
+	// unread matches tags, scripts, styles and comments of a page.
 	unread = regexp.MustCompile(`(?is)<(script|style)[^>]*>.*?</(script|style)>|<!--.*?-->|<[^>]*>`)
 )
 
-// wordsOf reads and closes a body, and is what it says, in one line: of a page its
-// title, or its text where it has none; of JSON its message.
+// wordsOf reads and closes a body, and returns its message in one line: the title of a web page, or
+// its text if it has none; the message of JSON.
 func wordsOf(body io.ReadCloser, censor func(string) string) string {
 	const most = 64 << 10
 	page, _ := io.ReadAll(io.LimitReader(body, most))
@@ -161,19 +159,19 @@ func textAt(value any, path string) string {
 	return text
 }
 
-// held is an error of a host that asks to wait.
+// held is the error of a host that requires to wait.
 type held struct {
 	*censored
 	wait time.Duration
 }
 
-// RetryAfter is how long not to ask, by which a caller knows the error.
+// RetryAfter returns how long to wait. Callers recognize the error by it.
 func (e held) RetryAfter() time.Duration { return e.wait }
 
-// Unwrap is the error itself.
+// Unwrap returns the error itself.
 func (e held) Unwrap() error { return e.censored }
 
-// WaitOf is how long a host asked to be left alone; zero: it did not.
+// WaitOf returns how long a host requires to wait, or zero.
 func WaitOf(err error) time.Duration {
 	var a *Answer
 	if errors.As(err, &a) {

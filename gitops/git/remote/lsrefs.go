@@ -18,37 +18,36 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// SettleTimeout bounds the reading of the branch after a push that failed,
-// also when the push's own context is over.
+// SettleTimeout limits the time to read the branch after a failed push, which continues after the
+// context of the push has ended.
 const SettleTimeout = 15 * time.Second
 
-// A server that is asked in version 0 of git's protocol, which is go-git's,
-// lists every ref it has before anything else: with 100,000 pull requests 6 MB
-// each time. Version 2 can ask for the branch alone, with the command ls-refs
-// (gitprotocol-v2). Servers whose list is known to be long are asked so. The first
-// request of a connection is always in version 0, which follows redirects.
+// In version 0 of git's protocol, which is go-git's, a server lists all refs first: with 100,000 pull
+// requests 6 MB each time. In version 2, the command ls-refs requests only the branch
+// (gitprotocol-v2). It is used if the list is known to be long. The first request of a connection
+// is in version 0, which follows redirects.
 
 const (
-	// longList is the number of refs above which a list is long.
+	// longList is the number of refs from which a list is long.
 	longList = 100
-	// maxFailures is how often in a row a server may fail to answer in version
-	// 2 before it is not asked so any more. A single failure may be an outage.
+	// maxFailures is the number of consecutive failures after which version 2 is not used any
+	// more. A single failure may be an outage.
 	maxFailures = 3
-	// versionTwo is how a client says that it understands version 2: in a
-	// header over http, in a variable of the environment elsewhere.
+	// versionTwo requests version 2: in a header over HTTP, otherwise in a variable of the
+	// environment.
 	versionTwo = "version=2"
-	// maxRefs bounds an answer, in bytes. Refs that begin like the branch's
-	// name come with it, but sorted after it.
+	// maxRefs limits a response in bytes. Refs that begin like the branch's name are part of it,
+	// but sorted after it.
 	maxRefs = 1 << 20
 )
 
-// lsRefs reads the head of one branch and nothing else, from a server with a
-// long list. What fails here is left to asking in version 0, which explains it.
+// lsRefs reads only the head of a branch, from a server with a long list. After a failure, the caller
+// uses version 0, which explains it.
 func (c *Connection) lsRefs(ctx context.Context, branch string) (plumbing.Hash, bool) {
 	if !c.manyRefs || c.failures == maxFailures {
 		return plumbing.ZeroHash, false
 	}
-	// Much less than there is for both ways of asking together.
+	// Much less than the time for both versions together.
 	bounded, cancel := context.WithTimeout(ctx, min(c.Timeout, SettleTimeout)/4)
 	defer cancel()
 	head, err := c.askLsRefs(bounded, "refs/heads/"+branch)
@@ -88,8 +87,7 @@ func (c *Connection) askLsRefs(ctx context.Context, name string) (plumbing.Hash,
 	return head, err
 }
 
-// findRef reads the answer to ls-refs up to the ref of that name, or to its
-// end.
+// findRef reads the response to ls-refs up to the ref of that name, or to its end.
 func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
 	lines := pktline.NewScanner(io.LimitReader(answer, maxRefs))
 	for lines.Scan() {
@@ -108,8 +106,8 @@ func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
 	return plumbing.ZeroHash, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
 }
 
-// askHTTP asks without the discovery request that comes first elsewhere: the
-// server keeps no state between requests, and it is known where they go.
+// askHTTP sends the request without a discovery request: the server is stateless, and the endpoint is
+// known.
 func (c *Connection) askHTTP(ctx context.Context, question []byte, read func(io.Reader) error) error {
 	t, endpoint, auth, err := c.openHTTP(ctx)
 	if err != nil {
@@ -124,8 +122,8 @@ func (c *Connection) askHTTP(ctx context.Context, question []byte, read func(io.
 		"Content-Type": {"application/x-git-upload-pack-request"},
 		"Accept":       {"application/x-git-upload-pack-result"},
 		"User-Agent":   {capability.DefaultAgent()}, // as go-git's requests have
-		// Not sent without a value: it says that asking twice does no harm, for
-		// when the server has just closed the connection (net/http.Transport).
+		// Without a value it is not sent, but lets net/http.Transport repeat the request if the
+		// server has just closed the connection.
 		"Idempotency-Key": {},
 	}
 	if auth != nil {
@@ -144,14 +142,14 @@ func (c *Connection) askHTTP(ctx context.Context, question []byte, read func(io.
 	return read(response.Body)
 }
 
-// askStream asks over ssh, the git protocol or a pipe.
+// askStream sends the request over ssh or a pipe.
 func (c *Connection) askStream(ctx context.Context, question []byte, read func(io.Reader) error) error {
 	s, err := c.openStream(ctx, transport.UploadPackServiceName, versionTwo)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	// What the server can do, up to a flush.
+	// The server's capabilities, up to a flush.
 	lines := pktline.NewScanner(s.out)
 	for first := true; ; first = false {
 		if !lines.Scan() {

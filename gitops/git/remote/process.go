@@ -12,7 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// openProcess runs a service of the git binary on a repository of this machine.
+// openProcess runs a service of the git binary on a local repository.
 func (c *Connection) openProcess(ctx context.Context, service, version string) (*stream, error) {
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *Connection) openProcess(ctx context.Context, service, version string) (
 	return s.run(cmd)
 }
 
-// run starts the program that is the stream's other end. The stream ends it.
+// run starts the program at the other end of the stream. The stream ends it.
 func (s *stream) run(cmd *exec.Cmd) (*stream, error) {
 	cmd.Stderr = s.stderr
 	var err error
@@ -46,8 +46,8 @@ func (s *stream) run(cmd *exec.Cmd) (*stream, error) {
 	return s, nil
 }
 
-// offers are settings for a repository of this machine, whose server is this process's
-// own: single objects can be read of it, unless it says itself that they must not.
+// offers returns settings that allow single objects to be read from a local repository, unless its
+// configuration forbids that.
 func (c *Connection) offers(ctx context.Context, service string) []string {
 	if service != transport.UploadPackServiceName {
 		return nil
@@ -73,8 +73,8 @@ func (c *Connection) offers(ctx context.Context, service string) []string {
 // objects that a partial clone lacks (git(1), GIT_NO_LAZY_FETCH, which Git 2.44
 // introduced, and GIT_ALLOW_PROTOCOL for older versions). git still refuses a
 // repository that belongs to another user (git-config(1), safe.directory).
-// The directory is named, so safe.bareRepository=explicit is obeyed, though git cannot tell
-// (git-config(1): with it, only --git-dir and GIT_DIR count as explicit).
+// safe.bareRepository is overridden because dir names the repository explicitly, which git
+// recognizes only with --git-dir or GIT_DIR (git-config(1)).
 //
 // git ignores replacements (git-replace) and grafts, because they show other objects than
 // the named ones. If environ is nil, git gets the needed variables of this process.
@@ -111,9 +111,8 @@ func WithoutRepository(environ []string) []string {
 	})
 }
 
-// minimal is what git needs of an environment. The rest, in which tokens and
-// passwords may be, is not given to it: the hooks of the repository, which are
-// other people's programs, would inherit it.
+// minimal returns the variables of an environment that git needs. Others may contain tokens and
+// passwords, and hooks of the repository, which are other people's programs, would inherit them.
 func minimal(environ []string) []string {
 	var kept []string
 	for _, variable := range environ {

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// openSSH runs a service behind ssh.
+// openSSH runs a service over ssh.
 func (c *Connection) openSSH(ctx context.Context, service, version string) (*stream, error) {
 	if c.Credentials.SSHProgram != nil {
 		return c.openSSHProgram(ctx, service, version)
@@ -105,7 +105,7 @@ func (c *Connection) sshAddress() string {
 	return net.JoinHostPort(c.Address.host(), strconv.Itoa(cmp.Or(c.Address.Endpoint.Port, sshPort)))
 }
 
-// sshAuth is the key of the file, and otherwise those of the agent.
+// sshAuth returns the key of the file, or those of the agent. done is called after the login.
 func (c *Connection) sshAuth(ctx context.Context) (method ssh.AuthMethod, done func(), err error) {
 	if c.Credentials.SSHKeyFile == "" {
 		var dialer net.Dialer
@@ -152,7 +152,7 @@ func readSSHKey(file string) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// explainSSH says what can be done about a login that failed.
+// explainSSH adds a remedy to the error of a login.
 func explainSSH(err error, host string) error {
 	switch {
 	case knownhosts.IsHostKeyChanged(err):
@@ -169,17 +169,16 @@ func explainSSH(err error, host string) error {
 	return err
 }
 
-// quoteShell makes text one word for the shell that sshd starts, as git does.
+// quoteShell quotes text as one word for the shell that sshd starts, like git does.
 func quoteShell(text string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
 }
 
-// SSHFunc makes the command that runs OpenSSH's ssh with these arguments, as git does
-// (git(1), GIT_SSH_COMMAND). Its environment, and what it may ask a person, are the
-// caller's.
+// SSHFunc returns the command that runs OpenSSH's ssh with these arguments (git(1),
+// GIT_SSH_COMMAND). The caller decides about its environment and prompts.
 type SSHFunc func(ctx context.Context, args ...string) *exec.Cmd
 
-// openSSHProgram runs a service behind the ssh program.
+// openSSHProgram runs a service through the ssh program.
 func (c *Connection) openSSHProgram(ctx context.Context, service, version string) (*stream, error) {
 	target := c.Address.host()
 	if c.Address.username != "" {
@@ -203,6 +202,6 @@ func (c *Connection) openSSHProgram(ctx context.Context, service, version string
 	return s.run(cmd)
 }
 
-// leftBehind is how long is waited for what ssh leaves running, as a connection that
-// others are to share (ssh_config(5), ControlPersist).
+// leftBehind limits the wait for processes that ssh leaves running, such as a shared connection
+// (ssh_config(5), ControlPersist).
 const leftBehind = time.Second

@@ -15,31 +15,28 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// stream is one run of git-upload-pack or git-receive-pack at the other end
-// of a pipe: a process on this machine, or one behind ssh. It is a
-// [transport.UploadPackSession] and a [transport.ReceivePackSession].
+// stream is one run of git-upload-pack or git-receive-pack at the other end of a pipe: a local
+// process, or one over ssh. It is a [transport.UploadPackSession] and a
+// [transport.ReceivePackSession].
 //
-// go-git has the same for ssh and for files, but it takes no context until
-// the connection is made (a server that accepts and then says nothing blocks it
-// for ever), reads the user's ssh configuration, and drops what the server
-// says on its standard error.
+// go-git's own transports for ssh and files accept no context while they connect (a silent server
+// blocks them forever), read the user's ssh configuration, and drop the server's standard error.
 type stream struct {
 	ctx    context.Context
 	in     io.WriteCloser
 	out    io.Reader
 	stderr *Tail
-	wait   func() error // waits for the other side to end
-	abort  func()       // makes it end
-	// program is the program other than the server that may have written a message; empty if none.
+	wait   func() error // waits for the end of the other side
+	abort  func()       // ends the other side
+	// program is a program other than the server that writes to stderr; empty if there is none.
 	program string
 	adv     *packp.AdvRefs
 	ran     bool
 	closed  bool
 }
 
-// openStream connects to service, and offers it a version of the protocol, as
-// in "version=2"; empty: version 0. Everything the stream does later also ends
-// with ctx.
+// openStream connects to a service and requests a version of the protocol, as in "version=2"; empty
+// means version 0. The stream ends with ctx.
 func (c *Connection) openStream(ctx context.Context, service, version string) (*stream, error) {
 	open := c.openProcess
 	if c.Address.Endpoint.Protocol == "ssh" {
@@ -54,7 +51,7 @@ func (c *Connection) openStream(ctx context.Context, service, version string) (*
 	return s, nil
 }
 
-// versionVariable is where git looks for the versions that a client offers.
+// versionVariable is the variable by which a client requests a version (git(1)).
 const versionVariable = "GIT_PROTOCOL"
 
 // AdvertisedReferences is [stream.AdvertisedReferencesContext].
@@ -62,8 +59,8 @@ func (s *stream) AdvertisedReferences() (*packp.AdvRefs, error) {
 	return s.AdvertisedReferencesContext(context.Background())
 }
 
-// AdvertisedReferencesContext reads what the other side offers. An empty
-// repository offers no references.
+// AdvertisedReferencesContext reads the advertisement, which has no references if the repository is
+// empty.
 func (s *stream) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
 	if s.adv != nil {
 		return s.adv, nil
@@ -76,7 +73,7 @@ func (s *stream) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, e
 	return adv, nil
 }
 
-// explain returns why the answer of the other side could not be read.
+// explain returns why the response could not be read.
 func (s *stream) explain(err error) error {
 	if over := s.ctx.Err(); over != nil {
 		return fmt.Errorf("%w: %w", over, err)
@@ -103,7 +100,7 @@ func (s *stream) explain(err error) error {
 	return err
 }
 
-// explainWith adds to err, which stays in the chain, what the other side said.
+// explainWith wraps err with the other side's standard error.
 func (s *stream) explainWith(err error) error {
 	if over := s.ctx.Err(); over != nil {
 		return fmt.Errorf("%w: %w", over, err)
@@ -114,8 +111,7 @@ func (s *stream) explainWith(err error) error {
 	return err
 }
 
-// UploadPack sends a request for objects and returns the answer, whose pack
-// is read from it.
+// UploadPack sends a request for objects and returns the response, from which the pack is read.
 func (s *stream) UploadPack(ctx context.Context, request *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
 	if _, err := s.AdvertisedReferencesContext(ctx); err != nil {
 		return nil, err
@@ -162,14 +158,14 @@ func (s *stream) ReceivePack(ctx context.Context, request *packp.ReferenceUpdate
 	if err := report.Decode(out); err != nil {
 		return nil, s.explainWith(err)
 	}
-	// Hooks run after the report; the other side ends when they have.
+	// Hooks run after the report, and the other side ends with them.
 	if _, err := io.Copy(io.Discard, s.out); err != nil {
 		return report, nil
 	}
 	return report, report.Error()
 }
 
-// Close ends the session. If nothing was requested, it notifies the other side and waits for it.
+// Close ends the session. Without a request, it sends a flush and waits for the other side.
 func (s *stream) Close() error {
 	if s.closed {
 		return nil
@@ -188,11 +184,11 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// Tail keeps the last of what was written to it.
+// Tail keeps the end of what is written to it.
 type Tail struct {
 	mu   sync.Mutex
 	text []byte
-	cut  bool // what was before is not here
+	cut  bool // the beginning was dropped
 }
 
 // Write keeps the last 4 KiB.
@@ -207,8 +203,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept, as a person reads it: without progress, without the prefix
-// that git prints before a server's words, and without lines that say nothing.
+// String returns the text without progress, without git's prefix before messages of the server, and
+// without lines that contain no message.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,7 +221,7 @@ func (t *Tail) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// spoken is what a line says at last, after what was written over; empty: nothing.
+// spoken returns the message of a line after carriage returns; empty if it has none.
 func spoken(line string) string {
 	said := ""
 	for part := range strings.SplitSeq(line, "\r") {
@@ -244,9 +240,8 @@ func spoken(line string) string {
 	return said
 }
 
-// LastLines are those of a text's lines that fit one line of an error: all, or the first,
-// if it is short, and the last: what refuses stands at an end, and what a hook prints to
-// everybody between.
+// LastLines returns the lines of a text that fit in one line of an error: all of them, or the first,
+// if it is short, and the last. The reason is at an end, and a hook's general messages are between.
 func LastLines(text string) string {
 	const most, short = 400, 200 // bytes, of the 600 that are shown
 	lines := strings.Split(text, "\n")
