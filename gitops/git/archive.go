@@ -17,31 +17,30 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// Archive reads the files of many past commits, one after the other. It reads objects that
-// the commits share once. It keeps a bounded part of the objects, and does not change
-// the branch. Close closes it.
+// Archive reads the files of many past commits, and objects that they share once. It keeps a limited
+// number of objects, and does not change the branch. Close closes it.
 //
-// One git process reads a repository of this machine. An object that such a repository
-// lacks, because the clone is shallow or partial, is [branch.ErrMissing]. From a server
-// the Archive fetches objects, those that [Archive.Ahead] announces in batches. If the server
-// does not send single objects, the Archive fetches the whole history.
+// One git process reads a local repository. The error for an object that a shallow or partial clone
+// lacks is [branch.ErrMissing]. From a server the Archive fetches objects, those that
+// [Archive.Ahead] announces in batches. If the server does not send single objects, it fetches the
+// whole history.
 type Archive struct {
-	branch *Branch // that the trees lock
+	branch *Branch // locked by the trees
 	store  *store
-	local  *catFile // nil: objects are fetched from a server
+	local  *catFile // nil if objects are fetched from a server
 	roots  map[plumbing.Hash]plumbing.Hash
 }
 
 const (
-	// maxRoots bounds the commits whose trees are remembered.
+	// maxRoots limits the commits whose trees are kept.
 	maxRoots = 50_000
-	// maxDifferences and deepestDifference bound what two commits differ in.
+	// maxDifferences and deepestDifference limit the differences between two commits.
 	maxDifferences    = 10_000
 	deepestDifference = 64
 )
 
-// Archive returns a reader of the branch's past. Several of a repository of this machine
-// work side by side; those of a server take turns.
+// Archive returns a reader of the branch's past. Those of a local repository work concurrently, those
+// of a server take turns.
 func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +74,7 @@ func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 	return a, nil
 }
 
-// Close ends what the archive has begun. Its trees cannot be read any more.
+// Close ends the git process and frees the objects. The trees cannot be read any more.
 func (a *Archive) Close() {
 	a.branch.mu.Lock()
 	defer a.branch.mu.Unlock()
@@ -86,7 +85,7 @@ func (a *Archive) Close() {
 	a.store.base = nil
 }
 
-// Know takes up which trees commits have, so that they need not be read for it.
+// Know records the trees of commits, so that the commits need not be read.
 func (a *Archive) Know(commits []branch.Commit) {
 	a.branch.mu.Lock()
 	defer a.branch.mu.Unlock()
@@ -104,8 +103,7 @@ func (a *Archive) note(commit, root plumbing.Hash) {
 	a.roots[commit] = root
 }
 
-// Tree returns the files of a commit, to be read lazily with ctx as those of
-// [Branch.Head] are.
+// Tree returns the files of a commit, which are read lazily with ctx like those of [Branch.Head].
 func (a *Archive) Tree(ctx context.Context, commit string) (fs.FS, error) {
 	a.branch.mu.Lock()
 	defer a.branch.mu.Unlock()
@@ -116,7 +114,7 @@ func (a *Archive) Tree(ctx context.Context, commit string) (fs.FS, error) {
 	return &treeFS{branch: a.branch, store: a.store, ctx: ctx, root: root}, nil
 }
 
-// root is the top tree of a commit.
+// root returns the top tree of a commit.
 func (a *Archive) root(ctx context.Context, commit string) (plumbing.Hash, error) {
 	h, err := parseCommit(commit)
 	if err != nil {
@@ -159,8 +157,8 @@ func (a *Archive) commit(ctx context.Context, h plumbing.Hash) ([]byte, error) {
 	return o.data, nil
 }
 
-// Ahead fetches the files below some directories of commits from a server, in batches. It
-// does nothing for a repository of this machine.
+// Ahead fetches the files below some directories of commits from a server, in batches. It does
+// nothing for a local repository.
 func (a *Archive) Ahead(ctx context.Context, commits []string, dirs []string) error {
 	if a.local != nil || a.store.mode != partial {
 		return nil
@@ -253,7 +251,7 @@ func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plum
 			return nil, err
 		}
 		if errors.Is(err, remote.ErrTooMany) || errors.Is(err, remote.ErrNotOurs) {
-			continue // each is asked for again when it is read
+			continue // each is requested again when it is read
 		}
 		if err != nil {
 			return nil, err
@@ -320,7 +318,7 @@ type differing struct {
 	all   []branch.Difference
 }
 
-// compare compares a directory; the zero hash is one that is not there.
+// compare compares a directory; the zero hash is an absent one.
 func (d *differing) compare(dir string, before, after plumbing.Hash, depth int) error {
 	from, err := d.tree(before)
 	if err != nil {
@@ -381,7 +379,7 @@ func blob(e entry) branch.Blob {
 	return branch.Blob{ID: e.hash.String(), Mode: uint32(mode)}
 }
 
-// BlobID is the identifier that git gives a file of this content.
+// BlobID returns git's identifier of a file with this content.
 func BlobID(content []byte) string {
 	return plumbing.ComputeHash(plumbing.BlobObject, content).String()
 }

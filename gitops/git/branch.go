@@ -1,15 +1,12 @@
-// Package git is a git client for programs that read and write one branch: the
-// commit at its head, its files, and a way to put commits on top of it.
+// Package git is a git client for programs that read and write one branch: its head, the files, and
+// pushes of commits on top.
 //
-// It uses the git protocol through go-git's plumbing, without a clone or a
-// worktree. Reading costs one request while the branch has not moved; after a
-// move it fetches only the changes in the directories in use.
-// Writing sends exactly the new blobs, trees and commits, and the branch moves
-// from the old head to the new one by compare-and-swap: it is never forced, and
-// a push is reported as done only if the server has confirmed it.
+// It uses the git protocol through go-git's plumbing, without a clone or a worktree. A read is one
+// request while the branch has not moved; otherwise it fetches only the changes in the directories in
+// use. A push sends exactly the new blobs, trees and commits, and moves the branch by
+// compare-and-swap. It is never forced, and it succeeds only if the server has confirmed it.
 //
-// A repository is reached over https, http, ssh, or a path on this
-// machine. Only a path needs the git binary.
+// Repositories are accessed over https, http, ssh, or a local path. Only a path needs the git binary.
 package git
 
 import (
@@ -29,9 +26,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// Branch is one branch of one remote repository. It keeps the commit at its
-// head and the objects of the directories in use, and nothing of the rest. It
-// may be used from several goroutines, which then take turns.
+// Branch is one branch of one remote repository. It keeps only the commit at its head and the objects
+// of the directories in use. It may be used from several goroutines, which take turns.
 type Branch struct {
 	name   string
 	author author
@@ -39,15 +35,14 @@ type Branch struct {
 
 	mu     sync.Mutex // locked while the fields below are used
 	server *remote.Connection
-	taker  *remote.Connection // of pushes; mostly the server
+	taker  *remote.Connection // the server of pushes, mostly the same
 	store  *store
-	// seen is the head as a push that was not first has found it; zero: none.
-	// The next refresh begins there.
+	// seen is the head that a conflict has returned; zero if there was none. The next refresh
+	// starts there.
 	seen plumbing.Hash
 }
 
-// New validates the configuration and returns the branch. It does not connect
-// to anything. Its errors include [ErrNoAddress], [ErrNoSSHKey] and
+// New validates the configuration and returns the branch. It does not connect. Its errors include [ErrNoAddress], [ErrNoSSHKey] and
 // [ErrNoKnownHosts].
 func New(c Config) (*Branch, error) {
 	c, err := c.withDefaults()
@@ -75,7 +70,7 @@ func New(c Config) (*Branch, error) {
 	}, nil
 }
 
-// connect checks what an address needs, and connects to nothing yet.
+// connect validates an address and its credentials. It does not connect yet.
 func (c Config) connect(url string) (*remote.Connection, error) {
 	address, err := remote.ParseAddress(url)
 	if err != nil {
@@ -95,20 +90,18 @@ func (c Config) connect(url string) (*remote.Connection, error) {
 	return server, nil
 }
 
-// String is the repository's address without anything secret.
+// String returns the repository's address without secrets.
 func (b *Branch) String() string { return b.server.Address.String() }
 
-// Stats returns what was exchanged with the server. It waits for nobody.
+// Stats returns the traffic with the server. It does not wait.
 func (b *Branch) Stats() remote.Stats { return b.server.Traffic.Stats() }
 
-// Head returns the commit at the branch's head and its files. While the
-// head has not moved that is one request. The tree reads lazily, with ctx; it
-// implements [io/fs.ReadFileFS], [io/fs.ReadDirFS] and [io/fs.StatFS], and the
-// entries of its directories have a method Identity() string: the identifier of
-// the content, for which nothing is read.
+// Head returns the commit at the branch's head and its files, with one request while the head has not
+// moved. The tree reads lazily with ctx. It implements [io/fs.ReadFileFS], [io/fs.ReadDirFS] and
+// [io/fs.StatFS], and its directory entries implement [branch.Identified].
 //
-// Its errors include [ErrNoPassword], [ErrEmpty] and, when the server does not
-// answer in time, [context.DeadlineExceeded].
+// Its errors include [remote.ErrNoPassword], [remote.ErrEmpty] and, if the server does not respond in
+// time, [context.DeadlineExceeded].
 func (b *Branch) Head(ctx context.Context) (branch.Head, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,27 +112,27 @@ func (b *Branch) Head(ctx context.Context) (branch.Head, error) {
 	return b.head(ctx), nil
 }
 
-// head returns the commit in the store, as callers see it.
+// head returns the commit in the store.
 func (b *Branch) head(ctx context.Context) branch.Head {
 	return branch.Head{Commit: b.store.head.String(), Tree: &treeFS{branch: b, store: b.store, ctx: ctx, root: b.store.root}}
 }
 
-// refresh brings the store to the branch's head.
+// refresh updates the store to the branch's head.
 func (b *Branch) refresh(ctx context.Context) error {
 	seen := b.seen
 	b.seen = plumbing.ZeroHash
 	if !seen.IsZero() && b.server.OverHTTP() {
-		// A conflict has just returned this head: no further request is needed. (Over anything
-		// else asking costs nothing, as a fetch begins with it.)
+		// A conflict has just returned this head: no further request is needed. (Other
+		// protocols return it at the beginning of each fetch.)
 		err := b.store.update(ctx, nil, seen)
 		var a *remote.Answer
 		if !errors.As(err, &a) || !a.RefusesRequest() {
 			return err
 		}
-		b.store.reset() // what was here is incomplete
+		b.store.reset() // it is incomplete
 	}
-	// Some hosts send what a branch is at, and nothing that it was at when a client read
-	// it a moment ago: where it has moved meanwhile, it is read again.
+	// Some hosts send only the current head, not the one that a client has just read: if the
+	// branch has moved meanwhile, it is read again.
 	const reads = 3
 	for read := 1; ; read++ {
 		head, err := b.readHead(ctx)
@@ -153,8 +146,8 @@ func (b *Branch) refresh(ctx context.Context) error {
 	}
 }
 
-// readHead brings the store to the branch's head, and returns the head. With an error it
-// returns the head if that is known.
+// readHead updates the store to the branch's head, and returns the head, also with an error if the
+// head is known.
 func (b *Branch) readHead(ctx context.Context) (plumbing.Hash, error) {
 	bounded, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
@@ -171,7 +164,7 @@ func (b *Branch) readHead(ctx context.Context) (plumbing.Hash, error) {
 	return head, b.store.update(ctx, session, head)
 }
 
-// reset forgets everything that was read, so that the next Head starts over.
+// reset drops everything that was read, so that the next Head starts over.
 func (b *Branch) reset() {
 	b.seen = plumbing.ZeroHash
 	b.server.Reset()
@@ -179,10 +172,10 @@ func (b *Branch) reset() {
 	b.store.reset()
 }
 
-// fail is how every error leaves a Branch.
+// fail returns an error as a Branch returns it.
 func (b *Branch) fail(doing string, err error) error { return b.remedy(b.describe(doing, err)) }
 
-// describe is how every error leaves a tree or an [Archive].
+// describe returns an error as a tree or an [Archive] returns it.
 func (b *Branch) describe(doing string, err error) error {
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		err = fmt.Errorf("%w: push a first commit to branch %q", remote.ErrEmpty, b.name)
@@ -190,51 +183,47 @@ func (b *Branch) describe(doing string, err error) error {
 	return b.server.Fail(doing, err)
 }
 
-// failPush is how an error of a push leaves a Branch.
+// failPush returns an error of a push as a Branch returns it.
 func (b *Branch) failPush(err error) error { return b.remedy(b.taker.Fail("pushing to", err)) }
 
 // Config selects the branch and its repository, and the author. URL and
 // Branch are required, and to push also AuthorName and AuthorEmail.
 type Config struct {
-	// URL is the repository's address in any form git accepts: https, http,
-	// ssh and git URLs, user@host:path, file URLs, and plain paths.
+	// URL is the repository's address in a form of git: an https, http, ssh or file URL,
+	// user@host:path, or a path.
 	URL string
-	// PushURL is where pushes go; empty: to URL.
+	// PushURL is the address for pushes; empty means URL.
 	PushURL string
-	// Branch is the name of the branch, with or without refs/heads/. HEAD is what the
-	// repository has checked out, to be read alone.
+	// Branch is the name of the branch, with or without refs/heads/. HEAD means the commit that
+	// the repository has checked out, and can only be read.
 	Branch string
-	// ReadAhead is a directory that is fetched, with everything below it,
-	// before it is read, and kept as long as the branch has it. Everything else
-	// is fetched when it is read. Empty means that nothing is fetched ahead.
+	// ReadAhead is a directory that is fetched, with everything below it, before it is read, and
+	// kept. Everything else is fetched when it is read. Empty means no directory.
 	ReadAhead string
-	// ReadFirst are directories that are fetched together with ReadAhead when
-	// nothing is here yet, and like all others after that.
+	// ReadFirst are directories that the first fetch includes.
 	ReadFirst []string
 	// AuthorName and AuthorEmail are the author and committer of every commit.
 	AuthorName, AuthorEmail string
-	// Credentials are how client and server prove who they are.
+	// Credentials authenticate client and server.
 	Credentials remote.Credentials
-	// Sign makes the signature of a commit; nil leaves commits unsigned.
+	// Sign signs commits; nil leaves them unsigned.
 	Sign Signer
-	// Remedy adds to an error of the [Branch] what its user can do about it; nil adds nothing.
+	// Remedy adds a remedy to an error of the [Branch]; nil adds nothing.
 	Remedy func(error) error
-	// Timeout bounds each exchange with the server; zero means two minutes.
+	// Timeout limits each exchange with the server; zero means two minutes.
 	Timeout time.Duration
-	// TempDir is a directory in which what the server sends is kept while it is in use,
-	// in a file without a name, where it is larger than 4 MiB. Empty, or where no file
-	// can be made, it is kept in memory, and of a server without partial clone more than
-	// 32 MiB are refused.
+	// TempDir is a directory for packs larger than 4 MiB, in files without names. If it is empty
+	// or no file can be made, packs are kept in memory, and a server without partial clone may
+	// send at most 32 MiB.
 	TempDir string
-	// Log records once each reason why reading is more expensive than
-	// necessary; nil discards.
+	// Log records each reason why reads are expensive once; nil discards.
 	Log *slog.Logger
 }
 
-// DefaultTimeout is a [Config]'s Timeout where it is zero.
+// DefaultTimeout replaces a Timeout of zero in a [Config].
 const DefaultTimeout = 2 * time.Minute
 
-// withDefaults fills in what was left out and validates the rest.
+// withDefaults sets defaults and validates the configuration.
 func (c Config) withDefaults() (Config, error) {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	if c.Timeout < 0 {

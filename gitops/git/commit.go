@@ -14,10 +14,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// author is who makes commits, and how they are signed.
+// author is the author of commits, and their signer.
 type author struct {
 	name, email string
-	sign        Signer // nil: not at all
+	sign        Signer // nil if commits are not signed
 }
 
 // commit returns a raw commit of the tree root on parent.
@@ -64,7 +64,7 @@ func rootOf(commit []byte) (plumbing.Hash, error) {
 	return plumbing.NewHash(string(commit[len(line):][:size])), nil
 }
 
-// parentOf returns the first parent of a raw commit; zero: it has none.
+// parentOf returns the first parent of a raw commit, or zero.
 func parentOf(commit []byte) plumbing.Hash {
 	if parents := parentsOf(commit); len(parents) > 0 {
 		return parents[0]
@@ -72,7 +72,7 @@ func parentOf(commit []byte) plumbing.Hash {
 	return plumbing.ZeroHash
 }
 
-// parseCommit reads the identifier of a commit.
+// parseCommit parses the identifier of a commit.
 func parseCommit(id string) (plumbing.Hash, error) {
 	if !plumbing.IsHash(id) {
 		return plumbing.ZeroHash, fmt.Errorf("%.60q is not the identifier of a commit", id)
@@ -80,8 +80,8 @@ func parseCommit(id string) (plumbing.Hash, error) {
 	return plumbing.NewHash(id), nil
 }
 
-// readCommit reads a raw commit. What it does not say, or not as git does, is
-// left empty: a history has what other programs have ever written.
+// readCommit parses a raw commit. Fields that are absent or malformed are empty, since other programs
+// have written commits too.
 func readCommit(id plumbing.Hash, raw []byte) branch.Commit {
 	header, message, _ := bytes.Cut(raw, []byte("\n\n"))
 	c := branch.Commit{ID: id.String(), Message: string(message)}
@@ -119,24 +119,23 @@ func parentsOf(commit []byte) []plumbing.Hash {
 	return parents
 }
 
-// commitCutter reads a commit that exceeds the size limit, so that the commits around it
-// stay readable. It computes the commit's name and keeps its tree, parents, author,
-// committer and subject, each up to a limit.
+// commitCutter reads a commit that exceeds the size limit, so that its history stays readable. It
+// computes the identifier, and keeps tree, parents, author, committer and subject up to a limit each.
 type commitCutter struct {
 	hasher  plumbing.Hasher
-	line    []byte // that is being read: its beginning and its end
+	line    []byte // beginning and end of the current line
 	kept    []byte // of the header
 	message bool   // the header has ended
-	subject []byte // nil: its line has not ended
-	more    bool   // the header has more lines than are kept
+	subject []byte // nil until its line has ended
+	more    bool   // the header exceeds what is kept
 }
 
 func newCommitCutter(size int64) *commitCutter {
 	return &commitCutter{hasher: plumbing.NewHasher(plumbing.CommitObject, size)}
 }
 
-// maxOfLine is how many bytes of each end of a long line are kept: an author's line ends
-// with the address and the time.
+// maxOfLine is the number of bytes kept of each end of a long line: an author's line ends with the
+// address and the time.
 const maxOfLine = 1 << 10
 
 // Write implements [io.Writer].
@@ -174,8 +173,8 @@ func (c *commitCutter) endLine() {
 	}
 }
 
-// cut returns the commit with the kept parts. Its message has no trailers, so it never counts
-// as a commit by muster. It returns false if there are too many parents, or no committer.
+// cut returns the commit with the kept parts. Its message has no trailers, so it is no commit by
+// muster. It returns false if there are too many parents, or no committer.
 func (c *commitCutter) cut() ([]byte, bool) {
 	if c.subject == nil {
 		c.endLine()

@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// maxEdits are the files that are listed of one commit.
+	// maxEdits limits the listed files of a commit.
 	maxEdits = 200
 	// maxWants is the maximum number of objects in a request.
 	maxWants = 1000
-	// deepestEdit is how many directories deep is looked.
+	// deepestEdit is the maximum depth of directories.
 	deepestEdit = 16
-	// maxRefused is how many objects a server may refuse before the client stops requesting.
+	// maxRefused is the number of refused objects after which the client stops requesting.
 	maxRefused = 16
 	// largestEdit is the size in bytes up to which the content of a file is returned.
 	largestEdit = 64 << 10
 )
 
-// Edits returns what commits have changed against their first parents, in the order of
-// the commits. It fetches their trees level by level, and then the files, for all commits
-// together: some six requests for any number of commits. trees has the tree of
-// each commit that is known, by identifier; those of other parents are fetched too.
-// Edits keeps nothing.
+// Edits returns the differences between commits and their first parents, in the order of the commits.
+// It fetches trees level by level, and then files, for all commits together: some six requests for any
+// number of commits. trees maps the identifiers of known commits to those of their trees; other
+// parents are fetched. Edits keeps nothing.
 //
 // If a commit cannot be compared, its Edits contain the reason. The error is the server's.
 func (b *Branch) Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error) {
@@ -89,14 +88,14 @@ type comparison struct {
 	files     []filePair
 }
 
-// treePair are a directory before and after a commit, which differ. Zero is none.
+// treePair is a directory before and after a commit, which differ; zero if absent.
 type treePair struct {
 	commit        int
 	dir           string
 	before, after plumbing.Hash
 }
 
-// filePair are a file before and after a commit; edit is its place in the list.
+// filePair is a file before and after a commit; edit is its index in the list.
 type filePair struct {
 	commit, edit  int
 	before, after plumbing.Hash
@@ -141,7 +140,7 @@ func (c *comparison) begin(commits []branch.Commit, trees map[string]string) err
 	return nil
 }
 
-// errNoParent says why a commit cannot be compared.
+// errNoParent is the reason why a commit without a parent cannot be compared.
 var errNoParent = errors.New("the commit before it is not in this repository, which is a shallow clone")
 
 // descend goes one level down in all commits.
@@ -179,8 +178,8 @@ func (c *comparison) compare(p treePair) error {
 	return nil
 }
 
-// differs notes one name of a directory, if its content has changed and it is looked
-// at. A change of the mode alone is none.
+// differs records a name of a directory if it is selected and its content has changed. A change of
+// the mode is ignored.
 func (c *comparison) differs(p treePair, name string, dir bool, before, after plumbing.Hash) {
 	full := join(p.dir, name)
 	inside := slices.ContainsFunc(c.selection.Below, func(top string) bool { return below(full, top) })
@@ -200,7 +199,7 @@ func (c *comparison) differs(p treePair, name string, dir bool, before, after pl
 	}
 }
 
-// contents reads the files that are wanted.
+// contents reads the selected files.
 func (c *comparison) contents() error {
 	var wanted []plumbing.Hash
 	for _, f := range c.files {
@@ -216,8 +215,8 @@ func (c *comparison) contents() error {
 	return nil
 }
 
-// objectReader reads objects of earlier commits. Where the server sends single ones
-// by name, those alone are fetched; otherwise the last commits, with everything in them.
+// objectReader reads objects of earlier commits. It fetches single objects if the server sends them,
+// and otherwise the last commits with everything in them.
 type objectReader struct {
 	branch *Branch
 	store  *store
@@ -225,7 +224,7 @@ type objectReader struct {
 	here   map[plumbing.Hash]rawObject
 	whole  *pack
 	all    bool // whole has all commits that the server sends
-	// refused is how many objects the server would not send.
+	// refused counts the objects that the server has refused to send.
 	refused int
 }
 
@@ -245,8 +244,8 @@ func (r *objectReader) roots(ctx context.Context, commits []plumbing.Hash) (map[
 	return found, nil
 }
 
-// fetch fetches objects that are not here. An object that the server does not send is
-// left out, without an error.
+// fetch fetches missing objects. An object that the server does not send is left out, without an
+// error.
 func (r *objectReader) fetch(ctx context.Context, hashes []plumbing.Hash) error {
 	var missing []plumbing.Hash
 	asked := map[plumbing.Hash]bool{plumbing.ZeroHash: true}
@@ -280,7 +279,7 @@ func (r *objectReader) fetchNamed(ctx context.Context, hashes []plumbing.Hash) e
 	}
 	q := byName(hashes)
 	if r.store.server.Caps.Supports(capability.Shallow) {
-		q.Depth = 1 // of a commit not those before it
+		q.Depth = 1 // without the ancestors of a commit
 	}
 	answer, err := r.store.server.Fetch(ctx, nil, q)
 	switch {
@@ -309,7 +308,7 @@ func (r *objectReader) fetchNamed(ctx context.Context, hashes []plumbing.Hash) e
 	return nil
 }
 
-// fetchWhole fetches ever more of the last commits, until they have the objects.
+// fetchWhole fetches more and more of the last commits, until they contain the objects.
 func (r *objectReader) fetchWhole(ctx context.Context, missing []plumbing.Hash) error {
 	if r.store.head.IsZero() && len(missing) > 0 {
 		if err := r.branch.refresh(ctx); err != nil {
@@ -362,7 +361,7 @@ func (r *objectReader) tree(h plumbing.Hash) (*tree, error) {
 	return parseTree(o.data)
 }
 
-// file returns the content of a file; nil where it is not here or too large.
+// file returns the content of a file; nil if it is missing or too large.
 func (r *objectReader) file(h plumbing.Hash) []byte {
 	o, ok := r.object(h)
 	if !ok || o.kind != plumbing.BlobObject || len(o.data) > largestEdit {

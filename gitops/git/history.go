@@ -18,19 +18,15 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// maxCommits bounds a history: its commits' identifiers are kept while it is
-// read.
+// maxCommits limits a history, whose identifiers are kept while it is read.
 const maxCommits = 2_000_000
 
-// Commits yields the commit from, or the branch's head if that is empty, and
-// those before it, the newest first and each before its parents, up to the
-// limit. It yields an error as the last element.
+// Commits yields the commit from, or the branch's head if that is empty, and its ancestors, the newest
+// first and each before its parents, up to the limit. An error is the last element.
 //
-// The commits are fetched in pages while they are read, without their files
-// where the server offers partial clone, and only one page of them is kept. The
-// branch may be used in between, also by the loop that reads the commits. A
-// server that sends only what its branches point at refuses the next page when
-// the branch has moved meanwhile.
+// The commits are fetched in pages, without files if the server offers partial clone, and only one
+// page is kept. The branch may be used meanwhile, also by the loop over the commits. A server that
+// sends only heads refuses the next page if the branch has moved.
 func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
 		if b.server.Address.Endpoint.Protocol == "file" {
@@ -70,7 +66,7 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 	}
 }
 
-// localHistory yields the commits of a repository of this machine.
+// localHistory yields the commits of a local repository.
 func (b *Branch) localHistory(ctx context.Context, from string, limit branch.Limit, yield func(branch.Commit, error) bool) {
 	fail := func(err error) { yield(branch.Commit{}, b.fail("reading the history of", err)) }
 	head, err := b.startOf(ctx, from)
@@ -89,7 +85,7 @@ func (b *Branch) localHistory(ctx context.Context, from string, limit branch.Lim
 	}
 }
 
-// startOf is the commit at which a history begins: the branch's head, unless it is named.
+// startOf returns the commit from, or the branch's head if that is empty.
 func (b *Branch) startOf(ctx context.Context, from string) (plumbing.Hash, error) {
 	if from != "" {
 		return parseCommit(from)
@@ -106,8 +102,7 @@ func (b *Branch) startOf(ctx context.Context, from string) (plumbing.Hash, error
 }
 
 const (
-	// firstPage is the number of commits that are fetched first, and largestPage
-	// that of later ones.
+	// firstPage and largestPage are the numbers of commits in the first page and in the largest.
 	firstPage, largestPage = 64, 8192
 	// smallPage and largePage are the sizes, in bytes, below and above which the
 	// next page has more or fewer commits.
@@ -117,8 +112,8 @@ const (
 	maxInPage = 100_000
 )
 
-// filters are what commits are fetched with, the best first: without trees and
-// files, without files, and with everything.
+// filters returns the filters for commits, the best first: without trees and files, without files, and
+// with everything.
 func filters() []packp.Filter { return []packp.Filter{remote.Exact, "blob:none", ""} }
 
 // history is one reading of a branch's history.
@@ -127,24 +122,24 @@ type history struct {
 	ctx    context.Context
 
 	head         plumbing.Hash
-	depth        int // how many commits deep is here, from head, of what was fetched
-	fetchedDepth int // and the depth that was fetched with the head
-	step         int // how many more are fetched next
-	given        int // which of the filters the server has turned out to allow
+	depth        int // the depth from head that was fetched
+	fetchedDepth int // the depth that was fetched with the head
+	step         int // the number of commits to fetch next
+	given        int // the index of the filter that the server allows
 	// single is set if a page must start with a single commit, because a pack of several
 	// contained an oversized commit as a delta.
 	single bool
-	// unnamed says that the server has refused to begin at a commit inside the history.
+	// unnamed reports whether the server refuses to start at a commit inside the history.
 	unnamed bool
 	ended   bool
-	// since is excluded with its ancestors, as long as the server has not been asked for the
-	// commits after it; zero means no commit.
+	// since is excluded with its ancestors, until the commits after it are requested; zero means
+	// no commit.
 	since plumbing.Hash
 
-	next  []branch.Commit                   // commits whose turn comes, the newest last
-	page  map[plumbing.Hash][]byte          // raw commits that are here and not yet in next
-	known map[plumbing.Hash]bool            // commits that are or were here
-	edge  map[plumbing.Hash][]plumbing.Hash // of the commits here, those that lack parents, and which
+	next  []branch.Commit                   // the queue of commits to yield, the newest last
+	page  map[plumbing.Hash][]byte          // raw commits that are not yet in next
+	known map[plumbing.Hash]bool            // commits that were fetched
+	edge  map[plumbing.Hash][]plumbing.Hash // the missing parents of fetched commits
 }
 
 // begin fetches the first page.
@@ -202,7 +197,7 @@ func leads(commits map[plumbing.Hash][]byte, head, since plumbing.Hash) bool {
 	return false
 }
 
-// add keeps commits that are new to it.
+// add adds commits that are not known yet.
 func (h *history) add(commits map[plumbing.Hash][]byte) {
 	for id, raw := range commits {
 		if !h.known[id] {
@@ -218,8 +213,8 @@ func (h *history) add(commits map[plumbing.Hash][]byte) {
 	}
 }
 
-// levels returns the depth from the head to which the history is complete here, before any
-// of it is in line.
+// levels returns the depth from the head to which the history is complete, before any of it is
+// queued.
 func (h *history) levels() int {
 	level := map[plumbing.Hash]bool{h.head: true}
 	for n := 0; len(level) > 0; n++ {
@@ -238,7 +233,7 @@ func (h *history) levels() int {
 	return len(h.page)
 }
 
-// follow puts the parents of a commit in line, and fetches what is needed.
+// follow queues the parents of a commit, and fetches them if needed.
 func (h *history) follow(c branch.Commit) error {
 	for _, id := range c.Parents {
 		parent := plumbing.NewHash(id)
@@ -252,8 +247,8 @@ func (h *history) follow(c branch.Commit) error {
 	return nil
 }
 
-// fetchUntil fetches pages until a commit is here, or there are no more: the
-// server's own history may be cut off.
+// fetchUntil fetches pages until a commit is known, or there are no more: the server's own history may
+// be shallow.
 func (h *history) fetchUntil(commit plumbing.Hash) error {
 	b := h.branch
 	b.mu.Lock()
@@ -266,7 +261,7 @@ func (h *history) fetchUntil(commit plumbing.Hash) error {
 	return nil
 }
 
-// enqueue puts a commit in line, unless it is not here, or has been before.
+// enqueue queues a commit, unless it is missing or was queued before.
 func (h *history) enqueue(commit plumbing.Hash) {
 	raw, ok := h.page[commit]
 	if !ok {
@@ -280,7 +275,7 @@ func (h *history) enqueue(commit plumbing.Hash) {
 	h.next = slices.Insert(h.next, at, c)
 }
 
-// newest takes the newest commit out of the line.
+// newest removes the newest commit from the queue.
 func (h *history) newest() branch.Commit {
 	last := len(h.next) - 1
 	c := h.next[last]
@@ -379,15 +374,14 @@ func (h *history) fetchSince() (bool, error) {
 	return false, nil
 }
 
-// fromWithin reports whether the next page may begin where this one ended. From the
-// head, as other servers want it, they walk over all that was sent before: the time
-// of reading then grows with the square of the history.
+// fromWithin reports whether the next page may start where this one ended. Otherwise it starts at the
+// head, and the server walks over all commits again: the time grows with the square of the history.
 func (h *history) fromWithin() bool {
 	caps := h.branch.server.Caps
 	return !h.unnamed && caps.Supports(capability.Shallow) && caps.Supports(capability.AllowReachableSHA1InWant)
 }
 
-// missing are the commits that the next page begins with.
+// missing returns the commits that the next page starts with.
 func (h *history) missing() []plumbing.Hash {
 	missing := map[plumbing.Hash]bool{}
 	for _, parents := range h.edge {

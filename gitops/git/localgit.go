@@ -18,8 +18,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// catFile reads objects of a repository of this machine, with one git process that
-// begins with the first of them. It is not safe for concurrent use.
+// catFile reads objects of a local repository with one git process, which the first read starts. It is
+// not safe for concurrent use.
 type catFile struct {
 	dir    string
 	cmd    *exec.Cmd
@@ -28,7 +28,7 @@ type catFile struct {
 	stderr *remote.Tail
 }
 
-// start begins the process, which outlives the context of the first read.
+// start starts the process, which outlives the context of the first read.
 func (c *catFile) start() error {
 	var err error
 	if c.cmd, err = remote.Command(context.Background(), c.dir, nil, "cat-file", "--batch"); err != nil {
@@ -47,8 +47,8 @@ func (c *catFile) start() error {
 	return c.cmd.Start()
 }
 
-// object returns an object. Its name is that of its content: it is computed again. The
-// error is [branch.ErrMissing] where it is not here.
+// object returns an object, whose identifier is verified. The error is [branch.ErrMissing] if the
+// repository lacks it.
 func (c *catFile) object(ctx context.Context, h plumbing.Hash) (rawObject, error) {
 	if err := ctx.Err(); err != nil {
 		return rawObject{}, err
@@ -61,7 +61,7 @@ func (c *catFile) object(ctx context.Context, h plumbing.Hash) (rawObject, error
 	}
 	o, err := c.ask(h)
 	if err != nil && !errors.Is(err, branch.ErrMissing) && !errors.Is(err, errTooLarge) {
-		c.close() // what comes next of it may be anything
+		c.close() // its next output may be anything
 	}
 	return o, err
 }
@@ -85,9 +85,9 @@ func (c *catFile) ask(h plumbing.Hash) (rawObject, error) {
 }
 
 var (
-	// errAnswer says that git cat-file answers in another way than it should.
+	// errAnswer is returned if git cat-file responds in another format.
 	errAnswer = errors.New("git cat-file says")
-	// errObject says that an object is not what its name says.
+	// errObject is returned if an object does not match its identifier.
 	errObject = errors.New("git fsck says more")
 )
 
@@ -149,7 +149,7 @@ func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
 	return name, rawObject{kind, data}, nil
 }
 
-// ended is the error of a process that has ended by itself.
+// ended returns the error of a process that has exited.
 func (c *catFile) ended(err error) error {
 	_ = c.cmd.Wait()
 	if said := strings.TrimSpace(c.stderr.String()); said != "" {
@@ -168,7 +168,7 @@ func (c *catFile) close() {
 	c.cmd = nil
 }
 
-// takeLocal keeps objects of a repository of this machine.
+// takeLocal keeps objects of a local repository.
 func (a *Archive) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
 	s := a.store
 	for _, h := range hashes {
@@ -199,10 +199,9 @@ func (a *Archive) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
 	return nil
 }
 
-// localCommits yields the raw commits of a repository of this machine, from one on, in
-// the order of git rev-list: the newest first. Two git processes read them, which
-// costs a fifth of what a server that makes packs of them does. A history that is cut
-// off ends there.
+// localCommits yields a commit of a local repository and its ancestors in the order of git rev-list:
+// the newest first. Two git processes read them, which costs a fifth of a server that makes packs. A
+// shallow history ends at its boundary.
 func localCommits(ctx context.Context, dir string, from plumbing.Hash, most int) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
 		w := &walk{dir: dir}
@@ -237,7 +236,7 @@ func localCommits(ctx context.Context, dir string, from plumbing.Hash, most int)
 	}
 }
 
-// walk is git rev-list, which names commits, and git cat-file, which reads those from it.
+// walk is git rev-list, which lists commits, and git cat-file, which reads them.
 type walk struct {
 	dir        string
 	list, read *exec.Cmd
@@ -245,7 +244,7 @@ type walk struct {
 	stderr     remote.Tail
 }
 
-// start begins both processes.
+// start starts both processes.
 func (w *walk) start(ctx context.Context, from plumbing.Hash, most int) error {
 	list := []string{"rev-list"}
 	if most > 0 {
@@ -286,7 +285,7 @@ func (w *walk) end() error {
 	return err
 }
 
-// close ends processes that are still there.
+// close kills running processes.
 func (w *walk) close() {
 	for _, c := range []*exec.Cmd{w.list, w.read} {
 		if c != nil && c.Process != nil {

@@ -8,20 +8,18 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// objects are the git objects that are kept in memory between reads: the trees
-// from the root down to the directory that is read ahead, its trees and small
-// files, and the same of other directories that were read. They are pruned
-// whenever the branch moves, so that they stay as many as one commit has.
+// objects are the git objects in memory: the trees from the root down to the directory that is read
+// ahead, its trees and small files, and those of other directories that were read. They are pruned
+// when the branch moves, to those of one commit.
 type objects struct {
-	// readAhead is the directory that is read ahead; empty: none.
+	// readAhead is the directory that is read ahead; empty means none.
 	readAhead string
 	trees     map[plumbing.Hash]*tree
 	blobs     map[plumbing.Hash][]byte
-	// base is the pack that a server sent whole because it cannot send
-	// single objects; nil with partial clone.
+	// base is the pack of a whole commit, from a server that cannot send single objects; nil with
+	// partial clone.
 	base *pack
-	// size is the number of bytes of the blobs after pruning, and treeSize those that
-	// the trees take.
+	// size and treeSize are the bytes of the blobs after pruning and of the trees.
 	size, treeSize int
 	// large are files and trees that are too large to be read, with their size.
 	large map[plumbing.Hash]int64
@@ -32,22 +30,19 @@ type objects struct {
 const (
 	// smallFile is the size in bytes up to which a file is kept.
 	smallFile = 256 << 10
-	// maxKept bounds all files that are kept, in bytes; what is more is fetched
-	// again when it is read.
+	// maxKept limits all files that are kept, in bytes. Others are fetched again when they are
+	// read.
 	maxKept = 16 << 20
-	// maxHere bounds the files that are here between two prunings, in bytes.
+	// maxHere limits the files between two prunings, in bytes.
 	maxHere = 2 * maxKept
-	// maxTrees bounds the trees that are here, in bytes; what is more is fetched or
-	// inflated again when it is read.
+	// maxTrees limits the trees in bytes. Others are fetched or inflated again when they are read.
 	maxTrees = 16 << 20
-	// maxVisited bounds the directories outside readAhead that are kept.
+	// maxVisited limits the directories outside readAhead that are kept.
 	maxVisited = 1000
-	// largeDir is the number of entries above which a directory's files are
-	// fetched together only when one of them is read, and not kept below
-	// readAhead.
+	// largeDir is the number of entries above which a directory's files are fetched only when one
+	// of them is read, and not kept below readAhead.
 	largeDir = 1000
-	// fewKept is how many files of a large directory are kept anyway, as bases of
-	// deltas.
+	// fewKept is the number of files of a large directory that are kept as bases of deltas.
 	fewKept = 8
 )
 
@@ -61,8 +56,8 @@ func newObjects(readAhead string) objects {
 	}
 }
 
-// clear drops all objects. Which directories were read is still known, and what
-// is too large to be read.
+// clear drops all objects, except the lists of directories that were read and of objects that are too
+// large.
 func (o *objects) clear() {
 	visited, large := o.visited, o.large
 	o.base.close()
@@ -70,7 +65,7 @@ func (o *objects) clear() {
 	o.visited, o.large = visited, large
 }
 
-// get returns an object that is here.
+// get returns an object if it is in memory or in base.
 func (o *objects) get(h plumbing.Hash) (rawObject, bool) {
 	if t, ok := o.trees[h]; ok {
 		return rawObject{plumbing.TreeObject, t.raw}, true
@@ -153,7 +148,7 @@ func (o *objects) addTree(h plumbing.Hash, t *tree) {
 	o.trees[h] = t
 }
 
-// noteLarge remembers what of a pack is too large to be read.
+// noteLarge records the objects of a pack that are too large to be read.
 func (o *objects) noteLarge(p *pack) {
 	const most = 10_000
 	if len(o.large)+len(p.large) > most {
@@ -169,9 +164,8 @@ func (o *objects) prune(root plumbing.Hash) {
 	o.trees, o.blobs, o.size, o.treeSize = kept.trees, kept.blobs, kept.size, kept.treeSize
 }
 
-// mark adds to kept what is needed of the tree h of the directory dir. Of equal
-// trees below readAhead, done, it visits one: millions of directories may share a few
-// trees.
+// mark adds the needed objects of the tree h of the directory dir to kept. It visits equal trees below
+// readAhead once, since millions of directories may share a few trees.
 func (o *objects) mark(kept *objects, h plumbing.Hash, dir string, done map[plumbing.Hash]bool) {
 	t, ok := o.trees[h]
 	if !ok || done[h] {
@@ -207,7 +201,7 @@ func (o *objects) mark(kept *objects, h plumbing.Hash, dir string, done map[plum
 	}
 }
 
-// visit notes that a directory is being read. Its parents count as read too.
+// visit records that a directory and its parents are read.
 func (o *objects) visit(dir string) {
 	if dir == "" || o.isAhead(dir) || o.leadsAhead(dir) || o.visited[dir] {
 		return
@@ -232,7 +226,7 @@ func below(dir, top string) bool {
 	return dir == top || len(dir) > len(top) && dir[:len(top)] == top && dir[len(top)] == '/'
 }
 
-// join appends a name to a directory; empty is the top.
+// join appends a name to a directory; empty means the top.
 func join(dir, name string) string {
 	if dir == "" {
 		return name

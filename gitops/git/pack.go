@@ -20,17 +20,16 @@ type rawObject struct {
 	data []byte
 }
 
-// pack is a received packfile, kept as it came over the wire. Its objects are
-// inflated one at a time, so that a pack of a whole repository costs an index, and
-// its compressed size where it is in memory. It is used by one goroutine at a time.
+// pack is a received packfile. Its objects are inflated one at a time, so that a pack of a whole
+// repository takes the memory of an index, and its compressed size if it is in memory. One goroutine
+// uses it at a time.
 type pack struct {
 	from    *remote.Download
 	scanner *packfile.Scanner
 	offsets []uint32 // of each entry, ascending
 	names   names
-	// large are the sizes of objects that are too large to be read. skip are the
-	// entries that are not inflated: those objects, and deltas that are too large, whose
-	// results are unknown.
+	// large are the sizes of objects that are too large to be read. skip are the entries that are
+	// not inflated: those objects, and deltas that are too large.
 	large map[plumbing.Hash]int64
 	skip  map[int]bool
 	// cut contains the oversized commits, without most of their message.
@@ -43,14 +42,14 @@ type pack struct {
 	heapLimit  heapLimit
 }
 
-// close gives back what the pack takes outside of memory. It is not read after that.
+// close closes the download. The pack must not be read afterwards.
 func (p *pack) close() {
 	if p != nil {
 		p.from.Close()
 	}
 }
 
-// all are the objects of the pack, in its order.
+// all yields the objects of the pack in its order.
 func (p *pack) all() iter.Seq[plumbing.Hash] {
 	return func(yield func(plumbing.Hash) bool) {
 		for i, h := range p.names.of {
@@ -61,17 +60,16 @@ func (p *pack) all() iter.Seq[plumbing.Hash] {
 	}
 }
 
-// errMissingBase says that an entry is a delta on an object that is not here.
+// errMissingBase is returned if the base of a delta is missing.
 var errMissingBase = errors.New("the delta's base is missing")
 
-// maxObject is the size in bytes up to which an object is read. Trees of 50,000
-// files and files far larger than any that an overlay needs are below it.
+// maxObject is the maximum size of an object in bytes. Trees of 50,000 files are below it.
 const maxObject = 4 << 20
 
 // deepestChain is the maximum length of a chain of deltas: git's own limit.
 const deepestChain = 4096
 
-// errTooLarge says that an object is larger than what is read.
+// errTooLarge is returned if an object is larger than maxObject.
 var errTooLarge = fmt.Errorf("it is larger than the %d MiB up to which files and directories are read", maxObject>>20)
 
 // object returns an object of the pack.
@@ -84,8 +82,8 @@ func (p *pack) object(h plumbing.Hash) (rawObject, bool, error) {
 	return o, err == nil, err
 }
 
-// entry inflates one entry, and the entries that it is a delta on: of these one
-// delta, and what it is made on, are in memory at a time.
+// entry inflates an entry and its chain of deltas, of which one delta and its base are in memory at a
+// time.
 func (p *pack) entry(i int) (rawObject, error) {
 	var deltas []int // the last to be applied first
 	for len(deltas) <= deepestChain {
@@ -129,7 +127,7 @@ func (p *pack) entry(i int) (rawObject, error) {
 // inflate reads the content of the entry whose header was read last.
 func (p *pack) inflate(header *packfile.ObjectHeader) (rawObject, error) {
 	var content bytes.Buffer
-	if header.Length < 1<<20 { // more is taken when it has come
+	if header.Length < 1<<20 { // the header of a larger one may be wrong
 		content.Grow(int(header.Length) + 1)
 	}
 	kind := header.Type
@@ -138,7 +136,7 @@ func (p *pack) inflate(header *packfile.ObjectHeader) (rawObject, error) {
 	return rawObject{kind: kind, data: content.Bytes()}, err
 }
 
-// apply makes an object of the one that deltas are made on.
+// apply applies deltas to their base.
 func (p *pack) apply(o rawObject, deltas []int) (rawObject, error) {
 	for _, i := range slices.Backward(deltas) {
 		header, err := p.scanner.SeekObjectHeader(int64(p.offsets[i]))
@@ -202,17 +200,17 @@ func (p *pack) kind(i int, known map[int]plumbing.ObjectType) plumbing.ObjectTyp
 	return kind
 }
 
-// madeBy is the size of what a delta makes, as its second number says.
+// madeBy returns the size of a delta's result, which is its second number.
 func madeBy(delta []byte) uint64 {
 	_, n := binary.Uvarint(delta)
 	if n <= 0 {
-		return 0 // patching refuses it
+		return 0 // patching fails
 	}
 	size, _ := binary.Uvarint(delta[n:])
 	return size
 }
 
-// base finds what a delta is made on: an entry, or an object from elsewhere.
+// base returns the base of a delta: an entry, or an external object.
 func (p *pack) base(header *packfile.ObjectHeader) (on int, external *rawObject, err error) {
 	if header.Type == plumbing.OFSDeltaObject {
 		on, ok := p.at(header.OffsetReference)
@@ -232,7 +230,7 @@ func (p *pack) base(header *packfile.ObjectHeader) (on int, external *rawObject,
 	return 0, nil, errMissingBase
 }
 
-// keep caches inflated entries, which are often bases, up to a bound.
+// keep caches inflated entries, which are often bases, up to a limit.
 func (p *pack) keep(i int, o rawObject) {
 	const most = 4 << 20
 	if len(o.data) > most {

@@ -14,9 +14,9 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// indexPack reads a whole packfile and computes the identifiers of its objects.
-// Entries whose base cannot be found are left out: a thin pack also has objects
-// that were not asked for. The pack takes over the download, and so does an error.
+// indexPack reads a packfile and computes the identifiers of its objects. Entries whose base is
+// missing are left out: a thin pack also has objects that were not requested. The pack, or an error,
+// closes the download.
 func indexPack(ctx context.Context, from *remote.Download, external func(plumbing.Hash) (rawObject, bool)) (*pack, error) {
 	p := &pack{
 		from: from, scanner: packfile.NewScanner(io.NewSectionReader(from, 0, from.Size)), external: external,
@@ -137,12 +137,11 @@ func (p *pack) resolve(ctx context.Context) error {
 	return nil
 }
 
-// names finds the entries of a pack by the identifiers of their objects, in 32 bytes
-// an entry: a map of Go takes two to four times as much.
+// names is an index of a pack's entries by the identifiers of their objects. It takes 32 bytes per
+// entry: a map takes two to four times as much.
 type names struct {
-	of []plumbing.Hash // by entry; zero: it has none
-	// slots are the numbers of entries, each increased by one, at the place that its
-	// identifier says, or the next that was free.
+	of []plumbing.Hash // by entry; zero if unknown
+	// slots is a hash table with linear probing: indexes of entries plus one, by identifier.
 	slots []uint32
 }
 
@@ -154,7 +153,7 @@ func newNames(entries int) names {
 	return names{of: make([]plumbing.Hash, entries), slots: make([]uint32, size)}
 }
 
-// slot is where the entry of an object is, or would be.
+// slot returns the slot of an object, or a free one.
 func (n *names) slot(h plumbing.Hash) int {
 	at := int(binary.BigEndian.Uint32(h[:])) & (len(n.slots) - 1)
 	for n.slots[at] != 0 && n.of[n.slots[at]-1] != h {
@@ -178,7 +177,7 @@ func (n *names) find(h plumbing.Hash) (i int, ok bool) {
 	return i, i >= 0
 }
 
-// at is the entry at an offset.
+// at returns the entry at an offset.
 func (p *pack) at(offset int64) (i int, ok bool) {
 	if offset < 0 || offset > remote.MaxPack {
 		return 0, false

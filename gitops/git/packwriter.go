@@ -10,9 +10,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// deltaOf encodes the making of target out of base as a delta that copies
-// and inserts. copies are the ranges of base that target has, in order;
-// whatever lies between them is inserted.
+// deltaOf returns a delta that makes target from base. copies are the ranges of base in target, in
+// order; the rest is inserted.
 func deltaOf(base, target []byte, copies []copied) []byte {
 	delta := binary.AppendUvarint(nil, uint64(len(base)))
 	delta = binary.AppendUvarint(delta, uint64(len(target)))
@@ -25,8 +24,7 @@ func deltaOf(base, target []byte, copies []copied) []byte {
 	return appendInsert(delta, target[at:])
 }
 
-// copied says that size bytes of a base from offset from stand in the target
-// at offset to.
+// copied is a range of a base, from offset from, that the target has at offset to.
 type copied struct{ from, to, size int }
 
 func appendInsert(delta, text []byte) []byte {
@@ -61,7 +59,7 @@ func appendCopy(delta []byte, from, size int) []byte {
 	return delta
 }
 
-// ends are what two contents have in common at their beginning and at their end.
+// ends returns the common beginning and the common end of two contents.
 func ends(base, target []byte) []copied {
 	most := min(len(base), len(target))
 	first := 0
@@ -86,14 +84,14 @@ func ends(base, target []byte) []copied {
 type newObject struct {
 	hash plumbing.Hash
 	rawObject
-	// base and delta make the object out of one that the server has; delta is
-	// nil where that saves nothing.
+	// base and delta make the object from one that the server has; delta is nil if that saves
+	// nothing.
 	base  plumbing.Hash
 	delta []byte
 }
 
-// writePack lays objects out as a packfile of version 2, in order. Where thin
-// is set, deltas may be on objects that are not in the pack.
+// writePack returns a packfile of version 2 with objects in order. If thin is set, bases of deltas may
+// be missing from the pack.
 func writePack(objects []newObject, thin bool) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString("PACK")
@@ -127,8 +125,8 @@ func writePack(objects []newObject, thin bool) ([]byte, error) {
 	return append(out.Bytes(), sum[:]...), nil
 }
 
-// nameOf is the identifier of an object made here. go-git's own function also
-// detects deliberate collisions, which matters only for what is received.
+// nameOf returns the identifier of a new object. go-git's function also detects deliberate collisions,
+// which matter only for received objects.
 func nameOf(kind plumbing.ObjectType, data []byte) plumbing.Hash {
 	h := sha1.New()
 	h.Write(fmt.Appendf(nil, "%s %d\x00", kind, len(data)))
@@ -136,7 +134,7 @@ func nameOf(kind plumbing.ObjectType, data []byte) plumbing.Hash {
 	return plumbing.Hash(h.Sum(nil))
 }
 
-// entryHeader is the type and inflated size before an entry's content.
+// entryHeader returns the header of an entry: type and inflated size.
 func entryHeader(kind plumbing.ObjectType, size int) []byte {
 	first, rest := byte(kind)<<4|byte(size&0x0f), size>>4
 	header := []byte{first}

@@ -14,12 +14,11 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// File returns a file as it was at a past commit of the branch. Nothing of it is
-// kept. The error is [fs.ErrNotExist] where the commit has no such file; a commit
-// that is no longer in the branch may be refused by the server.
+// File returns a file of a past commit of the branch, and keeps nothing. The error is [fs.ErrNotExist]
+// if the commit has no such file. The server may refuse a commit that is no longer in the branch.
 //
-// Where the server sends single objects by name, that is what is fetched; from any
-// other, the last commits are, with everything in them.
+// File fetches single objects if the server sends them, and otherwise the last commits with everything
+// in them.
 func (b *Branch) File(ctx context.Context, commit, name string) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,11 +41,9 @@ func (b *Branch) fileAt(ctx context.Context, commit, name string) ([]byte, error
 	return s.file(ctx, strings.Split(name, "/"))
 }
 
-// Past returns the files as they were at a past commit of the branch, to be read
-// lazily with ctx as those of [Branch.Head] are. Past fetches the files in dirs together,
-// the others when they are read. Only the returned [branch.Head] keeps them, and the
-// branch's own stays unchanged. The server may refuse a commit that is no longer in the
-// branch.
+// Past returns a past commit of the branch, whose files are read lazily with ctx like those of
+// [Branch.Head]. Past fetches the files in dirs together, the others when they are read. The branch's
+// own head stays unchanged. The server may refuse a commit that is no longer in the branch.
 func (b *Branch) Past(ctx context.Context, commit string, dirs []string) (branch.Head, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,9 +85,8 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 	return s, nil
 }
 
-// moved returns [branch.ErrMoved] if a host refused the former head, here, with a message or
-// a status, and the branch has moved since. Some hosts send only the current head, which is
-// also the default of git. Some report that by a status.
+// moved returns [branch.ErrMoved] if a host refused the former head, here, with a message or a status,
+// and the branch has moved since. Some hosts send only the current head, which is also git's default.
 func (b *Branch) moved(ctx context.Context, here plumbing.Hash, err error) error {
 	var a *remote.Answer
 	refused := errors.Is(err, remote.ErrNotOurs) || errors.As(err, &a) && a.RefusesRequest()
@@ -106,7 +102,7 @@ func (b *Branch) moved(ctx context.Context, here plumbing.Hash, err error) error
 // past fetches an earlier commit with all of its files, and returns it and its tree.
 func (s *store) past(ctx context.Context, commit plumbing.Hash) (*pack, plumbing.Hash, error) {
 	requests := []remote.Request{{Wants: []plumbing.Hash{commit}, Depth: 1}}
-	for _, deep := range []int{64, 1024, 0} { // commits, or all: most servers send only what branches point at
+	for _, deep := range []int{64, 1024, 0} { // commits, or all: most servers send only heads
 		requests = append(requests, remote.Request{Wants: []plumbing.Hash{s.head}, Depth: deep})
 	}
 	if s.mode == whole {
@@ -117,7 +113,7 @@ func (s *store) past(ctx context.Context, commit plumbing.Hash) (*pack, plumbing
 		answer, err := s.server.Fetch(ctx, nil, q)
 		var a *remote.Answer
 		if errors.Is(err, remote.ErrNotOurs) || q.Wants[0] != s.head && errors.As(err, &a) && a.RefusesRequest() {
-			failed = err // some say so by a status
+			failed = err // some hosts report that by a status
 			continue
 		}
 		if err != nil {

@@ -18,37 +18,34 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// attempt is what became of sending a push.
+// attempt is the result of sending a push.
 type attempt struct {
-	// err is nil only when the server said that it moved the branch.
+	// err is nil only if the server has reported that it moved the branch.
 	err error
-	// sent says that the server may have got the push.
+	// sent reports whether the server may have received the push.
 	sent bool
-	// answered says that err is the server's answer, and not that of a
-	// connection that was lost.
+	// answered reports whether err is the server's response, and not a lost connection.
 	answered bool
-	// denied says that the server's report names the branch as not moved.
+	// denied reports whether the server has reported that it did not move the branch.
 	denied bool
-	// serverMessage is what the server said besides, over several lines.
+	// serverMessage is the server's further output, which may have several lines.
 	serverMessage string
-	// unreliable says that the server may report success for a push that conflicts
+	// unreliable reports whether the server may report success for a conflicting push
 	// ([remote.UnreliableReport]).
 	unreliable bool
 }
 
-// target is the branch that a push moves, and where it must be; zero: it must not be
-// there.
+// target is the branch that a push moves, and its expected head; zero if it must not exist.
 type target struct {
 	name string
 	old  plumbing.Hash
 }
 
-// send pushes objects and moves a branch to head, if it still is where it must be.
+// send pushes objects and moves a branch to head, if it is at its expected head.
 func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, objects []newObject) attempt {
 	ctx, cancel := context.WithTimeout(ctx, b.taker.Timeout)
 	defer cancel()
-	// Asked of those who take the push, not of those who serve readers: these
-	// may lag behind.
+	// The server of pushes, since a replica for reading may lag behind.
 	session, adv, err := b.taker.Advertised(ctx)
 	if err != nil {
 		return attempt{err: err}
@@ -68,7 +65,7 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 	denied := report != nil && report.UnpackStatus == "ok" && report.Error() != nil
 	var a *remote.Answer
 	if errors.As(err, &a) && remote.RateLimited.MatchStatus(a.Status) {
-		return attempt{err: err} // it was counted, and not looked at
+		return attempt{err: err} // the server has not processed it
 	}
 	return attempt{
 		err:           err,
@@ -80,7 +77,7 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 	}
 }
 
-// stillAt returns an error where a branch is not where a push expects it.
+// stillAt returns an error if a branch is not at its expected head.
 func (b *Branch) stillAt(adv *packp.AdvRefs, to target) error {
 	at, err := remote.FindBranch(adv, to.name)
 	switch {
@@ -110,8 +107,8 @@ func updateRequest(caps *capability.List) *packp.ReferenceUpdateRequest {
 	return request
 }
 
-// requestUpdate sends the request to move a branch, with a pack. It returns the server's report
-// and what it said besides. The error is nil only if the server said that it moved the branch.
+// requestUpdate sends the request to move a branch, with a pack. It returns the server's report and its
+// further output. The error is nil only if the server has reported that it moved the branch.
 func requestUpdate(
 	ctx context.Context, session transport.ReceivePackSession, request *packp.ReferenceUpdateRequest,
 	to target, head plumbing.Hash, pack []byte,
@@ -128,8 +125,7 @@ func requestUpdate(
 	return report, said.String(), err
 }
 
-// isAnswer reports whether a push that failed was answered, rather than lost on
-// the way.
+// isAnswer reports whether the error of a push is the server's response, and not a lost connection.
 func isAnswer(report *packp.ReportStatus, err error) bool {
 	if report != nil && report.Error() != nil || errors.Is(err, transport.ErrAuthorizationFailed) {
 		return true
@@ -142,7 +138,7 @@ func isAnswer(report *packp.ReportStatus, err error) bool {
 	return strings.HasPrefix(err.Error(), "unexpected error: ")
 }
 
-// confirmed returns nil if the server says that it moved the branch.
+// confirmed returns nil if the server has reported that it moved the branch.
 func confirmed(report *packp.ReportStatus, ref plumbing.ReferenceName) error {
 	if report != nil {
 		for _, status := range report.CommandStatuses {
@@ -154,8 +150,8 @@ func confirmed(report *packp.ReportStatus, ref plumbing.ReferenceName) error {
 	return errors.New("the server did not say what became of the push")
 }
 
-// refusal returns the error of a push that left the branch where it was: a
-// [branch.Refused] with all of the server's words, if the server answered.
+// refusal returns the error of a push that did not move the branch: a [branch.Refused] with the
+// server's message, if the server responded.
 func (a attempt) refusal(server *remote.Connection) error {
 	if !a.answered {
 		return a.err
@@ -171,23 +167,21 @@ func (a attempt) refusal(server *remote.Connection) error {
 // Limits implements [branch.Writer]: one push has any number of commits of any size.
 func (b *Branch) Limits() branch.Limits { return branch.Limits{} }
 
-// Push pushes a chain of commits on top of tip, all or none, and returns the new
-// head. It leaves out commits that change nothing. If none remains, it pushes
-// nothing and returns tip.
+// Push pushes a chain of commits on top of parent, all or none, and returns the new head. It leaves out
+// commits that change nothing. If none remains, it pushes nothing and returns parent.
 //
-// The branch moves only from tip. [branch.ErrMoved] is a conflict: nothing was
-// written, unless err is [branch.ErrUnsettled] too. A [branch.Refused] means that
-// the server did not accept the commits. After any other error Push has read the
-// branch again if possible, and it did not contain the commits. Push reports
-// success only if the server has confirmed it.
+// The branch moves only from parent. [branch.ErrMoved] is a conflict: nothing was written, unless err
+// is [branch.ErrUnsettled] too. A [branch.Refused] means that the server rejected the commits. After
+// any other error Push has read the branch again if possible, and it did not contain the commits. Push
+// succeeds only if the server has confirmed it.
 //
-// The same commits on the same tip have the same identifiers, so a retry after an
-// error cannot commit twice.
-func (b *Branch) Push(ctx context.Context, tip branch.Head, commits []branch.Draft) (branch.Head, error) {
+// The same commits on the same parent have the same identifiers, so a retry after an error cannot
+// commit twice.
+func (b *Branch) Push(ctx context.Context, parent branch.Head, commits []branch.Draft) (branch.Head, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.store.head.IsZero() || tip.Commit != b.store.head.String() {
-		return branch.Head{}, b.failPush(fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
+	if b.store.head.IsZero() || parent.Commit != b.store.head.String() {
+		return branch.Head{}, b.failPush(fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, parent.Commit))
 	}
 	b.seen = plumbing.ZeroHash
 	here, made := b.store.head, newBuilder(ctx, b.store, b.author)
@@ -206,7 +200,7 @@ func (b *Branch) Push(ctx context.Context, tip branch.Head, commits []branch.Dra
 		b.store.adopt(made, head, root)
 		return b.head(ctx), nil
 	}
-	// The commits are in, and another writer's are on top of them already.
+	// The branch contains the commits, and those of another writer on top of them.
 	b.seen = at
 	if err := b.refresh(ctx); err != nil {
 		b.reset()
@@ -215,14 +209,14 @@ func (b *Branch) Push(ctx context.Context, tip branch.Head, commits []branch.Dra
 	return b.head(ctx), nil
 }
 
-// A branch that another writer has locked is usually about to move: Push retries it.
+// Push retries if another writer has locked the branch, which is usually about to move.
 const (
 	lockTries = 6
 	lockPause = 500 * time.Millisecond
 )
 
-// move moves the branch to head, whose objects it sends, and returns where the
-// branch is then: at head, or at a later commit of another writer.
+// move sends objects and moves the branch to head. It returns the new head of the branch: head, or a
+// later commit of another writer.
 func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObject) (plumbing.Hash, error) {
 	for try := 1; ; try++ {
 		at, err := b.moveOnce(ctx, head, objects)
@@ -247,13 +241,12 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	case !result.sent:
 		return plumbing.ZeroHash, result.err
 	}
-	// The server may have moved the branch before the error: only the branch
-	// itself tells, also when ctx is over.
+	// The server may have moved the branch before the error: read it, also if ctx has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remote.SettleTimeout)
 	defer cancel()
 	at, err := b.look(ctx)
 	if err != nil {
-		// Whether the commits are in the branch is unknown: the next Head shows it.
+		// It is unknown whether the branch contains the commits: the next Head shows it.
 		b.reset()
 		return plumbing.ZeroHash, fmt.Errorf("%w (whether the commits are in the branch could not be read: %s)", result.err, b.server.Printable(err.Error()))
 	}
@@ -276,7 +269,7 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	return plumbing.ZeroHash, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
 }
 
-// look reads the branch's head and nothing else.
+// look reads only the branch's head.
 func (b *Branch) look(ctx context.Context) (plumbing.Hash, error) {
 	head, session, err := b.server.HeadOf(ctx, b.name)
 	if session != nil {
@@ -285,18 +278,17 @@ func (b *Branch) look(ctx context.Context) (plumbing.Hash, error) {
 	return head, err
 }
 
-// Propose puts a chain of commits on tip into a new branch, for people to review, and
-// returns the last of them and what the server said besides, as where to open a pull
-// request. The error says where there is such a branch already; a [branch.Refused]
-// says that the server did not accept the commits.
-func (b *Branch) Propose(ctx context.Context, tip branch.Head, commits []branch.Draft, name string) (commit, said string, err error) {
+// Propose pushes a chain of commits on top of parent to a new branch, for people to review. It returns
+// the last commit and the server's output, such as where to open a pull request. It fails if the branch
+// exists; a [branch.Refused] means that the server rejected the commits.
+func (b *Branch) Propose(ctx context.Context, parent branch.Head, commits []branch.Draft, name string) (commit, said string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := plumbing.NewBranchReferenceName(name).Validate(); err != nil {
 		return "", "", b.failPush(fmt.Errorf("the branch %q: %w", name, err))
 	}
-	if b.store.head.IsZero() || tip.Commit != b.store.head.String() {
-		return "", "", b.failPush(fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, tip.Commit))
+	if b.store.head.IsZero() || parent.Commit != b.store.head.String() {
+		return "", "", b.failPush(fmt.Errorf("%w: it is no longer at %.12s", branch.ErrMoved, parent.Commit))
 	}
 	made := newBuilder(ctx, b.store, b.author)
 	head, _, err := made.chain(commits)

@@ -15,17 +15,17 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// batch collects files that are not here, to fetch them together.
+// batch collects missing files, to fetch them together.
 type batch struct {
 	store *store
 	wants []plumbing.Hash
-	seen  map[plumbing.Hash]bool // files, and directories that were gone through
+	seen  map[plumbing.Hash]bool // files, and visited directories
 }
 
-// maxInBatch is how many files are fetched together.
+// maxInBatch is the number of files that are fetched together.
 const maxInBatch = 1000
 
-// content returns a file, and fetches with it what is likely to be read next.
+// content returns a file, and fetches files with it that are likely to be read next.
 func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 	store := f.store
 	if raw, ok := store.get(h); ok {
@@ -41,7 +41,7 @@ func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 	}
 	err := store.fetchMissing(f.ctx, wants)
 	if err == nil && !store.hasAll(wants) {
-		store.adapt(len(wants), remote.ErrTooMany) // they were sent, and are more than is kept
+		store.adapt(len(wants), remote.ErrTooMany) // they exceed what is kept
 	} else {
 		store.adapt(len(wants), err)
 	}
@@ -66,9 +66,8 @@ func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
 	return raw.data, nil
 }
 
-// batch returns the file h called name, with the files of the same directory
-// and, below the directory that is read ahead, of all that is there, without
-// those of directories too large for that.
+// batch returns the file h called name, with the files of the same directory and, below the directory
+// that is read ahead, with all others there, without those of large directories.
 func (f *treeFS) batch(name string, h plumbing.Hash) *batch {
 	store := f.store
 	b := &batch{store: store, wants: []plumbing.Hash{h}, seen: map[plumbing.Hash]bool{h: true}}
@@ -78,7 +77,7 @@ func (f *treeFS) batch(name string, h plumbing.Hash) *batch {
 			first, _ := t.find(path.Base(name), false)
 			large := t.len() > largeDir
 			for i := fewKept; i < first && ahead && large; i++ {
-				delete(store.blobs, t.hash(i)) // read, and not needed again
+				delete(store.blobs, t.hash(i)) // it was read, and is not needed again
 			}
 			b.add(t, first)
 			if !large {
@@ -94,7 +93,7 @@ func (f *treeFS) batch(name string, h plumbing.Hash) *batch {
 	return b
 }
 
-// hasAll reports whether all files are here, but for those that are too large to be read.
+// hasAll reports whether all files are in memory, except those that are too large to be read.
 func (s *store) hasAll(files []plumbing.Hash) bool {
 	return !slices.ContainsFunc(files, func(h plumbing.Hash) bool {
 		_, here := s.get(h)
@@ -104,9 +103,8 @@ func (s *store) hasAll(files []plumbing.Hash) bool {
 
 func (b *batch) full() bool { return len(b.wants) >= maxInBatch>>b.store.fewer }
 
-// adapt makes the next batch smaller than one that was too large to be sent, and
-// larger again than one that was not: each file of a directory of large ones would
-// otherwise be asked for twice, together with all others and alone.
+// adapt makes the next batch smaller after one that was too large, and larger otherwise: each file of a
+// directory of large ones would otherwise be requested twice, with all others and alone.
 func (s *store) adapt(wants int, err error) {
 	switch {
 	case errors.Is(err, remote.ErrTooMany) && wants > 1:
@@ -151,8 +149,8 @@ func (b *batch) addBelow(h plumbing.Hash) {
 	}
 }
 
-// startPartial fetches the commit with the trees down to the directory that is
-// read ahead, and then what is read ahead. Other files come when they are read.
+// startPartial fetches the commit with the trees down to the directory that is read ahead, and then
+// that directory. Other files are fetched when they are read.
 func (s *store) startPartial(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
 	filter := packp.Filter(fmt.Sprintf("tree:%d", s.depthAhead()))
 	if s.noDepth {
@@ -173,8 +171,8 @@ func (s *store) startPartial(ctx context.Context, session transport.UploadPackSe
 	return s.moveTo(head, commit)
 }
 
-// depthAhead is the depth of the filter that sends the trees from the root
-// (depth 1) down to the directory that is read ahead.
+// depthAhead returns the depth of the filter that sends the trees from the root (depth 1) down to the
+// directory that is read ahead.
 func (s *store) depthAhead() int {
 	if s.readAhead == "" {
 		return 1
@@ -182,9 +180,8 @@ func (s *store) depthAhead() int {
 	return strings.Count(s.readAhead, "/") + 2
 }
 
-// fetchAhead fetches everything in the directories that are read ahead or
-// first. It leaves out the files if there are too many, and they are fetched when
-// they are read.
+// fetchAhead fetches everything in the directories that are read ahead or first. Too many files are
+// left out, and fetched when they are read.
 func (s *store) fetchAhead(ctx context.Context, root plumbing.Hash) error {
 	var trees []plumbing.Hash
 	for _, dir := range append([]string{s.readAhead}, s.readFirst...) {
@@ -232,8 +229,8 @@ func (s *store) directory(ctx context.Context, root plumbing.Hash, dir string) (
 	return at, true, nil
 }
 
-// smallFiles is the filter that leaves out files too large to be kept, or
-// none where the server does not allow that.
+// smallFiles returns the filter that leaves out files too large to be kept, or none if the server does
+// not allow it.
 func (s *store) smallFiles() packp.Filter {
 	if s.noLimit {
 		return ""

@@ -22,8 +22,7 @@ type Signer func(commit []byte, at time.Time) (signature string, err error)
 
 // GPGSigner signs commits with the OpenPGP key in keyFile, as
 // gpg --armor --export-secret-keys writes it. passphraseFile has the key's
-// passphrase; empty means that the key has none. Both files are read again for
-// each commit.
+// passphrase; empty means that the key has none. Both files are read for each commit.
 func GPGSigner(keyFile, passphraseFile string) Signer {
 	return func(commit []byte, at time.Time) (string, error) {
 		key, err := readGPGKey(keyFile, passphraseFile)
@@ -70,10 +69,9 @@ func readGPGKey(keyFile, passphraseFile string) (*openpgp.Entity, error) {
 	return key, nil
 }
 
-// SSHSigner signs commits with the private key in keyFile, in any form that
-// OpenSSH writes, without a passphrase. The file is read again for each commit.
-// A key of type ecdsa gives another signature each time, and so another commit;
-// use ed25519 or rsa where the same commit must have the same identifier.
+// SSHSigner signs commits with the private key in keyFile, in a format of OpenSSH, without a
+// passphrase. The file is read for each commit. A key of type ecdsa makes another signature, and so
+// another commit, each time; ed25519 and rsa do not.
 func SSHSigner(keyFile string) Signer {
 	return func(commit []byte, _ time.Time) (string, error) {
 		key, err := os.ReadFile(keyFile)
@@ -92,8 +90,7 @@ func SSHSigner(keyFile string) Signer {
 	}
 }
 
-// signSSH makes a signature as ssh-keygen -Y sign -n git does. Its format is
-// described in OpenSSH's PROTOCOL.sshsig.
+// signSSH returns a signature like ssh-keygen -Y sign -n git (OpenSSH, PROTOCOL.sshsig).
 func signSSH(signer ssh.Signer, message []byte) (string, error) {
 	const magic, namespace, hashName = "SSHSIG", "git", "sha512"
 	hash := sha512.Sum512(message)

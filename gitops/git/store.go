@@ -15,7 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// contains reports whether commit is head or one of the last commits before it.
+// contains reports whether commit is head or one of its last ancestors.
 func (s *store) contains(ctx context.Context, head, commit plumbing.Hash) (bool, error) {
 	const deep = 64
 	q := s.since(remote.Request{Wants: []plumbing.Hash{head}, Depth: deep})
@@ -43,8 +43,7 @@ func (s *store) contains(ctx context.Context, head, commit plumbing.Hash) (bool,
 	return true, nil
 }
 
-// mode is how much must be fetched to read a little: it depends on what the
-// server offers.
+// mode is how much must be fetched to read a file, which depends on the server.
 type mode int
 
 const (
@@ -56,7 +55,7 @@ const (
 	whole
 )
 
-// chooseMode takes the cheapest mode that the server offers.
+// chooseMode selects the cheapest mode that the server supports.
 func (s *store) chooseMode() {
 	offers := s.server.Caps.Supports
 	if s.mode == partial && (!offers(capability.Filter) || !offers(capability.AllowReachableSHA1InWant)) {
@@ -67,8 +66,7 @@ func (s *store) chooseMode() {
 	}
 }
 
-// fallBack takes a more expensive mode from now on, and logs it with the
-// reason.
+// fallBack selects a more expensive mode, and logs the reason.
 func (s *store) fallBack(to mode, reason string) {
 	s.mode = to
 	text := "fetching each commit whole, which costs time and memory"
@@ -82,28 +80,27 @@ func (s *store) fallBack(to mode, reason string) {
 // the server.
 type store struct {
 	server *remote.Connection
-	// readFirst are directories that are fetched together with what is read
-	// ahead when nothing is here.
+	// readFirst are directories that the first fetch includes.
 	readFirst []string
 
 	mode    mode
 	noLimit bool // the server refuses the filter by size
 	noDepth bool // the server refuses the filter by depth
-	// noChanges: the server refuses a request for the changes since a commit, and sends the
-	// commit.
+	// noChanges reports whether the server refuses requests for the changes since a commit, but
+	// sends the commit.
 	noChanges bool
-	fewer     int // how often the number of files that are fetched together is halved
+	fewer     int // how often the size of a batch is halved
 
-	head  plumbing.Hash // the commit that the objects are of; zero: none
+	head  plumbing.Hash // the commit of the objects; zero if there is none
 	root  plumbing.Hash // its tree
-	prior plumbing.Hash // a commit before it; zero: it is the first
-	// fetched are the raw commits that came when the head was read: it, and those between it
-	// and the one that was here before, where they are few.
+	prior plumbing.Hash // its first parent; zero if it has none
+	// fetched are the raw commits that were fetched with the head: it, and those since the head
+	// before, if they are few.
 	fetched   map[plumbing.Hash][]byte
-	heapLimit heapLimit // of what readers get
+	heapLimit heapLimit // of what is read
 	objects
 
-	// archive is the [Archive] whose store it is; nil: it is a branch's.
+	// archive is the [Archive] of the store; nil if it is a branch's.
 	archive *Archive
 }
 
@@ -114,8 +111,7 @@ func (s *store) reset() {
 	s.objects = newObjects(s.readAhead)
 }
 
-// update replaces the objects with those of a new head. session is an open one
-// to use first, or nil.
+// update replaces the objects with those of a new head. session is an open session to use first, or nil.
 func (s *store) update(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
 	if s.server.Caps == nil {
 		return errors.New("nothing is known of what the server offers")
@@ -141,7 +137,7 @@ func (s *store) update(ctx context.Context, session transport.UploadPackSession,
 	return err
 }
 
-// start fetches a head when nothing is here.
+// start fetches a head without previous objects.
 func (s *store) start(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
 	s.chooseMode()
 	var refused error
@@ -160,7 +156,7 @@ func (s *store) start(ctx context.Context, session transport.UploadPackSession, 
 	if err != nil {
 		return err
 	}
-	if refused != nil { // and without it the server does not refuse
+	if refused != nil { // only with a filter
 		s.fallBack(shallow, refused.Error())
 		s.chooseMode()
 	}
@@ -179,11 +175,11 @@ func (s *store) start(ctx context.Context, session transport.UploadPackSession, 
 	return s.moveTo(head, commit.data)
 }
 
-// fetchChanges fetches what has changed since the commit that is here.
+// fetchChanges fetches the changes since the store's head.
 func (s *store) fetchChanges(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
-	// No depth: a server that is asked for one looks at every file of the new
-	// commit. The commit here is declared shallow, so only what came after it
-	// is sent; unless it did not come after it, which is why there is a limit.
+	// No depth: with one, a server examines every file of the new commit. The store's head is
+	// declared shallow, so that only its descendants are sent. The limit is for a head that is no
+	// descendant.
 	const many = 50_000
 	q := s.since(remote.Request{Wants: []plumbing.Hash{head}, Max: many})
 	if s.mode == partial {
@@ -204,7 +200,7 @@ func (s *store) fetchCommit(ctx context.Context, session transport.UploadPackSes
 	if errors.Is(err, remote.ErrFilter) && !*refused {
 		q.Filter = other
 		answer, err = s.server.Fetch(ctx, nil, q)
-		*refused = err == nil // a status may have been about something else
+		*refused = err == nil // otherwise the status was about something else
 	}
 	if err != nil {
 		return nil, err
@@ -212,15 +208,13 @@ func (s *store) fetchCommit(ctx context.Context, session transport.UploadPackSes
 	return s.take(ctx, answer, head)
 }
 
-// since adds to a request that the objects of the commit that is here are not
-// needed.
+// since adds to a request that the objects of the store's head are not needed.
 func (s *store) since(q remote.Request) remote.Request {
 	q.Have, q.Shallow = s.head, s.mode != whole
 	return q
 }
 
-// moveTo makes head, a raw commit, the one that is here, and drops what it does
-// not need.
+// moveTo makes head the store's head and drops objects that it does not need. commit is the raw commit.
 func (s *store) moveTo(head plumbing.Hash, commit []byte) error {
 	root, err := rootOf(commit)
 	if err != nil {
@@ -238,7 +232,7 @@ func (s *store) moveTo(head plumbing.Hash, commit []byte) error {
 	return nil
 }
 
-// take keeps the objects of a pack and returns one of its commits.
+// take adds the objects of a pack and returns one of its commits.
 func (s *store) take(ctx context.Context, answer *remote.Download, head plumbing.Hash) ([]byte, error) {
 	commits, err := s.takeAll(ctx, answer)
 	if err != nil {
@@ -249,14 +243,14 @@ func (s *store) take(ctx context.Context, answer *remote.Download, head plumbing
 		return nil, fmt.Errorf("the server did not send commit %s", head)
 	}
 	s.fetched = nil
-	if size(commits) <= maxRegistered && len(commits) < firstPage {
+	if size(commits) <= maxFetched && len(commits) < firstPage {
 		s.fetched = commits
 	}
 	return commit, nil
 }
 
-// maxRegistered bounds the commits that are kept of an answer, in bytes.
-const maxRegistered = 256 << 10
+// maxFetched limits the commits that are kept of a response, in bytes.
+const maxFetched = 256 << 10
 
 func size(objects map[plumbing.Hash][]byte) int {
 	n := 0
@@ -266,8 +260,7 @@ func size(objects map[plumbing.Hash][]byte) int {
 	return n
 }
 
-// takeAll keeps the objects of a pack, preferably those wanted, and returns its commits,
-// raw.
+// takeAll adds the objects of a pack, preferably those wanted, and returns its raw commits.
 func (s *store) takeAll(ctx context.Context, answer *remote.Download, wanted ...plumbing.Hash) (map[plumbing.Hash][]byte, error) {
 	p, err := indexPack(ctx, answer, s.get)
 	if err != nil {
@@ -277,7 +270,7 @@ func (s *store) takeAll(ctx context.Context, answer *remote.Download, wanted ...
 	return s.add(p, wanted)
 }
 
-// tree returns a tree, which is fetched where that is needed and possible.
+// tree returns a tree, and fetches it if needed.
 func (s *store) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
 	if t, ok := s.trees[h]; ok {
 		return t, nil
@@ -294,7 +287,7 @@ func (s *store) tree(ctx context.Context, h plumbing.Hash) (*tree, error) {
 	return t, nil
 }
 
-// object returns the content of an object, which is fetched where that is needed and possible.
+// object returns the content of an object, and fetches it if needed.
 func (s *store) object(ctx context.Context, h plumbing.Hash, kind plumbing.ObjectType) ([]byte, error) {
 	raw, ok := s.get(h)
 	if !ok {
@@ -317,9 +310,8 @@ func (s *store) object(ctx context.Context, h plumbing.Hash, kind plumbing.Objec
 	return raw.data, nil
 }
 
-// fetchMissing fetches objects by name. If the server cannot send them by name, it
-// fetches the whole commit again: that happens after a change in a directory that
-// was not in use.
+// fetchMissing fetches single objects. If the server does not send them, it fetches the whole commit
+// again, as after a change in a directory that was not in use.
 func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
 	if s.archive != nil {
 		return s.archive.fetchMissing(ctx, hashes)
@@ -338,7 +330,7 @@ func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error 
 	return err
 }
 
-// byName requests single objects. A server may send some more that were not asked for.
+// byName returns a request for single objects. A server may send some more.
 func byName(hashes []plumbing.Hash) remote.Request {
 	const unasked = 100
 	return remote.Request{Wants: hashes, Filter: remote.Exact, Max: uint32(len(hashes)) + unasked}
@@ -357,7 +349,7 @@ func (s *store) readable(h plumbing.Hash) error {
 	return nil
 }
 
-// adopt makes a commit that was made here, and pushed, the one that is here.
+// adopt makes a pushed commit the store's head.
 func (s *store) adopt(b *builder, head, root plumbing.Hash) {
 	s.adoptTree(b, root)
 	maps.Copy(s.blobs, b.files)
@@ -365,8 +357,8 @@ func (s *store) adopt(b *builder, head, root plumbing.Hash) {
 	s.prune(root)
 }
 
-// adoptTree keeps what the builder has made of a tree: of a long chain of commits only
-// what the last of them has, for all of them can be more than is kept.
+// adoptTree adds the new trees below h: only those of the last commit of a chain, since all of them can
+// exceed what is kept.
 func (s *store) adoptTree(b *builder, h plumbing.Hash) {
 	t, made := b.fresh[h]
 	if !made {

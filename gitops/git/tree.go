@@ -15,15 +15,14 @@ import (
 	"muster/gitops/branch"
 )
 
-// tree is one git tree, kept as its raw bytes, which deltas are made on, with
-// the place of each entry.
+// tree is a git tree: its raw bytes, on which deltas are made, and the place of each entry.
 type tree struct {
 	raw     []byte
 	entries []span
 }
 
-// span is where one entry stands in a tree: from start, its name from name to
-// end, then a zero byte and the hash.
+// span is the place of an entry in a tree: it starts at start, its name is from name to end, and a zero
+// byte and the hash follow.
 type span struct{ start, name, end uint32 }
 
 // entry is one name in a tree.
@@ -57,12 +56,12 @@ func parseTree(raw []byte) (*tree, error) {
 
 func (t *tree) len() int { return len(t.entries) }
 
-// size is how much memory it takes, in bytes.
+// size returns the memory of the tree in bytes.
 func (t *tree) size() int { return len(t.raw) + 12*cap(t.entries) }
 
 func (t *tree) name(i int) []byte { return t.raw[t.entries[i].name:t.entries[i].end] }
 
-// isDir reads the mode's first digits; some old tools padded it with a zero.
+// isDir reports whether entry i is a directory. Some old tools padded the mode with a zero.
 func (t *tree) isDir(i int) bool {
 	at := t.entries[i].start
 	return t.raw[at] == '4' || t.raw[at] == '0' && t.raw[at+1] == '4'
@@ -82,8 +81,7 @@ func (t *tree) at(i int) entry {
 	return entry{name: string(t.name(i)), mode: mode, hash: t.hash(i)}
 }
 
-// compareNames orders entries as git does: a directory's name counts as if it
-// ended in a slash.
+// compareNames compares entries in git's order, in which names of directories end with a slash.
 func compareNames(a []byte, aDir bool, b []byte, bDir bool) int {
 	n := min(len(a), len(b))
 	if c := bytes.Compare(a[:n], b[:n]); c != 0 {
@@ -104,15 +102,15 @@ func compareNames(a []byte, aDir bool, b []byte, bDir bool) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// find returns where the entry of that name stands or would stand, and
-// whether it is there. A file and a directory of one name are two places.
+// find returns the index of an entry, or where it would be inserted, and whether it exists. A file and
+// a directory of one name have two indexes.
 func (t *tree) find(name string, dir bool) (int, bool) {
 	want := []byte(name)
 	i := sort.Search(t.len(), func(i int) bool { return compareNames(t.name(i), t.isDir(i), want, dir) >= 0 })
 	return i, i < t.len() && t.isDir(i) == dir && string(t.name(i)) == name
 }
 
-// lookup returns the entry of that name, be it a file or a directory.
+// lookup returns the directory or the file of that name.
 func (t *tree) lookup(name string) (entry, bool) {
 	for _, dir := range []bool{true, false} {
 		if i, ok := t.find(name, dir); ok {
@@ -122,15 +120,14 @@ func (t *tree) lookup(name string) (entry, bool) {
 	return entry{}, false
 }
 
-// pair is one name in two trees, which is a directory in both, or in neither. An entry that is not
-// there is zero.
+// pair is a name in two trees, which is a directory in both or in neither. An absent entry is zero.
 type pair struct {
 	name          string
 	dir           bool
 	before, after entry
 }
 
-// pairs yields the names of two trees: those of before, and then those that only after has.
+// pairs yields the names of two trees: those of before, and then those only in after.
 func pairs(before, after *tree) iter.Seq[pair] {
 	return func(yield func(pair) bool) {
 		for i := range before.len() {
@@ -151,16 +148,14 @@ func pairs(before, after *tree) iter.Seq[pair] {
 	}
 }
 
-// edit is what becomes of one name in a tree: it is set to an entry, or
-// removed where that is nil.
+// edit sets a name in a tree to an entry, or removes it if the entry is nil.
 type edit struct {
 	name string
 	dir  bool
 	to   *entry
 }
 
-// splice applies edits to a tree and returns the new raw tree, and the ranges
-// that it took over.
+// splice applies edits to a tree and returns the new raw tree, and the ranges that it copied.
 func (t *tree) splice(edits []edit) (raw []byte, copies []copied, err error) {
 	slices.SortFunc(edits, func(a, b edit) int {
 		return compareNames([]byte(a.name), a.dir, []byte(b.name), b.dir)

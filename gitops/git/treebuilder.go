@@ -14,17 +14,16 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// builder makes the objects of a chain of commits. It reads the trees on the
-// changed paths and no others.
+// builder makes the objects of a chain of commits. It reads only the trees on changed paths.
 type builder struct {
 	ctx    context.Context
 	store  *store
 	author author
-	fresh  map[plumbing.Hash]*tree  // trees made here
-	files  map[plumbing.Hash][]byte // contents made here
-	known  map[plumbing.Hash]bool   // objects listed
-	list   []newObject              // in the order in which they are sent
-	bases  map[plumbing.Hash]bool   // what deltas are on
+	fresh  map[plumbing.Hash]*tree  // new trees
+	files  map[plumbing.Hash][]byte // new contents
+	known  map[plumbing.Hash]bool   // objects in list
+	list   []newObject              // new objects in the order in which they are sent
+	bases  map[plumbing.Hash]bool   // bases of deltas
 }
 
 func newBuilder(ctx context.Context, s *store, a author) *builder {
@@ -34,8 +33,7 @@ func newBuilder(ctx context.Context, s *store, a author) *builder {
 	}
 }
 
-// chain adds commits on top of the one that is in the store, and returns the
-// last of them and its root tree.
+// chain adds commits on top of the store's head, and returns the last of them and its root tree.
 func (b *builder) chain(drafts []branch.Draft) (head, root plumbing.Hash, err error) {
 	head, root = b.store.head, b.store.root
 	for _, d := range drafts {
@@ -46,8 +44,8 @@ func (b *builder) chain(drafts []branch.Draft) (head, root plumbing.Hash, err er
 	return head, root, nil
 }
 
-// commit adds one commit and its trees and files, and returns it and its root
-// tree. A commit that would change nothing is not made: parent is returned.
+// commit adds a commit with its trees and files, and returns it and its root tree. It returns parent if
+// the commit changes nothing.
 func (b *builder) commit(parent, root plumbing.Hash, d branch.Draft) (plumbing.Hash, plumbing.Hash, error) {
 	top, err := changeTree(d.Changes)
 	if err != nil {
@@ -70,8 +68,7 @@ func (b *builder) commit(parent, root plumbing.Hash, d branch.Draft) (plumbing.H
 	return b.add(plumbing.CommitObject, raw), to, nil
 }
 
-// directory applies n to the tree from, zero for none, and returns the new
-// tree, zero when nothing is left in it.
+// directory applies n to the tree from and returns the new tree. Both are zero if empty.
 func (b *builder) directory(from plumbing.Hash, n *node, path string) (plumbing.Hash, error) {
 	old, err := b.tree(from)
 	if err != nil {
@@ -98,8 +95,7 @@ func (b *builder) directory(from plumbing.Hash, n *node, path string) (plumbing.
 	return b.storeTree(old, from, raw, copies), nil
 }
 
-// child returns what becomes of one name of a directory: of the file and of
-// the directory that may have it.
+// child returns the edits of a name of a directory: of the file and of the directory of that name.
 func (b *builder) child(old *tree, n *node, path string) ([]edit, error) {
 	i, isFile := old.find(n.name, false)
 	j, isDir := old.find(n.name, true)
@@ -159,8 +155,7 @@ func (b *builder) tree(h plumbing.Hash) (*tree, error) {
 	return b.store.tree(b.ctx, h)
 }
 
-// storeTree adds a tree, as a delta on the one that it was made from where
-// that is shorter.
+// storeTree adds a tree, as a delta on the former tree if that is shorter.
 func (b *builder) storeTree(old *tree, from plumbing.Hash, raw []byte, copies []copied) plumbing.Hash {
 	hash := b.add(plumbing.TreeObject, raw)
 	o := &b.list[len(b.list)-1]
@@ -175,11 +170,10 @@ func (b *builder) storeTree(old *tree, from plumbing.Hash, raw []byte, copies []
 	return hash
 }
 
-// storeFile adds a file, as a delta if that is shorter. A file that replaces
-// the one at place i is a delta on that one, which copies their common beginning
-// and end: a line added to a long list costs no more than one added to a short list.
-// A new file is a delta on one near place i: files of one directory are often
-// similar.
+// storeFile adds a file, as a delta if that is shorter. The base of a file that replaces the one at
+// index i is that file, and the delta copies their common beginning and end: a line added to a long
+// list costs no more than one added to a short list. The base of a new file is one near index i, since
+// files of one directory are often similar.
 func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plumbing.Hash {
 	hash := b.add(plumbing.BlobObject, content)
 	o := &b.list[len(b.list)-1]
@@ -204,9 +198,8 @@ func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plu
 	return hash
 }
 
-// beside returns a delta that makes a file from another file of the tree: the first of
-// about its size whose content is here, from place i onward by step. It returns a nil
-// delta if no file fits.
+// beside returns a delta that makes a file from another file of the tree: the first of about its size
+// whose content is in memory, from index i by step. The delta is nil if no file fits.
 func (b *builder) beside(old *tree, i, step int, content []byte) (plumbing.Hash, []byte) {
 	for ; i >= 0 && i < old.len(); i += step {
 		if old.isDir(i) {
@@ -219,8 +212,7 @@ func (b *builder) beside(old *tree, i, step int, content []byte) (plumbing.Hash,
 	return plumbing.ZeroHash, nil
 }
 
-// content returns a file that was made here or is kept. One that would have to
-// be inflated from a pack first is not worth it.
+// content returns a file that is new or in memory. It does not inflate files from a pack.
 func (b *builder) content(h plumbing.Hash) ([]byte, bool) {
 	if content, ok := b.files[h]; ok {
 		return content, true
@@ -229,8 +221,8 @@ func (b *builder) content(h plumbing.Hash) ([]byte, bool) {
 	return content, ok
 }
 
-// delta sends an object as a delta on another. What others are deltas on is
-// itself sent whole, so that no two of them need each other: git refuses that.
+// delta makes an object a delta on another. Bases themselves are sent whole, so that no two objects
+// need each other, which git refuses.
 func (b *builder) delta(o *newObject, on plumbing.Hash, delta []byte) {
 	if on == o.hash || b.bases[o.hash] {
 		return
@@ -249,7 +241,7 @@ func (b *builder) add(kind plumbing.ObjectType, data []byte) plumbing.Hash {
 	return hash
 }
 
-// node is what one commit does below one directory, or to one file.
+// node is the changes of a commit to a file or below a directory.
 type node struct {
 	name     string
 	children map[string]*node

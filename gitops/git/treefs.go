@@ -17,7 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
 
-// info describes an entry as the file system's callers want it.
+// info is an [fs.FileInfo] of an entry.
 type info struct {
 	entry
 	size int64
@@ -63,7 +63,7 @@ type dirEntry struct {
 // Type is the entry's type.
 func (d dirEntry) Type() fs.FileMode { return d.Mode().Type() }
 
-// Identity tells a file's content from every other without reading it.
+// Identity implements [branch.Identified].
 func (d dirEntry) Identity() string { return d.hash.String() }
 
 // Info describes the entry.
@@ -74,7 +74,7 @@ type openFile struct {
 	*bytes.Reader
 }
 
-// Size is that of the file: both embedded types have one.
+// Size returns the size of the file: both embedded types have one.
 func (f *openFile) Size() int64 { return f.info.size }
 
 // Stat describes the file.
@@ -91,7 +91,7 @@ type openDir struct {
 // Stat describes the directory.
 func (d *openDir) Stat() (fs.FileInfo, error) { return d.info, nil }
 
-// Read refuses: a directory has no content.
+// Read returns an error: a directory has no content.
 func (d *openDir) Read([]byte) (int, error) {
 	return 0, &fs.PathError{Op: "read", Path: d.name, Err: errors.New("is a directory")}
 }
@@ -159,9 +159,8 @@ func (f *treeFS) ReadFile(name string) ([]byte, error) {
 	return slices.Clone(content), nil
 }
 
-// ReadDir lists a directory's files and directories in the order of their
-// names, each once. An entry whose name is none, which git's own tools do not
-// write, is left out: a directory called . would hold itself.
+// ReadDir lists a directory in the order of names, each once. It leaves out invalid names, which git's
+// own tools do not write: a directory called . would contain itself.
 func (f *treeFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	f.branch.mu.Lock()
 	defer f.branch.mu.Unlock()
@@ -195,8 +194,7 @@ func isName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.Contains(name, "/")
 }
 
-// Stat describes a file or directory. A file's size is that of its content,
-// which is read to know it.
+// Stat describes a file or directory. It reads a file to determine its size.
 func (f *treeFS) Stat(name string) (fs.FileInfo, error) {
 	e, err := f.entry("stat", name)
 	if err != nil || e.mode == filemode.Dir {
@@ -246,7 +244,7 @@ func (f *treeFS) find(op, name string) (entry, error) {
 	return at, nil
 }
 
-// readable says why an entry is not shown.
+// readable returns an error if entries of this mode are not read.
 func readable(mode filemode.FileMode) error {
 	switch mode {
 	case filemode.Dir, filemode.Regular, filemode.Executable, filemode.Deprecated:

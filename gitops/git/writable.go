@@ -13,16 +13,15 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// Writable asks the server whether it would let this user move the branch, by a push
-// that its rules judge and that moves nothing: from the commit before the head to the
-// head. git's own receive-pack asks its hooks, where protection and permissions are,
-// before it compares where the branch is (builtin/receive-pack.c, execute_commands), and
-// then finds that it is elsewhere.
+// Writable checks whether the server lets this user move the branch, by a push that moves nothing: from
+// the parent of the head to the head. git's receive-pack runs hooks, which implement protection and
+// permissions, before it compares the old head (builtin/receive-pack.c, execute_commands), and then
+// rejects it.
 //
-// A [branch.Refused] has the words of a server that would not. [branch.ErrUnproven] says
-// that the server may be pushed to, and does not tell whether its rules let a commit pass:
-// another program than git may compare first, and a branch of one commit has none before
-// it. What rules require of a commit itself, as a signature, shows with the first push.
+// A [branch.Refused] contains the message of a server that does not. [branch.ErrUnproven] means that
+// the user may push, but that the branch's rules are unknown: another program than git may compare
+// first, and a branch of one commit has no parent. Rules about a commit itself, such as a signature,
+// show with the first push.
 func (b *Branch) Writable(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -33,7 +32,7 @@ func (b *Branch) Writable(ctx context.Context) error {
 	return b.failPush(b.tryMove(ctx))
 }
 
-// tryMove asks for the branch to be moved to where it is, from where it was.
+// tryMove requests a move of the branch from its head's parent to its head.
 func (b *Branch) tryMove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
@@ -55,7 +54,7 @@ func (b *Branch) tryMove(ctx context.Context) error {
 		return err
 	}
 	request := updateRequest(adv.Capabilities)
-	request.Capabilities.Delete(capability.Atomic) // for its words are the same whatever failed
+	request.Capabilities.Delete(capability.Atomic) // with it, the message is the same for every failure
 	report, message, err := requestUpdate(ctx, session, request, target{b.name, b.store.prior}, b.store.head, nothing)
 	switch {
 	case err == nil:
@@ -70,13 +69,13 @@ func (b *Branch) tryMove(ctx context.Context) error {
 	return err
 }
 
-// comparesOnly reports whether a push failed for nothing but where the branch is.
+// comparesOnly reports whether a push failed only because of the head.
 func comparesOnly(err error) bool {
 	var a *remote.Answer
 	return !errors.As(err, &a) && (remote.StaleHead.Match(err.Error()) || remote.LockedByPush.Match(err.Error()))
 }
 
-// isLocked reports whether a push left the branch where it was for nothing but a lock.
+// isLocked reports whether a push failed only because of a lock.
 func isLocked(err error) bool {
 	var refused *branch.Refused
 	return errors.As(err, &refused) && remote.LockedByPush.Match(refused.Message)

@@ -42,7 +42,7 @@ func explain(err error) error {
 	return answered{fmt.Sprintf("%d: %s", status, said), err}
 }
 
-// answered is what GitHub answered, in one line of ours.
+// answered is the error of a response of GitHub, in one line.
 type answered struct {
 	text string
 	err  error
@@ -51,22 +51,22 @@ type answered struct {
 func (a answered) Error() string { return a.text }
 func (a answered) Unwrap() error { return a.err }
 
-// held is an answer that asks to wait.
+// held is the error of a response that requires to wait.
 type held struct {
 	answered
 	wait time.Duration
 }
 
-// RetryAfter is how long not to ask, by which a caller knows the error.
+// RetryAfter returns how long to wait. Callers recognize the error by it.
 func (h held) RetryAfter() time.Duration { return h.wait }
 
-// longestHeld bounds what a limit may ask: GitHub's windows are an hour.
+// longestHeld limits the wait: GitHub's windows are an hour.
 const longestHeld = time.Hour
 
-// limitOf reports whether a request met one of GitHub's limits, and how long to wait:
-// as Retry-After says, else until the window's end where nothing is left of it, and
-// else a minute (docs.github.com/rest, "Rate limits for the REST API", "Exceeding the
-// rate limit"). Dates count from the answer's own.
+// limitOf reports whether a request exceeded one of GitHub's limits, and how long to wait: the time in
+// Retry-After, else until the end of a window of which nothing remains, else a minute
+// (docs.github.com/rest, "Rate limits for the REST API", "Exceeding the rate limit"). Dates are relative
+// to that of the response.
 func limitOf(err error) (time.Duration, bool) {
 	var primary *github.RateLimitError
 	var abuse *github.AbuseRateLimitError
@@ -90,7 +90,7 @@ func limitOf(err error) (time.Duration, bool) {
 	return heldFor(response), true
 }
 
-// heldFor is how long a response that limits wants not to be asked.
+// heldFor returns how long a response requires to wait.
 func heldFor(response *http.Response) time.Duration {
 	if response == nil {
 		return secondaryWait

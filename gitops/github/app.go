@@ -47,12 +47,11 @@ type App struct {
 	mu    sync.Mutex
 	token string
 	until time.Time
-	// contents is what the token may do with files: read or write; empty: nothing.
+	// contents is the token's permission for files: read, write or empty.
 	contents string
 }
 
-// fresh is how long a token must last to be given out: longer than anything
-// that is done with it.
+// fresh is the minimum remaining time of a token that is returned: longer than any use of it.
 const fresh = 5 * time.Minute
 
 // Password returns the App as a source of passwords for git over https.
@@ -63,8 +62,7 @@ func (a *App) Password() remote.PasswordFunc {
 	}
 }
 
-// Token returns a token of the installation that is good for five minutes or
-// more.
+// Token returns a token of the installation that is valid for at least five minutes.
 func (a *App) Token(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,8 +84,8 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	return a.token, nil
 }
 
-// Refused reports a token that GitHub refuses: it may have been revoked before it expires.
-// The App does not return that token again. The result is whether another one is available.
+// Refused drops a token that GitHub rejects, as after it was revoked. The result is whether another one
+// is available.
 func (a *App) Refused(token string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,10 +95,9 @@ func (a *App) Refused(token string) bool {
 	return true
 }
 
-// MayWrite reports whether the installation may write the contents of its
-// repositories, as GitHub says with each token (docs.github.com/rest/apps, "Create an
-// installation access token for an app": permissions). A nil error does not promise
-// that the App is installed on this one, or that its branch is not protected.
+// MayWrite returns an error unless the installation may write contents of its repositories, which each
+// token states (docs.github.com/rest/apps, "Create an installation access token for an app":
+// permissions). The App may still not be installed on this repository, or its branch be protected.
 func (a *App) MayWrite(ctx context.Context) error {
 	if _, err := a.Token(ctx); err != nil {
 		return err
@@ -113,8 +110,8 @@ func (a *App) MayWrite(ctx context.Context) error {
 	return nil
 }
 
-// identity is a JSON web token by which the App proves who it is, signed with
-// its key: docs.github.com, "Generating a JSON Web Token for a GitHub App".
+// identity returns a JSON web token of the App, signed with its key: docs.github.com, "Generating a JSON
+// Web Token for a GitHub App".
 func (a *App) identity() (string, error) {
 	key, err := readKey(a.PrivateKeyFile)
 	if err != nil {
@@ -142,7 +139,7 @@ func (a *App) identity() (string, error) {
 	return signed + "." + base64.RawURLEncoding.EncodeToString(signature), nil
 }
 
-// readKey reads an RSA key in either form that is in use.
+// readKey reads an RSA key in PKCS #1 or PKCS #8.
 func readKey(file string) (*rsa.PrivateKey, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"muster/gitops/branch"
 )
 
-// pushChain makes the commits one after the other, none of them in the branch, and then
-// moves the branch to the last. It takes what pushSingle cannot: several commits at once,
-// files that are executable, many files, and messages of another form.
+// pushChain makes the commits one after the other, and then moves the branch to the last. Unlike
+// pushSingle, it supports several commits at once, executable files, many files, and any message.
 func (w *Writer) pushChain(ctx context.Context, from string, all []draft) (branch.Head, error) {
 	if err := w.pace.take(chainWrites(all)); err != nil {
 		return branch.Head{}, err
@@ -57,8 +56,7 @@ func chainWrites(all []draft) int {
 	return n
 }
 
-// commit makes one commit, which is not in the branch yet. Its tree is made in parts, each
-// on top of the one before it.
+// commit makes a commit outside the branch. Its tree is made in parts, each on top of the one before.
 func (w *Writer) commit(ctx context.Context, parent, root string, d draft) (string, string, error) {
 	tree := root
 	for _, part := range parts(d.changes) {
@@ -87,7 +85,7 @@ func (w *Writer) commit(ctx context.Context, parent, root string, d draft) (stri
 	return made.GetSHA(), tree, nil
 }
 
-// entries are the changes as the API wants them.
+// entries returns the changes in the API's format.
 func (w *Writer) entries(ctx context.Context, changes []change) ([]*github.TreeEntry, error) {
 	var entries []*github.TreeEntry
 	for _, c := range changes {

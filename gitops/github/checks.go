@@ -10,23 +10,23 @@ import (
 	"github.com/google/go-github/v50/github"
 )
 
-// ErrNoChecks says that the token may not write checks: only Apps may, and workflows
-// with checks: write, not people.
+// ErrNoChecks is returned if the token may not write checks: only Apps and workflows with "checks:
+// write" may.
 var ErrNoChecks = errors.New("the token may not write checks, which only a GitHub App or a workflow with \"checks: write\" may")
 
-// Annotation is a remark at a line of a file.
+// Annotation is a message at a line of a file.
 type Annotation struct {
 	Path string
-	// Line is counted from 1; zero is the whole file.
+	// Line is the line from 1; zero means the whole file.
 	Line int
-	// Failure reports whether it makes the check fail; it is a warning otherwise.
+	// Failure reports whether it is a failure, and not a warning.
 	Failure bool
 	Text    string
 }
 
-// Check is what a check of a commit says.
+// Check is a check of a commit.
 type Check struct {
-	// Name is what the check is called, and Title its result in a few words.
+	// Name is the name of the check, and Title its result in a few words.
 	Name, Title string
 	// Summary is Markdown.
 	Summary     string
@@ -34,11 +34,11 @@ type Check struct {
 	Annotations []Annotation
 }
 
-// maxAnnotations is how many GitHub takes in one request (docs.github.com/rest/checks/runs:
+// maxAnnotations is the maximum in one request (docs.github.com/rest/checks/runs:
 // "limits the number of annotations to a maximum of 50 per API request").
 const maxAnnotations = 50
 
-// Check writes a check of a commit, and returns its page. [ErrNoChecks] says that the
+// Check writes a check of a commit, and returns the URL of its page. The error is [ErrNoChecks] if the
 // token may not.
 func (p *Pulls) Check(ctx context.Context, commit string, c Check) (url string, err error) {
 	conclusion := "success"

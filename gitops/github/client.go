@@ -12,17 +12,16 @@ import (
 	"github.com/google/go-github/v50/github"
 )
 
-// tokens are what a client proves itself with.
+// tokens is a source of tokens.
 type tokens struct {
-	// get returns one that is valid now.
+	// get returns a valid token.
 	get func(context.Context) (string, error)
-	// refused is called with a token that GitHub refuses, and reports whether another is
-	// available; nil: never.
+	// refused is called with a token that GitHub rejects, and reports whether another is
+	// available; nil means never.
 	refused func(token string) bool
 }
 
-// newClient returns a client of the API that asks for its token at each
-// request.
+// newClient returns a client of the API that gets a token for each request.
 func newClient(api string, base *http.Client, t tokens) (*github.Client, error) {
 	base = cmp.Or(base, &http.Client{Timeout: time.Minute})
 	next := base.Transport
@@ -32,7 +31,7 @@ func newClient(api string, base *http.Client, t tokens) (*github.Client, error) 
 	client := github.NewClient(&http.Client{
 		Timeout:   base.Timeout,
 		Transport: bearer{next: next, tokens: t},
-		// What may be followed, [follow] has followed.
+		// [follow] follows redirects.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	})
 	if api == "" {
@@ -55,8 +54,7 @@ type bearer struct {
 	tokens
 }
 
-// RoundTrip adds the token. One that GitHub does not take, as after it was revoked, is
-// replaced, once.
+// RoundTrip adds the token. A token that GitHub rejects, as after it was revoked, is replaced once.
 func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body != nil {
 		defer request.Body.Close() // each try has a copy
@@ -79,10 +77,9 @@ func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// follow makes a request, and where the answer says that what it names has moved on the
-// same host, as after a rename, makes it there, as it was: docs.github.com/rest,
-// "Best practices for using the REST API", "Follow redirects". The token goes to no
-// other host.
+// follow sends a request and follows redirects on the same host, as after a rename, with the same method
+// and body: docs.github.com/rest, "Best practices for using the REST API", "Follow redirects". No other
+// host receives the token.
 func follow(next http.RoundTripper, request *http.Request) (*http.Response, error) {
 	const most = 3
 	for n := 0; ; n++ {
@@ -106,7 +103,7 @@ func follow(next http.RoundTripper, request *http.Request) (*http.Response, erro
 	}
 }
 
-// repeat is the same request to an address, with its body from the beginning.
+// repeat returns the same request for an address, with its body from the beginning.
 func repeat(request *http.Request, to *url.URL) (*http.Request, error) {
 	again := request.Clone(request.Context())
 	again.URL, again.Host = to, to.Host

@@ -11,29 +11,29 @@ import (
 	"muster/gitops/branch"
 )
 
-// change is one file that becomes another one.
+// change is a changed file.
 type change struct {
 	path string
-	// mode is that of a tree's entry, as in 100644.
+	// mode is that of a tree's entry, such as 100644.
 	mode string
 	// content is the whole file; nil removes it.
 	content []byte
 }
 
-// draft is a commit without what is there already.
+// draft is a commit without changes that exist already.
 type draft struct {
 	message string
 	changes []change
 }
 
-// chainFiles are the files as the commits of a chain leave them.
+// chainFiles are the files after some commits of a chain.
 type chainFiles struct {
 	tree    fs.FS
 	changed map[string]change
 }
 
-// drafts are the commits of a chain that change something. GitHub refuses to remove what
-// is not there, and makes commits that change nothing.
+// drafts returns the commits of a chain that change something. GitHub refuses to remove missing files,
+// and makes commits that change nothing.
 func drafts(tree fs.FS, commits []branch.Draft) ([]draft, error) {
 	files := chainFiles{tree: tree, changed: map[string]change{}}
 	var all []draft
@@ -49,8 +49,8 @@ func drafts(tree fs.FS, commits []branch.Draft) ([]draft, error) {
 	return all, nil
 }
 
-// draft is what one commit changes. Removals come first, so that a file can take the
-// place of a directory, and a directory that of a file, however it is cut.
+// draft returns the changes of a commit. Removals are first, so that a file can replace a directory, and
+// a directory a file, in any parts.
 func (f *chainFiles) draft(c branch.Draft) (draft, error) {
 	d := draft{message: c.Message}
 	seen := map[string]bool{}
@@ -83,7 +83,7 @@ func (f *chainFiles) draft(c branch.Draft) (draft, error) {
 	return d, nil
 }
 
-// file is a file as it is, or its mode if it were new.
+// file returns a file, or the mode of a new one.
 func (f *chainFiles) file(path string) (c change, exists bool, err error) {
 	both := func(path string) error {
 		return fmt.Errorf("%w: %s cannot be a file and a directory at once", branch.ErrInvalid, path)
@@ -122,16 +122,16 @@ func (f *chainFiles) file(path string) (c change, exists bool, err error) {
 	return plain, true, err
 }
 
-// What is written in one request, at most: GitHub documents no bound, and its users met
-// one (422 and 502) from some 200 files or 2.5 MB on: codesandbox/codesandbox-client,
-// issue 8614; ir-engine/ir-engine, pull request 647, which writes 150 at once.
+// Limits of one request: GitHub documents none, but fails with 422 or 502 from some 200 files or 2.5 MB
+// (codesandbox/codesandbox-client, issue 8614; ir-engine/ir-engine, pull request 647, which writes 150
+// at once).
 const (
 	maxFiles = 150
 	maxBytes = 2_000_000
 )
 
-// parts cuts changes so that each part is within what one request may write. A file that
-// is larger is a part of its own.
+// parts splits changes so that each part is within the limits of a request. A larger file is a part of
+// its own.
 func parts(changes []change) [][]change {
 	var all [][]change
 	size := 0
@@ -146,17 +146,16 @@ func parts(changes []change) [][]change {
 	return all
 }
 
-// headline cuts a message as createCommitOnBranch takes it: its first line, and what
-// follows the empty line after it. It reports whether nothing but the newline at the end
-// is lost by that.
+// headline splits a message for createCommitOnBranch: its first line, and the text after the empty line
+// that follows. whole reports whether only the final newline is lost.
 func (d draft) headline() (first, body string, whole bool) {
 	first, body, _ = strings.Cut(strings.TrimRight(d.message, "\n"), "\n\n")
 	ends := func(s string) bool { return s == strings.TrimSpace(s) }
 	return first, body, first != "" && !strings.ContainsAny(first, "\r\n") && ends(first) && ends(body)
 }
 
-// single reports whether createCommitOnBranch can make the commit: it has no modes, and
-// gives all it writes that of a plain file; nothing says that it keeps another.
+// single reports whether createCommitOnBranch can make the commit: it has no modes, and is not
+// documented to keep those of files.
 func (d draft) single() bool {
 	moded := slices.ContainsFunc(d.changes, func(c change) bool { return c.content != nil && c.mode != "100644" })
 	_, _, whole := d.headline()

@@ -15,11 +15,11 @@ import (
 	"muster/gitops/branch"
 )
 
-// settleTimeout bounds the look at the branch after a failed move.
+// settleTimeout limits the time to read the branch after a failed move.
 const settleTimeout = 15 * time.Second
 
-// move moves the branch from one commit to another. When GitHub says no, or
-// nothing, the branch is read: it tells what really became of it.
+// move moves the branch from one commit to another. After an error, it reads the branch to find out
+// whether it moved.
 func (w *Writer) move(ctx context.Context, from, to string) error {
 	err := w.swap(ctx, from, to)
 	if err == nil {
@@ -34,13 +34,13 @@ func (w *Writer) move(ctx context.Context, from, to string) error {
 	return err
 }
 
-// settle tells what became of a request that should move the branch away from a commit,
-// and failed with err. Others may have built on it already: ours finds the new commit
-// among those since then, the oldest first, and returns its identifier, or nothing.
+// settle finds out the result of a request that should move the branch away from a commit and failed
+// with err. Others may have committed on top: ours finds the new commit among those since then, the
+// oldest first, and returns its identifier, or nothing.
 func (w *Writer) settle(ctx context.Context, from string, err error, ours func(since *github.CommitsComparison) string) (string, error) {
 	var wait held
 	if errors.As(err, &wait) {
-		return "", err // one that was counted was not looked at
+		return "", err // GitHub has not processed it
 	}
 	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
@@ -68,9 +68,8 @@ func (w *Writer) settle(ctx context.Context, from string, err error, ours func(s
 	return "", fmt.Errorf("%w: %w", branch.ErrMoved, err)
 }
 
-// The questions to GraphQL. The REST API moves a branch to any commit that descends
-// from where it is, and so also over a branch that was set back meanwhile. updateRefs
-// compares: "RefUpdate.beforeOid specifies that the given reference needs to point to
+// The requests to GraphQL. The REST API moves a branch to any descendant, and so also over a branch
+// that was reset meanwhile. updateRefs compares: "RefUpdate.beforeOid specifies that the given reference needs to point to
 // the given value before performing any updates" (docs.github.com/graphql/reference,
 // Git, updateRefs).
 const (
@@ -78,11 +77,10 @@ const (
 	swap   = `mutation($input: UpdateRefsInput!) { updateRefs(input: $input) { clientMutationId } }`
 )
 
-// nodeIDs are the identifiers of the repository and of its branch in GraphQL; the zero
-// value: not known.
+// nodeIDs are the identifiers of the repository and of its branch in GraphQL; zero if unknown.
 type nodeIDs struct{ repository, ref string }
 
-// identify asks for the identifiers, once.
+// identify requests the identifiers once.
 func (w *Writer) identify(ctx context.Context) error {
 	if w.ids != (nodeIDs{}) {
 		return nil
@@ -104,7 +102,7 @@ func (w *Writer) identify(ctx context.Context) error {
 	return nil
 }
 
-// swap moves the branch if it is where it must be.
+// swap moves the branch if it is at from.
 func (w *Writer) swap(ctx context.Context, from, to string) error {
 	if err := w.identify(ctx); err != nil {
 		return err
@@ -117,13 +115,12 @@ func (w *Writer) swap(ctx context.Context, from, to string) error {
 	return err
 }
 
-// refusal is what GraphQL says in place of data, in one line, and the type of its first
-// error.
+// refusal is the errors of a GraphQL response in one line, and the type of the first.
 type refusal struct{ kind, words string }
 
 func (r refusal) Error() string { return r.words }
 
-// ask asks GraphQL. data may be nil.
+// ask sends a request to GraphQL. data may be nil.
 func (w *Writer) ask(ctx context.Context, question string, variables map[string]any, data any) error {
 	request, err := w.client.NewRequest(http.MethodPost, graphQL(w.client.BaseURL), map[string]any{"query": question, "variables": variables})
 	if err != nil {

@@ -11,26 +11,25 @@ import (
 // (docs.github.com/rest, "Rate limits for the REST API", "About secondary rate limits").
 const (
 	writesPerMinute, writesPerHour = 80, 500
-	// burst is how much may be written at once. What is over comes back one by one, as
-	// often as GitHub recommends to push: "The recommended maximum limit is 6 pushes per
-	// minute per repository" (docs.github.com/repositories, "Repository limits"). So no
-	// minute has more than 74 writes, and no hour more than 428, which leaves some to
-	// others with the same App.
+	// burst is the number of writes at once. It is restored one by one at GitHub's recommended
+	// rate of pushes: "The recommended maximum limit is 6 pushes per minute per repository"
+	// (docs.github.com/repositories, "Repository limits"). So no minute has more than 74 writes,
+	// and no hour more than 428, which leaves some to others with the same App.
 	burst    = 68
 	comeBack = time.Minute / 6
 )
 
-// pace keeps what is written below GitHub's limits, so that a peak is spread over the
-// hour: without it, the 500 of an hour could be gone in seven minutes, and nothing could
-// be ordered for the rest of it. What others with the same App write is not known to it.
+// pace keeps writes below GitHub's limits and spreads a peak over the hour: without it, the 500 of an
+// hour could be used in seven minutes, and nothing could be ordered for the rest of it. It does not
+// know the writes of others with the same App.
 type pace struct {
 	now func() time.Time
-	// full is when all of the burst is there again.
+	// full is the time at which the burst is restored.
 	full time.Time
 }
 
-// take takes some writes, or says when they can be had. What is more than a whole burst is
-// taken from what comes back later.
+// take reserves writes, or returns an error with the time to wait. Writes beyond a burst are taken from
+// those restored later.
 func (p *pace) take(writes int) error {
 	now := p.now()
 	if p.full.Before(now) {
@@ -46,14 +45,14 @@ func (p *pace) take(writes int) error {
 	return nil
 }
 
-// empty leaves nothing of the burst: GitHub limits, and so others have taken it.
+// empty removes the burst: after a limit of GitHub, others have used it.
 func (p *pace) empty() {
 	if least := p.now().Add(burst * comeBack); p.full.Before(least) {
 		p.full = least
 	}
 }
 
-// limited notes an answer that limits.
+// limited empties the burst after the error of a limit.
 func (w *Writer) limited(err error) error {
 	var wait held
 	if errors.As(err, &wait) {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-github/v50/github"
 )
 
-// PullsConfig says whose pull requests are meant. All but API and Client is required.
+// PullsConfig selects a repository. All but API and Client is required.
 type PullsConfig struct {
 	Owner, Name string
 	// API is the address of GitHub's API; empty means https://api.github.com/.
@@ -31,7 +31,7 @@ type Pulls struct {
 	client *github.Client
 }
 
-// NewPulls checks the configuration. It connects to nothing.
+// NewPulls validates the configuration. It does not connect.
 func NewPulls(c PullsConfig) (*Pulls, error) {
 	if c.Owner == "" || c.Name == "" || c.Token == nil || c.Now == nil || c.Sleep == nil {
 		return nil, errors.New("pull requests on GitHub need the repository's owner and name, a token and a clock")
@@ -44,15 +44,14 @@ func NewPulls(c PullsConfig) (*Pulls, error) {
 }
 
 const (
-	// longestWait is how long a limit of GitHub's is waited for, and maxWaits how often.
+	// longestWait and maxWaits limit the waits for GitHub's limits.
 	longestWait, maxWaits = 5 * time.Minute, 3
-	// secondaryWait is what GitHub wants at least where it says no time
+	// secondaryWait is the minimum wait if GitHub sets no time
 	// (docs.github.com/rest, "Rate limits for the REST API": "wait for at least one minute").
 	secondaryWait = time.Minute
 )
 
-// do makes a request, and again after a limit that is over soon. What a request makes
-// is not made by one that was refused for a limit.
+// do sends a request, and repeats it after a limit that ends soon. A limited request has no effect.
 func do[T any](ctx context.Context, p *Pulls, request func() (T, *github.Response, error)) (T, error) {
 	for waits := 0; ; waits++ {
 		result, _, err := request()
@@ -73,7 +72,7 @@ func do[T any](ctx context.Context, p *Pulls, request func() (T, *github.Respons
 	}
 }
 
-// limit reports whether a request met one of GitHub's limits, and how long to wait.
+// limit reports whether a request exceeded one of GitHub's limits, and how long to wait.
 func (p *Pulls) limit(err error) (time.Duration, bool) {
 	var primary *github.RateLimitError
 	if errors.As(err, &primary) {
@@ -124,18 +123,18 @@ func (p *Pulls) Open(ctx context.Context, head, base, title, body string) (Pull,
 	return Pull{Number: pull.GetNumber(), URL: pull.GetHTMLURL(), Base: base, Head: pull.GetHead().GetSHA(), Open: true}, nil
 }
 
-// ErrReadOnly says that the token may read and not write, as that of a workflow for a
-// pull request from a fork.
+// ErrReadOnly is returned if the token may only read, like that of a workflow for a pull request from a
+// fork.
 var ErrReadOnly = errors.New("the token may not write here, as with a pull request from a fork")
 
-// readOnly reports whether an error says that a token may not write.
+// readOnly reports whether an error means that a token may not write.
 func readOnly(err error) bool {
 	var said *github.ErrorResponse
 	return errors.As(err, &said) && said.Response.StatusCode == http.StatusForbidden
 }
 
-// longestComment is the length of a comment in bytes that GitHub takes (65,536
-// characters), less some.
+// longestComment is the maximum length of a comment in bytes, a little less than GitHub's (65,536
+// characters).
 const longestComment = 65_000
 
 // Comment keeps one comment of a pull request up to date: the one that begins with the

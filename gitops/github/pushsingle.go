@@ -19,7 +19,7 @@ import (
 // specifying the author or committer of the commit", has no modes, and GitHub signs it.
 const appendCommit = `mutation($input: CreateCommitOnBranchInput!) { createCommitOnBranch(input: $input) { commit { oid signature { isValid state } } } }`
 
-// pushSingle puts one commit on the branch with one request.
+// pushSingle pushes one commit with one request.
 func (w *Writer) pushSingle(ctx context.Context, from string, d draft) (branch.Head, error) {
 	if err := w.pace.take(1); err != nil {
 		return branch.Head{}, err
@@ -31,8 +31,8 @@ func (w *Writer) pushSingle(ctx context.Context, from string, d draft) (branch.H
 	return w.landed(ctx, made)
 }
 
-// append makes the commit and returns its identifier. When GitHub says no, or nothing,
-// the branch is read: it tells what really became of it.
+// append makes the commit and returns its identifier. After an error, it reads the branch to find out
+// whether the commit was made.
 func (w *Writer) append(ctx context.Context, from string, d draft) (string, error) {
 	if err := w.identify(ctx); err != nil {
 		return "", err
@@ -62,8 +62,8 @@ func (w *Writer) append(ctx context.Context, from string, d draft) (string, erro
 	}
 	w.ids = nodeIDs{} // it may be another repository's by now
 	return w.settle(ctx, from, err, func(since *github.CommitsComparison) string {
-		// Which commit is ours is told by its parent and its words: an act's have all that it
-		// was decided on.
+		// Our commit is recognized by its parent and its message, which contains all inputs of
+		// the decision.
 		if said.words != "" || len(since.Commits) == 0 {
 			return ""
 		}
@@ -75,11 +75,10 @@ func (w *Writer) append(ctx context.Context, from string, d draft) (string, erro
 	})
 }
 
-// staleData is the type of the error where the branch is elsewhere, which comes with the
-// status 200: as seen by donaldgifford/repo-guardian and others, not documented.
+// staleData is the type of the error of a conflict, which has the status 200: as seen by donaldgifford/repo-guardian and others, not documented.
 const staleData = "STALE_DATA"
 
-// input is a CreateCommitOnBranchInput.
+// input returns a CreateCommitOnBranchInput.
 func (w *Writer) input(from string, d draft) map[string]any {
 	type addition struct {
 		Path     string `json:"path"`

@@ -13,10 +13,10 @@ import (
 	"muster/gitops/branch"
 )
 
-// Config says which repository is written through the API. Repository, Owner,
-// Name, Token and Now are required.
+// Config selects the repository that is written through the API. Repository, Owner, Name, Token and Now
+// are required.
 type Config struct {
-	// Repository is the same repository over git, which is how it is read.
+	// Repository is the same repository over git, which reads it.
 	Repository Reader
 	// Owner and Name are the repository's on GitHub.
 	Owner, Name string
@@ -26,14 +26,14 @@ type Config struct {
 	API string
 	// Token returns a token that may write the repository's contents.
 	Token func(context.Context) (string, error)
-	// Refused is called with a token that GitHub refuses, and reports whether Token may
-	// return another; nil: never.
+	// Refused is called with a token that GitHub rejects, and reports whether Token may return
+	// another; nil means never.
 	Refused func(token string) bool
-	// MayWrite reports whether the token may write; nil: nobody knows.
+	// MayWrite returns an error if the token may not write; nil if that is unknown.
 	MayWrite func(context.Context) error
 	// Client makes the requests; nil means one with a time-out of a minute.
 	Client *http.Client
-	// Now is the clock by which GitHub's limits are kept.
+	// Now is the clock for GitHub's limits.
 	Now func() time.Time
 	// Log records once that GitHub does not sign the commits; nil discards.
 	Log *slog.Logger
@@ -44,32 +44,30 @@ type Reader interface {
 	branch.History
 	// Head returns the branch's head and its tree.
 	Head(ctx context.Context) (branch.Head, error)
-	// Past returns the files as they were at a past commit; those in dirs will be read.
+	// Past returns a past commit; its files in dirs will be read.
 	Past(ctx context.Context, commit string, dirs []string) (branch.Head, error)
 }
 
-// Writer is a writer of package gitops whose commits are made by GitHub: they carry
-// the App as author, GitHub's time and GitHub's signature. That is also why
-// a repeated commit has another identifier, and why [branch.Draft.At] is not
-// that of the commit: the instant of a decision is in its trailers.
+// Writer is a [branch.Writer] whose commits GitHub makes: they have the App as author, GitHub's time and
+// GitHub's signature. So a repeated commit has another identifier, and [branch.Draft.At] is ignored:
+// the time of a decision is in the trailers.
 type Writer struct {
 	// Reader reads the branch, over git.
 	Reader
 	config Config
 	client *github.Client
-	// head and root are the last commit written here and its tree, which
-	// saves asking for it.
+	// head and root are the last commit that was written and its tree, which saves a request.
 	head, root string
 	// ids are those of GraphQL.
 	ids nodeIDs
-	// pace keeps what is written below GitHub's limits.
+	// pace keeps writes below GitHub's limits.
 	pace pace
 	// unsigned reports whether the log already records that GitHub does not sign the commits.
 	unsigned bool
 }
 
-// NewWriter checks the configuration and returns a writer. It connects to
-// nothing. A Writer is used by one goroutine at a time.
+// NewWriter validates the configuration and returns a writer. It does not connect. One goroutine uses a
+// Writer at a time.
 func NewWriter(c Config) (*Writer, error) {
 	if c.Repository == nil || c.Token == nil || c.Owner == "" || c.Name == "" || c.Now == nil {
 		return nil, errors.New("writing through GitHub's API needs a repository, its owner and name, a token and a clock")
@@ -95,9 +93,9 @@ func (w *Writer) Writable(ctx context.Context) error {
 	return branch.ErrUnproven
 }
 
-// Push adds the commits to the branch, all or none, as [git.Branch.Push] does. GitHub accepts
-// them only if the branch is still at tip. One commit of plain files takes one writing
-// request; see [Writer.Limits] for several.
+// Push adds the commits to the branch, all or none, like [git.Branch.Push]. GitHub accepts them only if
+// the branch is still at head. One commit of plain files takes one writing request; see
+// [Writer.Limits] for several.
 func (w *Writer) Push(ctx context.Context, head branch.Head, commits []branch.Draft) (branch.Head, error) {
 	all, err := drafts(head.Tree, commits)
 	if err != nil || len(all) == 0 {
@@ -109,9 +107,8 @@ func (w *Writer) Push(ctx context.Context, head branch.Head, commits []branch.Dr
 	return w.pushChain(ctx, head.Commit, all)
 }
 
-// Limits returns how much one commit may change so that it is one request that writes.
-// Commits are pushed one by one: each costs one such request then, and two and the share
-// of a third where several are pushed together.
+// Limits returns how much a commit may change so that it takes one writing request. Commits are pushed
+// one by one, since each takes two such requests and part of a third if several are pushed together.
 func (w *Writer) Limits() branch.Limits {
 	return branch.Limits{OneByOne: true, Files: maxFiles, Bytes: maxBytes}
 }
@@ -126,8 +123,7 @@ func (w *Writer) landed(ctx context.Context, commit string) (branch.Head, error)
 	return w.Past(ctx, commit, nil)
 }
 
-// noteSigned tells the log, once, that GitHub does not sign what is made here, as the
-// answer to a new commit says.
+// noteSigned logs once that GitHub does not sign the commits, which the response to a new commit shows.
 func (w *Writer) noteSigned(commit string, verified bool, reason string) {
 	if w.unsigned || verified {
 		return
