@@ -42,8 +42,8 @@ type Branch struct {
 	seen plumbing.Hash
 }
 
-// New validates the configuration and returns the branch. It does not connect. Its errors include [ErrNoAddress], [ErrNoSSHKey] and
-// [ErrNoKnownHosts].
+// New validates the configuration and returns the branch. It does not connect. Its errors include
+// [remote.ErrNoAddress], [remote.ErrNoSSHKey] and [remote.ErrNoKnownHosts].
 func New(c Config) (*Branch, error) {
 	c, err := c.withDefaults()
 	if err != nil {

@@ -281,7 +281,9 @@ func (b *Branch) look(ctx context.Context) (plumbing.Hash, error) {
 // Propose pushes a chain of commits on top of parent to a new branch, for people to review. It returns
 // the last commit and the server's output, such as where to open a pull request. It fails if the branch
 // exists; a [branch.Refused] means that the server rejected the commits.
-func (b *Branch) Propose(ctx context.Context, parent branch.Head, commits []branch.Draft, name string) (commit, said string, err error) {
+func (b *Branch) Propose(
+	ctx context.Context, parent branch.Head, commits []branch.Draft, name string,
+) (commit, output string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := plumbing.NewBranchReferenceName(name).Validate(); err != nil {

@@ -69,8 +69,8 @@ func (w *Writer) settle(ctx context.Context, from string, err error, ours func(s
 }
 
 // The requests to GraphQL. The REST API moves a branch to any descendant, and so also over a branch
-// that was reset meanwhile. updateRefs compares: "RefUpdate.beforeOid specifies that the given reference needs to point to
-// the given value before performing any updates" (docs.github.com/graphql/reference,
+// that was reset meanwhile. updateRefs compares: "RefUpdate.beforeOid specifies that the given reference
+// needs to point to the given value before performing any updates" (docs.github.com/graphql/reference,
 // Git, updateRefs).
 const (
 	askIDs = `query($owner: String!, $name: String!, $ref: String!) { repository(owner: $owner, name: $name) { id ref(qualifiedName: $ref) { id } } }`

@@ -75,7 +75,8 @@ func (w *Writer) append(ctx context.Context, from string, d draft) (string, erro
 	})
 }
 
-// staleData is the type of the error of a conflict, which has the status 200: as seen by donaldgifford/repo-guardian and others, not documented.
+// staleData is the type of the error of a conflict, which has the status 200: as seen by
+// donaldgifford/repo-guardian and others, not documented.
 const staleData = "STALE_DATA"
 
 // input returns a CreateCommitOnBranchInput.

@@ -70,9 +70,10 @@ func argoEvent(kind string, a about, p Push, secret []byte) (event, error) {
 	case "bitbucket-server":
 		return bitbucketEvent(web, a, p, secret), nil
 	}
+	address := web.String()
 	body := inJSON(map[string]any{
 		"ref": "refs/heads/" + a.branch, "before": p.Before, "after": p.After, "commits": commitsOf(p),
-		"repository": map[string]string{"html_url": web.String(), "clone_url": web.String() + ".git", "default_branch": a.branch},
+		"repository": map[string]string{"html_url": address, "clone_url": address + ".git", "default_branch": a.branch},
 	})
 	if kind == "gogs" {
 		return event{body, http.Header{"X-Gogs-Event": {"push"}, "X-Gogs-Signature": {signature(body, secret)}}}, nil // gogs/gogs.go

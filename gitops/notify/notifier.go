@@ -253,7 +253,7 @@ func (t *sender) sent() {
 }
 
 // failingText is the log message when a receiver begins to fail.
-const failingText = "a syncer cannot be told of pushes, and finds them by itself"
+const failingText = "a syncer cannot be notified of pushes, and finds them at its next poll"
 
 func (t *sender) failed(err error) {
 	t.mu.Lock()

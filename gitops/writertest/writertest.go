@@ -282,8 +282,8 @@ func paths(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := headOf(t, w)
 	for _, paths := range [][]string{
-		{""}, {"/a"}, {"../a"}, {"a/../../b"}, {"./a"}, {"a//b"}, {".git/config"}, {"a/.GIT/b"}, {"a/.git. /b"}, {"a/git~1/b"},
-		{"a\x00b"}, {`a\b`}, {"a", "a"}, {"base/job.yaml/x"}, {"base"},
+		{""}, {"/a"}, {"../a"}, {"a/../../b"}, {"./a"}, {"a//b"}, {".git/config"}, {"a/.GIT/b"}, {"a/.git. /b"},
+		{"a/git~1/b"}, {"a\x00b"}, {`a\b`}, {"a", "a"}, {"base/job.yaml/x"}, {"base"},
 	} {
 		var changes []branch.Change
 		for _, path := range paths {
