@@ -2,12 +2,14 @@ package notify_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"muster/gitops/branch"
 	"muster/gitops/canarytest"
 	"muster/gitops/notify"
 )
@@ -115,26 +117,57 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// TestHeadersStaySecret: an answer that repeats a header is shown without it.
+// TestHeadersStaySecret: a response that repeats a header, or the credential in it, is logged without it.
 func TestHeadersStaySecret(t *testing.T) {
 	t.Parallel()
-	s := newSyncer(t, "", nil)
-	s.answer = echo
-	l, logger := newLog(t)
-	n := notifier(t, logger, "kind=url,url="+s.URL+",header-file="+file(t, "Authorization: Bearer "+canarytest.GitHubToken))
-	n.Start(t.Context())
-	n.Landed(push(1))
-	n.Close()
-	contains(t, strings.Join(l.all(), ""), "403 Forbidden: not you, [secret]")
+	for want, answer := range map[string]func(int, http.ResponseWriter, *http.Request) bool{
+		"not you, [secret]": echo,
+		"wrong token [secret]": func(_ int, rw http.ResponseWriter, _ *http.Request) bool {
+			http.Error(rw, "wrong token "+canarytest.GitHubToken, http.StatusForbidden)
+			return true
+		},
+	} {
+		s := newSyncer(t, "", answer)
+		_, log := notifyOnce(t, "kind=url,url="+s.URL+",header-file="+file(t, "Authorization: Bearer "+canarytest.GitHubToken))
+		contains(t, strings.Join(log, ""), "403 Forbidden: "+want)
+	}
+}
 
-	s = newSyncer(t, "", func(_ int, rw http.ResponseWriter, _ *http.Request) bool {
-		http.Error(rw, "wrong token "+canarytest.GitHubToken, http.StatusForbidden)
-		return true
-	})
-	l, logger = newLog(t)
-	n = notifier(t, logger, "kind=url,url="+s.URL+",header-file="+file(t, "Authorization: Bearer "+canarytest.GitHubToken))
-	n.Start(t.Context())
-	n.Landed(push(1))
-	n.Close()
-	contains(t, strings.Join(l.all(), ""), "403 Forbidden: wrong token [secret]")
+// TestLanding: what has landed is handed on once, also where the answer was lost.
+func TestLanding(t *testing.T) {
+	t.Parallel()
+	var got []notify.Push
+	l := notify.Landing{Landed: func(p notify.Push) { got = append(got, p) }}
+	lost := errors.New("the connection broke off")
+	files := []branch.Change{{Path: "b", Content: []byte("x")}, {Path: "a"}, {Path: "b", Content: []byte("y")}}
+
+	l.Seen("1")
+	l.Pushed("1", "", files, branch.ErrMoved)
+	l.Pushed("1", "", files, &branch.Refused{Message: "no"})
+	l.Pushed("1", "", files, branch.ErrInvalid)
+	l.Seen("1")
+	l.Seen("2") // somebody else's
+	if len(got) > 0 {
+		t.Fatalf("nothing has landed, and %v is handed on", got)
+	}
+	l.Pushed("2", "3", files, nil)
+	l.Pushed("3", "", files, lost)
+	l.Seen("3") // it may still come
+	l.Seen("4")
+	l.Seen("5")
+	l.Pushed("5", "", files, lost)
+	l.Pushed("5", "6", files, nil) // so it had not landed
+	l.Seen("6")
+	want := []notify.Push{
+		{Before: "2", After: "3", Written: []string{"b"}, Removed: []string{"a"}},
+		{Before: "3", After: "4", Unlisted: true},
+		{Before: "5", After: "6", Written: []string{"b"}, Removed: []string{"a"}},
+	}
+	same := func(a, b notify.Push) bool {
+		return a.Before == b.Before && a.After == b.After && a.Unlisted == b.Unlisted && slices.Equal(a.Written, b.Written) && slices.Equal(a.Removed, b.Removed)
+	}
+	if !slices.EqualFunc(got, want, same) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	new(notify.Landing).Pushed("1", "2", files, nil) // tells nobody
 }

@@ -24,11 +24,7 @@ import (
 func TestTold(t *testing.T) {
 	t.Parallel()
 	a, b := newSyncer(t, canarytest.GitPassword, nil), newSyncer(t, canarytest.AgentToken, nil)
-	l, logger := newLog(t)
-	n := notifier(t, logger, flux(t, a), strings.Replace(flux(t, b), "name=flux", "name=other", 1))
-	n.Start(t.Context())
-	n.Landed(push(1))
-	n.Close()
+	n, lines := notifyOnce(t, flux(t, a), strings.Replace(flux(t, b), "name=flux", "name=other", 1))
 	for _, s := range []*syncer{a, b} {
 		if got := s.requests(); len(got) != 1 || after(t, got[0]) != push(1).After {
 			t.Errorf("it was sent %v", got)
@@ -39,7 +35,7 @@ func TestTold(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if lines := l.all(); len(lines) > 0 {
+	if len(lines) > 0 {
 		t.Errorf("the log has %q", lines)
 	}
 	n.Landed(push(2)) // after the end: nobody is told, and nothing breaks
@@ -156,15 +152,15 @@ func settle(t *testing.T, n *notify.Notifier, pushes int64) {
 	}
 }
 
-// tell tells a receiver of one push, and returns what was logged until the notifier was closed.
-func tell(t *testing.T, s *syncer) (log []string) {
+// notifyOnce notifies receivers of the first push, and returns the notifier, which is closed, and the log.
+func notifyOnce(t *testing.T, receivers ...string) (n *notify.Notifier, log []string) {
 	t.Helper()
 	l, logger := newLog(t)
-	n := notifier(t, logger, flux(t, s))
+	n = notifier(t, logger, receivers...)
 	n.Start(t.Context())
 	n.Landed(push(1))
 	n.Close()
-	return l.all()
+	return n, l.all()
 }
 
 // TestThreeTries: three times, and then it has failed.
@@ -174,7 +170,7 @@ func TestThreeTries(t *testing.T) {
 		rw.WriteHeader(http.StatusInternalServerError)
 		return true
 	})
-	log := tell(t, s)
+	_, log := notifyOnce(t, flux(t, s))
 	if got := len(s.requests()); got != 3 {
 		t.Errorf("%d requests", got)
 	}
@@ -271,7 +267,7 @@ func TestRedirects(t *testing.T) {
 		http.Redirect(rw, r, other.URL+"/hook/secret?token=secret", http.StatusTemporaryRedirect)
 		return true
 	})
-	log := tell(t, s)
+	_, log := notifyOnce(t, flux(t, s))
 	if got := other.requests(); len(got) > 0 {
 		t.Errorf("the other host was sent %v", got)
 	}
@@ -291,7 +287,7 @@ func TestAway(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, nil)
 	s.Close()
-	log := tell(t, s)
+	_, log := notifyOnce(t, flux(t, s))
 	lines := strings.Join(log, "\n")
 	contains(t, lines, "connection refused")
 	if strings.Contains(lines, "/hook/") {
@@ -311,7 +307,7 @@ func TestLongAnswer(t *testing.T) {
 		}
 		return true
 	})
-	log := tell(t, s)
+	_, log := notifyOnce(t, flux(t, s))
 	if len(log) != 1 || len(log[0]) > 600 {
 		t.Errorf("the log has %q", log)
 	}
@@ -374,13 +370,9 @@ func TestAuthorities(t *testing.T) {
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	l, logger := newLog(t)
-	n := notifier(t, logger, flux(t, s), strings.Replace(flux(t, s), "name=flux", "name=known,ca-file="+file(t, pem(s.Certificate().Raw)), 1))
-	n.Start(t.Context())
-	n.Landed(push(1))
-	n.Close()
+	n, lines := notifyOnce(t, flux(t, s), strings.Replace(flux(t, s), "name=flux", "name=known,ca-file="+file(t, pem(s.Certificate().Raw)), 1))
 	if a, b := n.Stats()[0], n.Stats()[1]; a.Failed != 1 || b.Sent != 1 {
 		t.Errorf("%+v, %+v", a, b)
 	}
-	contains(t, strings.Join(l.all(), "\n"), "certificate signed by unknown authority")
+	contains(t, strings.Join(lines, "\n"), "certificate signed by unknown authority")
 }
