@@ -59,6 +59,8 @@ func TestNew(t *testing.T) {
 		"two receivers are called a":    {{Name: "a", Kind: notify.URL, URL: "https://a"}, {Name: "a", Kind: notify.URL, URL: "https://b"}},
 		"is empty":                      {{Name: "a", Kind: notify.Flux, URL: "https://a", SecretFile: empty}},
 		"no such file":                  {{Name: "a", Kind: notify.Flux, URL: "https://a", SecretFile: empty + "none"}},
+		"no such file or directory":     {{Name: "a", Kind: notify.URL, URL: "https://a", TemplateFile: empty + "none"}},
+		"such file or directory":        {{Name: "a", Kind: notify.URL, URL: "https://a", HeaderFile: empty + "none"}},
 		"write one header on each line": {{Name: "a", Kind: notify.URL, URL: "https://a", HeaderFile: wrong}},
 		"has none in PEM":               {{Name: "a", Kind: notify.URL, URL: "https://a", CAFile: wrong}},
 		"the template has {{.Head}}":    {{Name: "a", Kind: notify.URL, URL: "https://a", TemplateFile: file(t, `{"head":"{{.Head}}"}`)}},
