@@ -49,9 +49,9 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhatToDoWithMuster: an error that a flag or a command of muster
+// TestErrorsHaveRemedies: an error that a flag or a command of muster
 // helps against names it.
-func TestErrorsSayWhatToDoWithMuster(t *testing.T) {
+func TestErrorsHaveRemedies(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: canarytest.GitPassword})
 	empty := gitserver.NewRepository(t)

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,13 +54,22 @@ func somePrograms(t *testing.T, platforms string) []program {
 	return all
 }
 
+// anImage is the image of someImage, which takes long to compress.
+var anImage struct {
+	sync.Once
+	made *image
+}
+
 func someImage(t *testing.T) *image {
 	t.Helper()
-	made, err := aRelease.assemble(somePrograms(t, "linux/amd64,linux/arm64"), someLicences(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made
+	anImage.Do(func() {
+		made, err := aRelease.assemble(somePrograms(t, "linux/amd64,linux/arm64"), someLicences(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		anImage.made = made
+	})
+	return anImage.made
 }
 
 // unpack reads a tar archive: its headers and contents by name.
@@ -270,9 +280,9 @@ func checkSBOM(t *testing.T, text, program []byte, beside ...string) {
 	}
 }
 
-// TestSameDigest builds muster itself twice, in copies of the source that lie
+// TestReproducibleImage builds muster itself twice, in copies of the source that lie
 // elsewhere and are of other times, and with other settings of the go command.
-func TestSameDigest(t *testing.T) {
+func TestReproducibleImage(t *testing.T) {
 	var digests []string
 	for i, dir := range []string{"one", "another/place"} {
 		r := aRelease

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFound: what the other tests look for would be found.
-func TestFound(t *testing.T) {
+// TestFindings: what the other tests look for would be found.
+func TestFindings(t *testing.T) {
 	for name, text := range map[string]string{
 		"token":    "x" + BuildkiteToken + "y",
 		"query":    "?p=" + url.QueryEscape(GitPassword),

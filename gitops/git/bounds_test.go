@@ -198,10 +198,10 @@ func TestLargeTree(t *testing.T) {
 	}
 }
 
-// TestNamesThatAreNone: entries of a tree that no path leads to are not listed: a
+// TestInvalidNamesAreNotListed: entries of a tree that no path leads to are not listed: a
 // directory that is called . would hold itself without end. Of two entries of one
 // name, the one that is read is listed.
-func TestNamesThatAreNone(t *testing.T) {
+func TestInvalidNamesAreNotListed(t *testing.T) {
 	s := &store{objects: newObjects("deploy")}
 	content := nameOf(plumbing.BlobObject, nil)
 	dir := nameOf(plumbing.TreeObject, nil)

@@ -426,7 +426,7 @@ func TestRequestsAfterALongChain(t *testing.T) {
 	}
 }
 
-func TestFallBackIsSaidOnce(t *testing.T) {
+func TestFallBackIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{})
 	if err := f.Configure("uploadpack.allowFilter", "false"); err != nil {
@@ -444,7 +444,7 @@ func TestFallBackIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestTreeTellsLinksFromFiles(t *testing.T) {
+func TestLinksAndSubmodulesAreListed(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	stream := "blob\nmark :1\ndata 5\nhello\ncommit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\n" +

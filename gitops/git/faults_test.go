@@ -40,7 +40,7 @@ func one(name string) []branch.Draft {
 	return []branch.Draft{{Message: "write " + name + "\n", At: at, Changes: []branch.Change{write("deploy/web/jobs/"+name, name)}}}
 }
 
-func TestRefusedCarriesTheServersWords(t *testing.T) {
+func TestRefusedHasMessageOfServer(t *testing.T) {
 	t.Parallel()
 	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		head := seed(t, r, files()...)
@@ -195,7 +195,7 @@ func TestConnectionLostWhileReading(t *testing.T) {
 	wantFile(t, headOf(t, repository).Tree, "deploy/web/settings.yaml", "settings 2\n")
 }
 
-func TestRaceThatTheServerSees(t *testing.T) {
+func TestConflictDetectedByServer(t *testing.T) {
 	t.Parallel()
 	// Another writer comes between the advertisement and the push.
 	var f gitserver.Fleet
@@ -219,7 +219,7 @@ func TestRaceThatTheServerSees(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhatToDo(t *testing.T) {
+func TestErrorsExplainFailure(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: "hunter2/ä"})
 	seed(t, f.Repository, files()...)

@@ -204,9 +204,9 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestAStatusThatIsNotAboutTheFilter: a host that is in trouble for a while is not
+// TestStatusUnrelatedToFilter: a host that is in trouble for a while is not
 // asked for more than before when it is over.
-func TestAStatusThatIsNotAboutTheFilter(t *testing.T) {
+func TestStatusUnrelatedToFilter(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
@@ -233,9 +233,9 @@ func TestAStatusThatIsNotAboutTheFilter(t *testing.T) {
 	}
 }
 
-// TestRefusalAfterNoise: of what a server prints the reason is told, and not its
+// TestRefusalOmitsProgress: of what a server prints the reason is told, and not its
 // progress, its banner or the prefix before them.
-func TestRefusalAfterNoise(t *testing.T) {
+func TestRefusalOmitsProgress(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	seed(t, r, files()...)
@@ -261,9 +261,9 @@ exit 1
 	}
 }
 
-// TestRedirectToAHostThatAsks: the address is what is wrong, and not the password, which
+// TestRedirectToHostThatRequiresPassword: the address is what is wrong, and not the password, which
 // that host has not seen.
-func TestRedirectToAHostThatAsks(t *testing.T) {
+func TestRedirectToHostThatRequiresPassword(t *testing.T) {
 	t.Parallel()
 	there := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: "s3cret"})
 	seed(t, there.Repository, files()...)
@@ -279,8 +279,8 @@ func TestRedirectToAHostThatAsks(t *testing.T) {
 	}
 }
 
-// TestRedirectToALogin: a host that sends who is not logged in to a page says which.
-func TestRedirectToALogin(t *testing.T) {
+// TestRedirectToLoginPage: a host that sends who is not logged in to a page says which.
+func TestRedirectToLoginPage(t *testing.T) {
 	t.Parallel()
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/users/sign_in" { // GitLab's
@@ -296,8 +296,8 @@ func TestRedirectToALogin(t *testing.T) {
 	}
 }
 
-// TestAnotherKindOfHostKey: the host has other keys than those that are known.
-func TestAnotherKindOfHostKey(t *testing.T) {
+// TestHostKeyOfUnknownType: the host has other keys than those that are known.
+func TestHostKeyOfUnknownType(t *testing.T) {
 	t.Parallel()
 	s, err := gitserver.ServeSSH(t.TempDir())
 	if err != nil {
@@ -372,9 +372,9 @@ func TestTokenInQuery(t *testing.T) {
 	}
 }
 
-// TestAHostThatSaysYesToAll: one that does not name its program, and tells a writer that
+// TestUnreliableReportOfPush: one that does not name its program, and tells a writer that
 // was not first that it moved the branch, is not believed.
-func TestAHostThatSaysYesToAll(t *testing.T) {
+func TestUnreliableReportOfPush(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	seed(t, r, files()...)
@@ -403,9 +403,9 @@ func TestAHostThatSaysYesToAll(t *testing.T) {
 	}
 }
 
-// TestABranchThatMovesWhileItIsRead: a host that sends only what the branch is at by then
+// TestBranchMovesDuringRead: a host that sends only what the branch is at by then
 // is asked again.
-func TestABranchThatMovesWhileItIsRead(t *testing.T) {
+func TestBranchMovesDuringRead(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewRepository(t)
 	seed(t, f, files()...)
@@ -432,9 +432,9 @@ func TestABranchThatMovesWhileItIsRead(t *testing.T) {
 	}
 }
 
-// TestThePastOfAHostThatRefusesByStatus: one that sends only what the branch is at, and
+// TestPastFromHostThatRefusesByStatus: one that sends only what the branch is at, and
 // says so by a status, is read from there, and where that has moved it is said.
-func TestThePastOfAHostThatRefusesByStatus(t *testing.T) {
+func TestPastFromHostThatRefusesByStatus(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	before := seed(t, r, files()...)
@@ -478,10 +478,10 @@ func TestThePastOfAHostThatRefusesByStatus(t *testing.T) {
 	}
 }
 
-// TestWhatBecameOfARace: where the server's report says that the branch was not moved,
+// TestResultOfConflict: where the server's report says that the branch was not moved,
 // nothing more is asked. Where there is no report, and the commits since cannot be read,
 // it is said that nobody knows.
-func TestWhatBecameOfARace(t *testing.T) {
+func TestResultOfConflict(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	seed(t, r, files()...)
@@ -519,9 +519,9 @@ func TestWhatBecameOfARace(t *testing.T) {
 	}
 }
 
-// TestAHostThatRefusesChanges: one that refuses a request for what has changed since a
+// TestHostRefusesChangesSinceCommit: one that refuses a request for what has changed since a
 // commit is asked so once.
-func TestAHostThatRefusesChanges(t *testing.T) {
+func TestHostRefusesChangesSinceCommit(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	seed(t, r, files()...)

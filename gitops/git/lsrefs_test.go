@@ -84,9 +84,9 @@ func TestLongListEverywhere(t *testing.T) {
 	})
 }
 
-// TestLongListInTrouble has a host that has long spoken version 2 and then is
+// TestLongListAfterOneFailure has a host that has long spoken version 2 and then is
 // in trouble for one request: that must not end it.
-func TestLongListInTrouble(t *testing.T) {
+func TestLongListAfterOneFailure(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("a redirect is followed with %s %s", r.Method, r.URL)
@@ -118,9 +118,9 @@ func TestLongListInTrouble(t *testing.T) {
 	}
 }
 
-// TestDeltasThatNeedEachOther pushes what would be a delta on itself, or two
+// TestDeltasDoNotDependOnEachOther pushes what would be a delta on itself, or two
 // that are deltas on each other, to a server that keeps what it gets as a pack.
-func TestDeltasThatNeedEachOther(t *testing.T) {
+func TestDeltasDoNotDependOnEachOther(t *testing.T) {
 	t.Parallel()
 	const a, b = "deploy/web/jobs/a.yaml", "deploy/web/jobs/b.yaml"
 	text := strings.Repeat("a line of what is mostly the same\n", 60)

@@ -72,9 +72,9 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreNotKeptTogether: where the files of a directory are more than is kept
+// TestFilesLargerThanCache: where the files of a directory are more than is kept
 // between two prunings, all of them can be read, with a few requests.
-func TestFilesThatAreNotKeptTogether(t *testing.T) {
+func TestFilesLargerThanCache(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	const each = 128 << 10

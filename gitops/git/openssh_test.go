@@ -295,8 +295,8 @@ func TestSSHProgram(t *testing.T) {
 	}
 }
 
-// TestAHostThatIsAnOption is given to nobody.
-func TestAHostThatIsAnOption(t *testing.T) {
+// TestHostNameLikeAnOption is given to nobody.
+func TestHostNameLikeAnOption(t *testing.T) {
 	t.Parallel()
 	ran := false
 	program := func(ctx context.Context, args ...string) *exec.Cmd {
@@ -314,8 +314,8 @@ func TestAHostThatIsAnOption(t *testing.T) {
 	}
 }
 
-// TestPushElsewhere reads at one address and pushes to another.
-func TestPushElsewhere(t *testing.T) {
+// TestPushURL reads at one address and pushes to another.
+func TestPushURL(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{})
 	seed(t, f.Repository, files()...)

@@ -31,9 +31,9 @@ func (s ended) UploadPack(context.Context, *packp.UploadPackRequest) (*packp.Upl
 	return nil, s.err
 }
 
-// TestAskedOnceMore: where a connection has ended that was kept, reading asks once more,
+// TestFetchRepeatsAfterLostConnection: where a connection has ended that was kept, reading asks once more,
 // on another; after any other error, and where the time is over, it does not.
-func TestAskedOnceMore(t *testing.T) {
+func TestFetchRepeatsAfterLostConnection(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	head, err := r.Commit("begin\n", time.Unix(1_700_000_000, 0), branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("a\n")})

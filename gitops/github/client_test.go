@@ -20,9 +20,9 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// TestBranchThatIsSetBack: a commit does not bring back what somebody has taken out of
+// TestBranchIsReset: a commit does not bring back what somebody has taken out of
 // the branch meanwhile.
-func TestBranchThatIsSetBack(t *testing.T) {
+func TestBranchIsReset(t *testing.T) {
 	t.Parallel()
 	r, _, _, w, first := opened(t)
 	head, err := w.Push(t.Context(), first, commit("a", []byte("a")))
@@ -173,11 +173,7 @@ func TestMovedToAnotherHost(t *testing.T) {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusMovedPermanently)
 	}))
 	t.Cleanup(here.Close)
-	repository, err := gitops.New(gitops.Config{URL: r.Dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := writerOf(t, github.Config{Repository: repository, API: here.URL, Now: c.Now, Token: app(s, c).Token})
+	w := writerOf(t, github.Config{Repository: fromDisk(t, r), API: here.URL, Now: c.Now, Token: app(s, c).Token})
 	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -208,19 +204,15 @@ func TestMayWrite(t *testing.T) {
 	}
 }
 
-// TestUnsignedCommitsAreSaid: where GitHub does not sign what is made through its API,
+// TestUnsignedCommitsAreLogged: where GitHub does not sign what is made through its API,
 // the log says so, once.
-func TestUnsignedCommitsAreSaid(t *testing.T) {
+func TestUnsignedCommitsAreLogged(t *testing.T) {
 	t.Parallel()
 	r, c := seeded(t), newClock()
 	s := serve(t, r, c)
 	var log bytes.Buffer
 	a := app(s, c)
-	repository, err := gitops.New(gitops.Config{URL: r.Dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := writerOf(t, github.Config{Repository: repository, API: s.URL, Now: c.Now, Token: a.Token, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	w := writerOf(t, github.Config{Repository: fromDisk(t, r), API: s.URL, Now: c.Now, Token: a.Token, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	head, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -56,11 +56,17 @@ func app(s *githubtest.Server, c *clock) *github.App {
 // writer returns a writer that reads the repository from disk.
 func writer(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *github.App) *github.Writer {
 	t.Helper()
+	return writerOf(t, github.Config{Repository: fromDisk(t, r), API: s.URL, Token: a.Token, Now: a.Now})
+}
+
+// fromDisk returns the repository, which is read from disk.
+func fromDisk(t *testing.T, r gitserver.Repository) *gitops.Repository {
+	t.Helper()
 	repository, err := gitops.New(gitops.Config{URL: r.Dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return writerOf(t, github.Config{Repository: repository, API: s.URL, Token: a.Token, Now: a.Now})
+	return repository
 }
 
 // writerOf returns a writer of the repository of a [githubtest.Server].

@@ -106,9 +106,9 @@ func land(t *testing.T, w *github.Writer, c *clock, n int) (waits int) {
 	}
 }
 
-// TestFourThousandActsADay: 4,000 acts of a day, a half of them in four bursts of ten
+// TestLimitsOfBusyDay: 4,000 acts of a day, a half of them in four bursts of ten
 // minutes, all land with one write each, and GitHub refuses none of them.
-func TestFourThousandActsADay(t *testing.T) {
+func TestLimitsOfBusyDay(t *testing.T) {
 	t.Parallel()
 	const acts = 4000
 	c := newClock()
@@ -141,9 +141,9 @@ func TestFourThousandActsADay(t *testing.T) {
 	}
 }
 
-// TestOthersWithTheSameApp: where somebody else takes most of what GitHub lets write, it
+// TestLimitsSharedWithOthers: where somebody else takes most of what GitHub lets write, it
 // refuses, and is not asked again before the time that it told; every act lands.
-func TestOthersWithTheSameApp(t *testing.T) {
+func TestLimitsSharedWithOthers(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	w, limiter := limitedWriter(t, c)

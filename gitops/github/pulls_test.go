@@ -48,9 +48,9 @@ func pullsOf(t *testing.T, token string) (*github.Pulls, *githubtest.Server, str
 	return p, s, strings.TrimSpace(sha), &slept
 }
 
-// TestOnePullRequest: a branch has one pull request, which is found again; one that is
+// TestOpenPullRequest: a branch has one pull request, which is found again; one that is
 // closed does not count, and one into itself or of no branch is refused.
-func TestOnePullRequest(t *testing.T) {
+func TestOpenPullRequest(t *testing.T) {
 	t.Parallel()
 	p, s, head, _ := pullsOf(t, githubtest.PersonalToken)
 	first, err := p.Open(t.Context(), "work", "main", "Raise max", "why")
@@ -81,9 +81,9 @@ func TestOnePullRequest(t *testing.T) {
 	}
 }
 
-// TestOneComment: a pull request has one comment of the marker, kept up to date,
+// TestCommentIsUpdated: a pull request has one comment of the marker, kept up to date,
 // however many others there are; saying the same writes nothing.
-func TestOneComment(t *testing.T) {
+func TestCommentIsUpdated(t *testing.T) {
 	t.Parallel()
 	p, s, _, _ := pullsOf(t, githubtest.PersonalToken)
 	n := s.AddPull("work", "main")

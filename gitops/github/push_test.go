@@ -38,9 +38,9 @@ func executable(t *testing.T, r gitserver.Repository) {
 	}
 }
 
-// TestWhichWay: what createCommitOnBranch can express is one request that writes, and what
+// TestRequestsOfCommits: what createCommitOnBranch can express is one request that writes, and what
 // it cannot goes by trees; what changes nothing is not sent.
-func TestWhichWay(t *testing.T) {
+func TestRequestsOfCommits(t *testing.T) {
 	t.Parallel()
 	many := func(n int) []branch.Change {
 		var all []branch.Change
@@ -113,9 +113,9 @@ func TestWhichWay(t *testing.T) {
 	}
 }
 
-// TestMessageIsReadBack: GitHub keeps a message but for its last line end. A commit's time is
+// TestMessageIsKept: GitHub keeps a message but for its last line end. A commit's time is
 // GitHub's.
-func TestMessageIsReadBack(t *testing.T) {
+func TestMessageIsKept(t *testing.T) {
 	t.Parallel()
 	_, c, _, w, head := opened(t)
 	at := c.Now()
@@ -138,9 +138,9 @@ func TestMessageIsReadBack(t *testing.T) {
 	}
 }
 
-// TestLargeActIsCut: what is more than GitHub takes at once goes in parts, and is one
+// TestLargeCommitIsSplit: what is more than GitHub takes at once goes in parts, and is one
 // commit. What makes none is told before anything is sent.
-func TestLargeActIsCut(t *testing.T) {
+func TestLargeCommitIsSplit(t *testing.T) {
 	t.Parallel()
 	r, c := seeded(t), newClock()
 	var there, gone []branch.Change

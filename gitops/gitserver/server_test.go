@@ -50,9 +50,9 @@ func TestServerRefusesAWrongPassword(t *testing.T) {
 	}
 }
 
-// TestRememberedReads: with Remember, a read is answered without git for as long
+// TestCachedReads: with Remember, a read is answered without git for as long
 // as no ref has changed, however it is changed.
-func TestRememberedReads(t *testing.T) {
+func TestCachedReads(t *testing.T) {
 	loaded := gitserver.NewServer(t, gitserver.Options{Remember: true})
 	at := time.Unix(1_700_000_000, 0)
 	commit := func(text string) string {

@@ -72,9 +72,9 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestUnlisted: where the files are not known, none is listed: Argo CD takes the
+// TestUnknownFilesAreNotListed: where the files are not known, none is listed: Argo CD takes the
 // manifests of an application for unchanged when none of the listed files is its own.
-func TestUnlisted(t *testing.T) {
+func TestUnknownFilesAreNotListed(t *testing.T) {
 	t.Parallel()
 	secret := ",secret-file=" + file(t, canarytest.GitPassword)
 	unlisted := push(1)

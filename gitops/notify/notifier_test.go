@@ -20,8 +20,8 @@ import (
 	"muster/gitops/notify"
 )
 
-// TestTold: each receiver is told once, and its log is empty.
-func TestTold(t *testing.T) {
+// TestNotifiesEachReceiver: each receiver is told once, and its log is empty.
+func TestNotifiesEachReceiver(t *testing.T) {
 	t.Parallel()
 	a, b := newSyncer(t, canarytest.GitPassword, nil), newSyncer(t, canarytest.AgentToken, nil)
 	n, lines := notifyOnce(t, flux(t, a), strings.Replace(flux(t, b), "name=flux", "name=other", 1))
@@ -42,9 +42,9 @@ func TestTold(t *testing.T) {
 	n.Close()
 }
 
-// TestToldAfterTheEnd: a push that landed just before the end, as by SIGTERM, is told
+// TestNotifiesAfterContextEnds: a push that landed just before the end, as by SIGTERM, is told
 // before the notifier closes.
-func TestToldAfterTheEnd(t *testing.T) {
+func TestNotifiesAfterContextEnds(t *testing.T) {
 	t.Parallel()
 	a := newSyncer(t, canarytest.GitPassword, nil)
 	_, logger := newLog(t)
@@ -59,9 +59,9 @@ func TestToldAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestLatestWins: a receiver that is slow is told of the newest head next, with the
+// TestSlowReceiverGetsLatestPush: a receiver that is slow is told of the newest head next, with the
 // files of all that it was not told of, and another one waits for none of that.
-func TestLatestWins(t *testing.T) {
+func TestSlowReceiverGetsLatestPush(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	slow := newSyncer(t, canarytest.GitPassword, func(n int, _ http.ResponseWriter, r *http.Request) bool {
@@ -99,10 +99,10 @@ func TestLatestWins(t *testing.T) {
 	}
 }
 
-// TestFails: what fails for a moment is tried again; what goes on failing is in the log
+// TestFailureIsLoggedOnce: what fails for a moment is tried again; what goes on failing is in the log
 // once, and once more when it is over; the push that could not be told is told with the
 // next one. The answer's words are shown without what they repeat of the secret.
-func TestFails(t *testing.T) {
+func TestFailureIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, func(n int, rw http.ResponseWriter, _ *http.Request) bool {
 		switch {
@@ -163,8 +163,8 @@ func notifyOnce(t *testing.T, receivers ...string) (n *notify.Notifier, log []st
 	return n, l.all()
 }
 
-// TestThreeTries: three times, and then it has failed.
-func TestThreeTries(t *testing.T) {
+// TestReceiverIsTriedThreeTimes: three times, and then it has failed.
+func TestReceiverIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, func(_ int, rw http.ResponseWriter, _ *http.Request) bool {
 		rw.WriteHeader(http.StatusInternalServerError)
@@ -179,9 +179,9 @@ func TestThreeTries(t *testing.T) {
 	}
 }
 
-// TestSilent: one that never answers has failed when its time is over, and the next push
+// TestSilentReceiverFails: one that never answers has failed when its time is over, and the next push
 // is told to it all the same.
-func TestSilent(t *testing.T) {
+func TestSilentReceiverFails(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, func(_ int, _ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
@@ -205,8 +205,8 @@ func TestSilent(t *testing.T) {
 	contains(t, strings.Join(l.all(), ""), "it does not answer within")
 }
 
-// TestNewestIsTriedAgain: what lands between two tries is told with the second one.
-func TestNewestIsTriedAgain(t *testing.T) {
+// TestRetryIncludesLaterPush: what lands between two tries is told with the second one.
+func TestRetryIncludesLaterPush(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	s := newSyncer(t, canarytest.GitPassword, func(n int, rw http.ResponseWriter, _ *http.Request) bool {
@@ -233,9 +233,9 @@ func TestNewestIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestHangs: one that does not answer ends soon after the context, whatever it does. Nothing
+// TestHangingReceiverEndsWithContext: one that does not answer ends soon after the context, whatever it does. Nothing
 // that lands waits for it.
-func TestHangs(t *testing.T) {
+func TestHangingReceiverEndsWithContext(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, func(_ int, _ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
@@ -281,9 +281,9 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestAway: the reason has neither the path nor a secret. What is a fault of files is
+// TestUnreachableReceiver: the reason has neither the path nor a secret. What is a fault of files is
 // said as such.
-func TestAway(t *testing.T) {
+func TestUnreachableReceiver(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, nil)
 	s.Close()
@@ -295,8 +295,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestLongAnswer: an answer without an end is cut.
-func TestLongAnswer(t *testing.T) {
+// TestLongResponseIsCut: an answer without an end is cut.
+func TestLongResponseIsCut(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, func(_ int, rw http.ResponseWriter, r *http.Request) bool {
 		rw.WriteHeader(http.StatusBadRequest)
@@ -313,8 +313,8 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// TestRotated: the secret is read again for each request.
-func TestRotated(t *testing.T) {
+// TestSecretIsReadAgain: the secret is read again for each request.
+func TestSecretIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, nil)
 	name := file(t, canarytest.GitPassword)
