@@ -14,19 +14,18 @@ import (
 	"time"
 )
 
-// Size says how large a generated repository is.
+// Size is the size of a generated repository.
 type Size struct {
-	// Files and Commits are how many it has. The first commit holds all files
-	// and every other one changes one file.
+	// Files and Commits are their numbers. The first commit adds all files, and every other one
+	// changes one file.
 	Files, Commits int
-	// Dispatches are how many of the files lie in the directory
-	// overlays/default/dispatches.
+	// Dispatches is the number of files in the directory overlays/default/dispatches.
 	Dispatches int
-	// Message is what commit i says, counted from 0, the oldest; nil: the same for all.
+	// Message returns the message of commit i, from 0, the oldest; nil means the same for all.
 	Message func(i int) string
 }
 
-// GeneratedAt is when commit i of a generated repository was made.
+// GeneratedAt returns the time of commit i of a generated repository.
 func GeneratedAt(i int) time.Time { return time.Unix(1_600_000_000+60*int64(i), 0).UTC() }
 
 // Generate fills an empty repository with a company's GitOps monorepo of that size. The fleet's
@@ -51,8 +50,8 @@ func (r Repository) Generate(size Size) error {
 	return nil
 }
 
-// AddPullRequests gives a repository whose refs are not packed yet n pull
-// requests: refs that hosts show, all at the same commit.
+// AddPullRequests adds the refs of n pull requests, all at the same commit, to a repository whose refs
+// are not packed yet.
 func (r Repository) AddPullRequests(n int) error {
 	empty, err := r.Git("hash-object", "-w", "-t", "tree", "/dev/null")
 	if err != nil {

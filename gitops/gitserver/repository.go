@@ -1,8 +1,6 @@
-// Package gitserver makes git repositories and serves them as a git host does,
-// for tests and for the demo: over smart HTTP through git's own
-// `git http-backend`, and over SSH through git's own upload-pack and
-// receive-pack. It needs the git binary and nothing else, and listens on the
-// loopback interface only.
+// Package gitserver makes git repositories and serves them like a git host, for tests and the demo: over
+// smart HTTP with `git http-backend`, and over SSH with git's upload-pack and receive-pack. It needs only
+// the git binary, and listens only on the loopback interface.
 package gitserver
 
 import (
@@ -25,9 +23,9 @@ type Repository struct {
 	Dir string
 }
 
-// Init makes an empty bare repository in dir, which is created where it is
-// missing. Its HEAD is main, it takes pushes over HTTP, and it offers partial
-// clone as the large hosts do (uploadpack.allowFilter, allowAnySHA1InWant).
+// Init makes an empty bare repository in dir, which is created if missing. Its HEAD is main, it accepts
+// pushes over HTTP, and it offers partial clone like the large hosts (uploadpack.allowFilter,
+// allowAnySHA1InWant).
 func Init(dir string, more ...string) (Repository, error) {
 	r := Repository{Dir: dir}
 	args := append([]string{"init", "--quiet", "--bare", "--initial-branch=main"}, more...)
@@ -61,8 +59,8 @@ func (r Repository) Configure(key, value string) error {
 	return err
 }
 
-// Git runs git in the repository, away from the configuration of the machine
-// and of its user, and returns what it printed.
+// Git runs git in the repository, without the configuration of the machine and the user, and returns its
+// output.
 func (r Repository) Git(args ...string) (string, error) {
 	return run(r.Dir, nil, args...)
 }
@@ -78,8 +76,8 @@ func (r Repository) Head() (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// Commit writes one commit onto branch main, as another writer would, and
-// returns its identifier. The first commit begins the branch.
+// Commit adds a commit to branch main, like another writer, and returns its identifier. The first commit
+// creates the branch.
 func (r Repository) Commit(message string, at time.Time, changes ...branch.Change) (string, error) {
 	var stream bytes.Buffer
 	fmt.Fprintf(&stream, "commit refs/heads/main\nmark :1\ncommitter Grace <grace@example.com> %d +0000\n", at.Unix())
@@ -105,8 +103,7 @@ func (r Repository) ReadFile(path string) ([]byte, error) {
 	return []byte(out), err
 }
 
-// run runs git and returns its standard output; the error carries what it
-// said on standard error.
+// run runs git and returns its standard output; an error contains its standard error.
 func run(dir string, input []byte, args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
@@ -121,9 +118,8 @@ func run(dir string, input []byte, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// environment is the process's own without git's variables, which a hook of an
-// outer repository would pass on, and with the settings of the machine and of
-// its user out of sight.
+// environment returns the environment of a command without git's variables, which a hook of an outer
+// repository would pass on, and without the configuration of the machine and the user.
 func environment(cmd *exec.Cmd) []string {
 	env := slices.DeleteFunc(cmd.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 	return append(env, isolation()...)

@@ -12,19 +12,18 @@ import (
 	"sync"
 )
 
-// memory caches git's answers to reads, by request. An answer is reused while every ref of its
-// repository is unchanged: the next read sees every change of a ref, also one that bypasses the
-// server.
+// memory caches git's responses to reads, by request. A response is reused while every ref of its
+// repository is unchanged: the next read sees every change of a ref, also one that bypasses the server.
 type memory struct {
 	root string // the directory of the repositories
 	next http.Handler
 
 	mu      sync.Mutex
-	refs    map[string]string            // of each repository, when its answers were given
-	answers map[string]map[string]answer // of each repository, by request
+	refs    map[string]string            // the refs of each repository at the time of its responses
+	answers map[string]map[string]answer // the responses of each repository, by request
 }
 
-// answer is what git said to one request.
+// answer is git's response to a request.
 type answer struct {
 	header http.Header
 	status int
@@ -46,7 +45,7 @@ func (a *answer) send(w http.ResponseWriter) {
 	_, _ = w.Write(a.body.Bytes()) // the client may have left
 }
 
-// remember answers reads from memory where it can.
+// remember returns a handler that responds to reads from memory if possible.
 func remember(root string, next http.Handler) http.Handler {
 	return &memory{root: root, next: next, refs: map[string]string{}, answers: map[string]map[string]answer{}}
 }
@@ -100,8 +99,8 @@ func (m *memory) note(repository, refs, key string, a answer) {
 	m.answers[repository][key] = a
 }
 
-// refsOf is what every ref of a repository says, loose and packed. What cannot be
-// read is left out: git says what is wrong with it.
+// refsOf returns the content of all refs of a repository, loose and packed. Unreadable refs are left
+// out: git reports them.
 func refsOf(dir string) string {
 	var all strings.Builder
 	add := func(name string) {

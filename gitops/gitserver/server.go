@@ -15,18 +15,16 @@ import (
 	"sync"
 )
 
-// Options say how a server behaves. The zero value serves everybody over
-// plain HTTP.
+// Options are the options of a server. The zero value serves everybody over plain HTTP.
 type Options struct {
 	// Username and Password are required as basic authentication if Password is not empty.
 	Username, Password string
-	// TLS serves https with a certificate of the server's own making; see
-	// [Server.CertificatePEM].
+	// TLS serves https with a self-signed certificate; see [Server.CertificatePEM].
 	TLS bool
-	// Remember answers a read as git did before, while no ref of the repository
-	// has changed: who asks every few seconds does not start git each time.
+	// Remember caches responses to reads while no ref of the repository has changed, so that
+	// frequent polls do not start git each time.
 	Remember bool
-	// Wrap stands between the network and the repository, to break things.
+	// Wrap wraps the handler, to simulate faults.
 	Wrap func(http.Handler) http.Handler
 }
 
@@ -61,7 +59,7 @@ func Serve(dir string, o Options) (*Server, error) {
 		Dir:    root,
 		Env:    append(isolation(), "GIT_PROJECT_ROOT="+root, "GIT_HTTP_EXPORT_ALL=1"),
 		Stderr: io.Discard,
-		Logger: log.New(io.Discard, "", 0), // clients leave when they like
+		Logger: log.New(io.Discard, "", 0), // clients may disconnect
 	}
 	handler = whole(handler)
 	if o.Remember {
@@ -86,10 +84,10 @@ func (s *Server) Close() {
 	s.http.Close()
 }
 
-// CloseConnections ends every connection, as a server does that is started again.
+// CloseConnections ends every connection, like a restart.
 func (s *Server) CloseConnections() { s.http.CloseClientConnections() }
 
-// SetPassword changes what the server asks for from the next request on.
+// SetPassword changes the required password.
 func (s *Server) SetPassword(password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +104,7 @@ func (s *Server) Requests() []string {
 	return requests
 }
 
-// CertificatePEM is the certificate of a TLS server, which signs itself.
+// CertificatePEM returns the self-signed certificate of a TLS server.
 func (s *Server) CertificatePEM() []byte {
 	if s.http.Certificate() == nil {
 		return nil
@@ -138,8 +136,8 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// whole reads the body before the CGI program starts: CGI knows no chunked
-// bodies, which git sends when it pushes more than a megabyte.
+// whole reads the body before the CGI program starts: CGI does not support chunked bodies, which git
+// sends when it pushes more than a megabyte.
 func whole(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength < 0 {
@@ -154,8 +152,7 @@ func whole(next http.Handler) http.Handler {
 	})
 }
 
-// TB is what this package needs of a testing.TB. It is an interface of its own
-// so that the demo does not carry the testing package along.
+// TB is the part of testing.TB that this package needs, so that the demo does not link package testing.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -163,17 +160,17 @@ type TB interface {
 	Fatal(args ...any)
 }
 
-// Fleet is a bare repository and the server it is served by.
+// Fleet is a bare repository and its server.
 type Fleet struct {
 	Repository
 	*Server
 }
 
-// URL is the repository's address.
+// URL returns the repository's address.
 func (f Fleet) URL() string { return f.Server.URL + "/" + filepath.Base(f.Dir) }
 
-// NewServer makes an empty bare repository, fleet.git, in a directory of the
-// test's and serves it until the test ends.
+// NewServer makes an empty bare repository, fleet.git, in a directory of the test and serves it until the
+// test ends.
 func NewServer(t TB, o Options) Fleet {
 	t.Helper()
 	repository := NewRepository(t)
@@ -185,8 +182,7 @@ func NewServer(t TB, o Options) Fleet {
 	return Fleet{Repository: repository, Server: server}
 }
 
-// NewRepository makes an empty bare repository, fleet.git, in a directory of
-// the test's.
+// NewRepository makes an empty bare repository, fleet.git, in a directory of the test.
 func NewRepository(t TB, more ...string) Repository {
 	t.Helper()
 	repository, err := Init(filepath.Join(t.TempDir(), "fleet.git"), more...)

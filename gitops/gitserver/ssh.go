@@ -18,11 +18,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// SSHServer lets one key read and write the repositories of this machine over
-// ssh, as a git host's sshd does: it runs git-upload-pack and git-receive-pack
-// and nothing else.
+// SSHServer lets one key read and write local repositories over ssh, like a git host's sshd: it runs only
+// git-upload-pack and git-receive-pack.
 type SSHServer struct {
-	// Address is where it listens, as host:port.
+	// Address is the host and the port.
 	Address string
 	// KeyFile is the private key that may log in. KnownHostsFile is the known_hosts file for
 	// clients.
@@ -93,7 +92,7 @@ func newKey(file string) (ssh.PublicKey, error) {
 	return ssh.NewPublicKey(key.Public())
 }
 
-// URL is the address of a repository on this machine.
+// URL returns the address of a local repository.
 func (s *SSHServer) URL(r Repository) string { return "ssh://git@" + s.Address + r.Dir }
 
 // Close ends every connection and stops the server.

@@ -11,20 +11,19 @@ import (
 	"strings"
 )
 
-// Strict is a host that stands before git's own server and refuses what that lets
-// pass. The zero value refuses what no host has to answer: a capability that it did not
-// offer (gitprotocol-capabilities: "Client MUST NOT ask for capabilities the server did
-// not say it supports").
+// Strict is a host in front of git's own server that refuses requests which that accepts. The zero value
+// refuses a capability that it did not offer (gitprotocol-capabilities: "Client MUST NOT ask for
+// capabilities the server did not say it supports").
 type Strict struct {
 	// Hides are capabilities that the host does not offer.
 	Hides []string
 	// Insists is the list of capabilities without which the server sends no objects. multi_ack
 	// includes multi_ack_detailed.
 	Insists []string
-	// Refusal is what it says then.
+	// Refusal is the response without them.
 	Refusal Response
-	// Filter is what it says to a filter that its own list of capabilities offers; the
-	// zero value: it filters.
+	// Filter is the response to a filter, although the capability is offered; the zero value
+	// filters.
 	Filter Response
 	// Upload and Receive intercept requests for objects and pushes before the server; nil means no
 	// interception.
@@ -34,15 +33,15 @@ type Strict struct {
 // Response replaces git's response.
 type Response struct {
 	Status int
-	// Type is the content's; empty: plain text.
+	// Type is the type of the content; empty means plain text.
 	Type  string
 	Words string
 	// RetryAfter is the value of the header; empty if the header is absent.
 	RetryAfter string
 }
 
-// AzureDevOps reads multi_ack in every request. Its words are those that go-git's issue
-// 64 and fluxcd/pkg's 576 quote.
+// AzureDevOps requires multi_ack in every request. Its message is quoted by go-git, issue 64, and
+// fluxcd/pkg, issue 576.
 func AzureDevOps() Strict {
 	return Strict{
 		Insists: []string{"multi_ack"},
@@ -50,8 +49,8 @@ func AzureDevOps() Strict {
 	}
 }
 
-// Dulwich wants what UploadPackHandler.required_capabilities lists (dulwich 0.21,
-// server.py), answers in words of an exception, and has no filter.
+// Dulwich requires UploadPackHandler.required_capabilities (dulwich 0.21, server.py), responds with the
+// message of an exception, and has no filter.
 func Dulwich() Strict {
 	return Strict{
 		Hides:   []string{"filter", "multi_ack_detailed", "allow-tip-sha1-in-want", "allow-reachable-sha1-in-want"},
@@ -60,8 +59,7 @@ func Dulwich() Strict {
 	}
 }
 
-// CodeCommit insists on multi_ack (fluxcd/pkg, issue 576), and has neither a filter nor
-// objects by name.
+// CodeCommit requires multi_ack (fluxcd/pkg, issue 576), and has neither filters nor single objects.
 func CodeCommit() Strict {
 	return Strict{
 		Hides:   []string{"filter", "allow-tip-sha1-in-want", "allow-reachable-sha1-in-want", "ofs-delta"},
@@ -70,13 +68,13 @@ func CodeCommit() Strict {
 	}
 }
 
-// NoFilter offers filters and refuses each with an HTTP status and text that git does not use, as a
-// proxy that reads requests may do.
+// NoFilter offers filters and refuses each with an HTTP status and text that git does not use, like a
+// proxy that inspects requests.
 func NoFilter() Strict {
 	return Strict{Filter: Response{Status: http.StatusBadRequest, Type: "text/html", Words: "<html><head><title>Bad Request</title></head><body><h1>Bad Request</h1></body></html>"}}
 }
 
-// Wrap is the host before a server, as [Options.Wrap] has it.
+// Wrap returns the host in front of a server, for [Options.Wrap].
 func (s Strict) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -92,7 +90,7 @@ func (s Strict) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// advertise takes out what the host does not offer.
+// advertise removes capabilities that the host does not offer.
 func (s Strict) advertise(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	answer := httptest.NewRecorder()
 	next.ServeHTTP(answer, r)
@@ -114,7 +112,7 @@ func (s Strict) advertise(w http.ResponseWriter, r *http.Request, next http.Hand
 	_, _ = w.Write(body)
 }
 
-// send refuses a request that is not as the host wants it.
+// send refuses a request that the host does not accept.
 func (s Strict) send(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -151,7 +149,7 @@ func (s Strict) send(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	next.ServeHTTP(w, again(r, body))
 }
 
-// Write answers with it.
+// Write writes the response.
 func (s Response) Write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", s.Type)
 	if s.Type == "" {
@@ -164,15 +162,15 @@ func (s Response) Write(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, s.Words)
 }
 
-// again is a request whose body has been read.
+// again returns a request with a body that has been read.
 func again(r *http.Request, body []byte) *http.Request {
 	r = r.Clone(r.Context())
 	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	return r
 }
 
-// capabilityLine finds the packet that has the capabilities, and where it begins:
-// behind a zero byte where a server offers them, on the first want where a client asks.
+// capabilityLine returns the packet with the capabilities, and its offset. They follow a zero byte in a
+// server's advertisement, and the first want in a client's request.
 func capabilityLine(body []byte) (line string, at int, ok bool) {
 	for at+4 <= len(body) {
 		size, err := strconv.ParseUint(string(body[at:at+4]), 16, 16)

@@ -1,5 +1,4 @@
-// Package writertest is what every [branch.Writer] must do, whatever it writes
-// through.
+// Package writertest is the contract of every [branch.Writer].
 package writertest
 
 import (
@@ -22,8 +21,7 @@ type Harness struct {
 	New func(t *testing.T) gitserver.Repository
 	// Open returns a new writer on the branch main of a repository.
 	Open func(t *testing.T, r gitserver.Repository) branch.Writer
-	// Refuse makes the server refuse every push to the repository from now on,
-	// with these words.
+	// Refuse makes the server refuse every further push to the repository, with this message.
 	Refuse func(t *testing.T, r gitserver.Repository, words string)
 	// Few lets three writers compete with two commits each, instead of four with three. It is for
 	// hosts that decide conflicts themselves.
@@ -140,7 +138,7 @@ func chain(t *testing.T, h Harness, r gitserver.Repository) {
 	}
 }
 
-// nothing pushes what is there already.
+// nothing pushes commits that change nothing.
 func nothing(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := headOf(t, w)
@@ -191,7 +189,7 @@ func conflict(t *testing.T, h Harness, r gitserver.Repository) {
 	}
 }
 
-// writers lets several of them land all their commits.
+// writers lets several writers push concurrently until all commits have landed.
 func writers(t *testing.T, h Harness, r gitserver.Repository) {
 	many, each := 4, 3
 	if h.Few {
@@ -223,8 +221,8 @@ func writers(t *testing.T, h Harness, r gitserver.Repository) {
 	}
 }
 
-// land tries until the commit is in. Every conflict means that another
-// writer's commit landed, so it ends.
+// land pushes a commit until it has landed. Every conflict means that another writer's commit has landed,
+// so it ends.
 func land(ctx context.Context, w branch.Writer, c branch.Draft) error {
 	for {
 		tip, err := w.Head(ctx)
@@ -237,7 +235,7 @@ func land(ctx context.Context, w branch.Writer, c branch.Draft) error {
 	}
 }
 
-// refusal is an error other than a conflict, and carries the server's words.
+// refusal asserts that a refused push is no conflict, and has the server's message.
 func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := headOf(t, w)

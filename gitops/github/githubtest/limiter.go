@@ -42,20 +42,20 @@ type Limiter struct {
 	early   int
 }
 
-// spending is a request that was let through.
+// spending is an accepted request.
 type spending struct {
 	at      time.Time
 	graphQL bool
 	writes  bool
 }
 
-// Writes is how many requests that write were let through.
+// Writes returns the number of accepted requests that write.
 func (l *Limiter) Writes() int { return l.read(&l.writes) }
 
-// Refused is how many requests were refused.
+// Refused returns the number of refused requests.
 func (l *Limiter) Refused() int { return l.read(&l.refused) }
 
-// Early is how many requests came before the time that a refusal told: "Continuing to make
+// Early returns the number of requests before the time in a refusal: "Continuing to make
 // requests while you are rate limited may result in the banning of your integration".
 func (l *Limiter) Early() int { return l.read(&l.early) }
 
@@ -65,8 +65,7 @@ func (l *Limiter) read(n *int) int {
 	return *n
 }
 
-// Spend takes part of the limits for somebody else who has the same token. It takes
-// nothing where that is refused.
+// Spend counts a write of somebody else with the same token, unless it is refused.
 func (l *Limiter) Spend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +96,7 @@ func (l *Limiter) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// ask counts a request, and says how long to wait where it is refused.
+// ask counts a request, and returns how long to wait if it is refused.
 func (l *Limiter) ask(s spending) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +114,7 @@ func (l *Limiter) ask(s spending) time.Duration {
 	return wait
 }
 
-// admit lets a request through, or says how long until it would be.
+// admit accepts a request, or returns how long to wait.
 func (l *Limiter) admit(s spending) time.Duration {
 	for len(l.spent) > 0 && !l.spent[0].at.After(s.at.Add(-time.Hour)) {
 		l.spent = l.spent[1:]
@@ -141,7 +140,7 @@ func weight(is bool, yes, no int) int {
 	return no
 }
 
-// wait is how long until a request fits into a window with what was spent in it.
+// wait returns how long to wait until a request fits into a window.
 func (l *Limiter) wait(s spending, window time.Duration, most int, cost func(spending) int) time.Duration {
 	sum := cost(s)
 	if sum == 0 {

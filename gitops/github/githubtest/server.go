@@ -1,6 +1,5 @@
-// Package githubtest is the part of GitHub's API that muster writes through,
-// over a bare repository on this machine: git data, and the tokens of a
-// GitHub App. It answers as the real one does, refusals included.
+// Package githubtest is a fake of the part of GitHub's API that muster uses, over a local bare
+// repository: git data, pull requests, checks, and tokens of a GitHub App. It includes GitHub's errors.
 package githubtest
 
 import (
@@ -27,7 +26,7 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// Server answers for the repository acme/fleet.
+// Server is the API of the repository acme/fleet.
 type Server struct {
 	// URL is the API's address.
 	URL string
@@ -48,16 +47,16 @@ type Server struct {
 	tokens map[string]time.Time
 	issued int
 	refuse string
-	// drop loses the next answer, and dropBefore the next request.
+	// drop loses the next response, and dropBefore the next request.
 	drop, dropBefore bool
-	// after is called after the next commit on a branch, before its answer is lost.
+	// after is called after the next commit on a branch, before its response is lost.
 	after func()
-	// max bounds the files and bytes of one tree or commit; zero: nothing does.
+	// max and maxBytes limit the files and bytes of one tree or commit; zero means no limit.
 	max, maxBytes int
-	// made counts what was written by path; see Made.
+	// made counts write requests; see Made.
 	made map[string]int
 	set  settings
-	// moving lets one reference move at a time.
+	// moving serializes moves of references.
 	moving sync.Mutex
 	pulls
 }
@@ -68,8 +67,8 @@ const (
 	Name  = "fleet"
 )
 
-// Serve answers for a repository until Close; the App's key is written into
-// dir. now is the clock that tokens and proofs are judged by.
+// Serve serves the API of a repository until Close. It writes the App's key into dir. now is the clock
+// for tokens.
 func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 1024) // quick rather than secure
 	if err != nil {
@@ -115,15 +114,15 @@ func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, e
 // Close stops the server.
 func (s *Server) Close() { s.http.Close() }
 
-// Refuse makes the server refuse to move any branch, with these words.
+// Refuse makes the server refuse to move any branch, with this message.
 func (s *Server) Refuse(words string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refuse = words
 }
 
-// LoseNext makes the server close the connection instead of answering when the next commit should
-// be made on a branch. made says whether it is made. op is called before; nil: nothing is.
+// LoseNext makes the server close the connection instead of responding to the next commit on a branch.
+// made reports whether the commit is made. op is called before; it may be nil.
 func (s *Server) LoseNext(made bool, op func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,21 +158,21 @@ func (s *Server) Made() map[string]int {
 	return maps.Clone(s.made)
 }
 
-// Revoke makes every token bad that was given out.
+// Revoke revokes all tokens.
 func (s *Server) Revoke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.tokens)
 }
 
-// Issued is how many tokens were given out.
+// Issued returns the number of issued tokens.
 func (s *Server) Issued() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.issued
 }
 
-// Valid reports whether a token is valid now.
+// Valid reports whether a token is valid.
 func (s *Server) Valid(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +247,7 @@ func (s *Server) authorized(answer handler) http.HandlerFunc {
 	}
 }
 
-// issue checks the App's proof and gives a token for an hour.
+// issue verifies the App's JSON web token and issues a token for an hour.
 func (s *Server) issue(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
