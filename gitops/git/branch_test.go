@@ -338,7 +338,8 @@ func TestRequests(t *testing.T) {
 			}})
 			pullRequests(t, f.Repository, refs)
 			seed(t, f.Repository, files()...)
-			r := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canarytest.GitPassword)}})
+			password := remote.StaticPassword("robot", canarytest.GitPassword)
+			r := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: password}})
 			head := headOf(t, r)
 			wantFile(t, head.Tree, "deploy/web/settings.yaml", "settings\n")
 			if sent.Load() < int64(refs)*60 {
@@ -373,7 +374,8 @@ func TestRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			count("a conflict and the push after it", 4, 2)
-			if _, err := r.Push(t.Context(), head, []branch.Draft{{Message: "nothing", At: at, Changes: []branch.Change{write("deploy/web/jobs/b", "b"), remove("deploy/none")}}}); err != nil {
+			nothing := []branch.Change{write("deploy/web/jobs/b", "b"), remove("deploy/none")}
+			if _, err := r.Push(t.Context(), head, []branch.Draft{{Message: "nothing", At: at, Changes: nothing}}); err != nil {
 				t.Fatal(err)
 			}
 			count("a push of nothing", 0, 0)

@@ -463,7 +463,8 @@ func TestHistoryWithoutKnown(t *testing.T) {
 	past(t, f.Repository, 20)
 	b := open(t, git.Config{URL: f.URL()})
 	known := headOf(t, b).Commit
-	sameCommits(t, "after a lost commit", listed(t, b, known, branch.Limit{Known: strings.Repeat("1", 40)}), gitLog(t, f.Repository, "main"))
+	lost := branch.Limit{Known: strings.Repeat("1", 40)}
+	sameCommits(t, "after a lost commit", listed(t, b, known, lost), gitLog(t, f.Repository, "main"))
 	if _, err := f.Git("update-ref", "refs/heads/main", "main~10"); err != nil {
 		t.Fatal(err)
 	}
@@ -481,7 +482,8 @@ func TestLongHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for _, err := range open(t, git.Config{URL: f.URL()}).Commits(t.Context(), "", branch.Limit{Known: strings.TrimSpace(first)}) {
+	b, since := open(t, git.Config{URL: f.URL()}), branch.Limit{Known: strings.TrimSpace(first)}
+	for _, err := range b.Commits(t.Context(), "", since) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,6 +99,9 @@ func (s *message) wrap(next http.Handler) http.Handler {
 	})
 }
 
+// outOfOrder is the end of an error with the message in the JSON of [inJSON].
+const outOfOrder = "409 Conflict: out of order"
+
 func inJSON(body string) gitserver.Response {
 	return gitserver.Response{Status: http.StatusConflict, Type: "application/json", Words: body}
 }
@@ -121,12 +124,12 @@ func TestWordsOfStatuses(t *testing.T) {
 		"Bitbucket": {gitserver.Response{Status: 409, Type: "application/json", Words: `{"errors":[{"context":null,"message":"The repository is read-only","exceptionName":null}]}`},
 			"409 Conflict: The repository is read-only"},
 		// The message alone is shown of JSON.
-		"GitLab":                    {inJSON(`{"error":"out of order"}`), "409 Conflict: out of order"},
-		"Bitbucket Cloud":           {inJSON(`{"type":"error","error":{"message":"out of order","id":"1"}}`), "409 Conflict: out of order"},
-		"Bitbucket Data Center":     {inJSON(`{"errors":[{"context":null,"message":"out of order"}]}`), "409 Conflict: out of order"},
-		"Gitea, with other errors":  {inJSON(`{"message":"out of order","errors":["one"],"error":7}`), "409 Conflict: out of order"},
-		"another case":              {inJSON(`{"Message":"out of order"}`), "409 Conflict: out of order"},
-		"the first that is no text": {inJSON(`{"message":{"base":["one"]},"errors":[],"error":"out of order"}`), "409 Conflict: out of order"},
+		"GitLab":                    {inJSON(`{"error":"out of order"}`), outOfOrder},
+		"Bitbucket Cloud":           {inJSON(`{"type":"error","error":{"message":"out of order","id":"1"}}`), outOfOrder},
+		"Bitbucket Data Center":     {inJSON(`{"errors":[{"context":null,"message":"out of order"}]}`), outOfOrder},
+		"Gitea, with other errors":  {inJSON(`{"message":"out of order","errors":["one"],"error":7}`), outOfOrder},
+		"another case":              {inJSON(`{"Message":"out of order"}`), outOfOrder},
+		"the first that is no text": {inJSON(`{"message":{"base":["one"]},"errors":[],"error":"out of order"}`), outOfOrder},
 		"forbidden":                 {gitserver.Response{Status: 403, Type: "text/html", Words: "<html><title>IP address not allowed</title></html>"}, ": IP address not allowed"},
 		"payment required":          {gitserver.Response{Status: 402, Words: "\x1b[31mThe plan\u202e is over\n"}, "402 Payment Required: The plan is over"},
 	} {
