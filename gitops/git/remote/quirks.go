@@ -194,29 +194,24 @@ var Quirks = []Quirk{
 
 // Match reports whether a quirk with this meaning has words that match text.
 func (m Meaning) Match(text string) bool {
-	return m.any(func(q Quirk) bool { return q.Words != nil && q.Words.MatchString(text) })
+	return slices.ContainsFunc(m.quirks(), func(q Quirk) bool { return q.Words != nil && q.Words.MatchString(text) })
 }
 
 // MatchStatus reports whether a quirk with this meaning has the status.
 func (m Meaning) MatchStatus(status int) bool {
-	return m.any(func(q Quirk) bool { return slices.Contains(q.Statuses, status) })
+	return slices.ContainsFunc(m.quirks(), func(q Quirk) bool { return slices.Contains(q.Statuses, status) })
 }
 
 // MatchName reports whether a quirk with this meaning has the name.
 func (m Meaning) MatchName(name string) bool {
-	return m.any(func(q Quirk) bool { return slices.Contains(q.Names, name) })
+	return slices.ContainsFunc(m.quirks(), func(q Quirk) bool { return slices.Contains(q.Names, name) })
 }
 
 // MatchMissing reports whether caps lack a capability that a quirk with this meaning names.
 func (m Meaning) MatchMissing(caps *capability.List) bool {
-	return m.any(func(q Quirk) bool {
+	return slices.ContainsFunc(m.quirks(), func(q Quirk) bool {
 		return slices.ContainsFunc(q.Names, func(name string) bool { return !caps.Supports(capability.Capability(name)) })
 	})
-}
-
-// any reports whether a quirk with this meaning satisfies a condition.
-func (m Meaning) any(satisfies func(Quirk) bool) bool {
-	return slices.ContainsFunc(m.quirks(), satisfies)
 }
 
 // quirks returns the quirks with this meaning, in the order of [Quirks].
