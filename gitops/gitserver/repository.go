@@ -33,11 +33,11 @@ func Init(dir string, more ...string) (Repository, error) {
 		return r, err
 	}
 	file, err := os.OpenFile(filepath.Join(dir, "config"), os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return r, err
+	if err == nil {
+		_, err = file.WriteString(settings)
+		err = errors.Join(err, file.Close())
 	}
-	_, err = file.WriteString(settings)
-	return r, errors.Join(err, file.Close())
+	return r, err
 }
 
 // settings are those of a repository that [Init] makes.
