@@ -28,6 +28,7 @@ require (
 )
 
 require (
+	github.com/go-json-experiment/json v1.27.2
 	github.com/sergi/go-diff v1.4.0
 	golang.org/x/time v0.14.0
 	k8s.io/apimachinery v0.36.3

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // DefaultAgentURL is Buildkite's own Agent API (docs apis/agent_api.md).
@@ -150,7 +152,7 @@ func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, in
 		return said, fmt.Errorf("the answer to %s is larger than %d MiB", what(path), most>>20)
 	}
 	if into != nil {
-		if err := json.Unmarshal(raw, into); err != nil {
+		if err := jsonv2.Unmarshal(raw, into, lenient); err != nil {
 			return said, fmt.Errorf("the answer to %s is not what was asked for", what(path))
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"muster/generator/plan"
 )
 
@@ -156,8 +158,8 @@ func (s *session) listAgents(ctx context.Context, queue string) error {
 			l.list.query = url.Values{"cluster_queue_id": {queue}}
 		}
 	}
-	err := s.list(ctx, l.list, func(st *stream) (string, error) {
-		r, valid, err := decode[agentRecord](s, "agent", st)
+	err := s.list(ctx, l.list, func(d *jsontext.Decoder) (string, error) {
+		r, valid, err := decode[agentRecord](s, "agent", d)
 		switch {
 		case !valid:
 			return "", err
@@ -190,9 +192,9 @@ func (s *session) readAgentsPage(ctx context.Context) error {
 	l, k := s.poll, &s.client.lists
 	page := k.page + 1
 	query := url.Values{"page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(s.client.cfg.PerPage)}}
-	response, err := s.get(ctx, s.path("agents")+"?"+query.Encode(), func(st *stream) error {
-		return wholeList(st, func() error {
-			r, valid, err := decode[agentRecord](s, "agent", st)
+	response, err := s.get(ctx, s.path("agents")+"?"+query.Encode(), func(d *jsontext.Decoder) error {
+		return wholeList(d, func() error {
+			r, valid, err := decode[agentRecord](s, "agent", d)
 			if valid && s.client.own(&r) {
 				l.agents[string(r.ID)] = r
 			}

@@ -3,11 +3,13 @@ package buildkite
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/generator/buildkite/steptime"
 	"muster/generator/plan"
@@ -54,7 +56,6 @@ const maxKept = 500_000
 type buildReader struct {
 	s      *session
 	job    jobRecord
-	object object // of the job
 	jobs   []keptJob
 	agents []keptAgent
 	// behindWait is that of the jobs to come, see [keptJob].
@@ -70,7 +71,7 @@ type buildReader struct {
 
 func newBuildReader(s *session) *buildReader {
 	r := &buildReader{s: s, words: map[string]string{}, lists: map[string][]string{}}
-	r.object = r.job.object(s.client.times != nil)
+	r.job.Agent.Tags.reader = r
 	return r
 }
 
@@ -82,20 +83,32 @@ const maxWords = 10000
 // and is not retried, and nothing behind a wait step that has not passed runs after that,
 // unless the step continues on failure (docs apis/rest_api/builds.md "failing_at",
 // pipelines/configure/step_types/wait_step.md "Continuing on failure").
-func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err error) {
+func (r *buildReader) read(d *jsontext.Decoder) (id text, b *readBuild, why string, err error) {
 	b = &readBuild{}
-	var state, cluster, pipelines text
-	build := object{
-		fields: map[string]json.Unmarshaler{
-			"id": &id, "state": &state, "created_at": &b.created, "finished_at": &b.finished, "cluster_id": &cluster,
-		},
-		parts: []member{
-			{"jobs", jobList{r}},
-			// The pipeline is excluded, but a proxy may not pass that on.
-			{"pipeline", object{fields: map[string]json.Unmarshaler{"cluster_id": &pipelines}}},
-		},
-	}
-	err = build.read(st)
+	var state, cluster text
+	var pipeline optional[struct {
+		Cluster text `json:"cluster_id"`
+	}]
+	r.clear()
+	_, err = object(d, func(name []byte) json.UnmarshalerFrom {
+		switch string(name) {
+		case "id":
+			return &id
+		case "state":
+			return &state
+		case "created_at":
+			return &b.created
+		case "finished_at":
+			return &b.finished
+		case "cluster_id":
+			return &cluster
+		case "jobs":
+			return jobList{r}
+		case "pipeline": // it is excluded, but a proxy may not pass that on
+			return &pipeline
+		}
+		return nil
+	})
 	switch {
 	case err != nil:
 		return id, nil, "", err
@@ -107,7 +120,7 @@ func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err e
 		return id, nil, "it has no list of jobs", nil
 	}
 	// A pipeline is in one cluster, and so are the jobs of its builds.
-	b.state, b.cluster = r.word([]byte(state)), cmp.Or(r.word([]byte(cmp.Or(cluster, pipelines))), r.home)
+	b.state, b.cluster = r.word([]byte(state)), cmp.Or(r.word([]byte(cmp.Or(cluster, pipeline.value.Cluster))), r.home)
 	if b.state == "failing" {
 		r.jobs = slices.DeleteFunc(r.jobs, func(j keptJob) bool { return j.behindWait && j.State == plan.JobUpcoming })
 	}
@@ -119,19 +132,19 @@ func (r *buildReader) read(st *stream) (id text, b *readBuild, why string, err e
 // jobList is the list of a build's jobs, which is read into the reader's own room.
 type jobList struct{ *buildReader }
 
-func (r jobList) clear() {
+func (r *buildReader) clear() {
 	clear(r.jobs)
 	clear(r.agents)
 	r.jobs, r.agents, r.home, r.timed = r.jobs[:0], r.agents[:0], "", r.timed[:0]
 	r.behindWait, r.listed = false, false
 }
 
-func (r jobList) read(st *stream) (err error) {
+func (r jobList) UnmarshalJSONFrom(d *jsontext.Decoder) (err error) {
 	r.clear()
 	behind := false // an unreleased block step stands before, in the build's order
-	r.listed, err = st.list(func() error {
+	r.listed, err = list(d, func() error {
 		j := &r.job
-		if err := r.object.read(st); err != nil {
+		if err := j.UnmarshalJSONFrom(d); err != nil {
 			return err
 		}
 		if why := j.invalid(); why != "" {
@@ -196,7 +209,7 @@ func (r *buildReader) keepJob(j *jobRecord, state plan.JobState) error {
 // samples of docs apis/rest_api/builds.md leave it out.
 func (r *buildReader) keepAgent(j *jobRecord) error {
 	running := occupied(string(j.State))
-	if !j.HasAgent || len(j.Agent.ID) == 0 || !running && !ended(string(j.State)) {
+	if !j.Agent.there || len(j.Agent.ID) == 0 || !running && !ended(string(j.State)) {
 		return nil
 	}
 	kept := keptAgent{running: running}
@@ -211,14 +224,7 @@ func (r *buildReader) keepAgent(j *jobRecord) error {
 		}
 	} else {
 		kept.id, kept.name = string(j.Agent.ID), string(j.Agent.Name)
-		var plain bool
-		if kept.tags, plain = plainStrings(j.Agent.MetaData, r.word); !plain {
-			var tags texts
-			if err := tags.UnmarshalJSON(j.Agent.MetaData); err != nil {
-				return err
-			}
-			kept.tags = tags
-		}
+		kept.tags = append([]string(nil), j.Agent.Tags.list...)
 		if !hasQueue(kept.tags) {
 			kept.cluster, kept.queue = place(string(j.Agent.WebURL), string(j.Agent.Cluster))
 		}
@@ -260,7 +266,7 @@ func (r *buildReader) list(raw []byte) ([]string, error) {
 		return l, nil
 	}
 	var read texts
-	if err := read.UnmarshalJSON(raw); err != nil {
+	if err := json.Unmarshal(raw, &read, lenient); err != nil {
 		return nil, err
 	}
 	l := withoutStar(read)
@@ -289,7 +295,7 @@ func (l *lastTime) of(raw []byte) time.Time {
 	}
 	if !bytes.Equal(raw, l.raw) {
 		var m moment
-		_ = m.UnmarshalJSON(raw) // what cannot be read is zero
+		_ = json.Unmarshal(raw, &m, lenient) // the decoder has read it as valid
 		l.raw, l.at = append(l.raw[:0], raw...), m.at
 	}
 	return l.at

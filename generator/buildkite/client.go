@@ -68,6 +68,7 @@ import (
 	"muster/generator/plan"
 
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // DefaultURL is Buildkite's own REST API.
@@ -324,7 +325,6 @@ type session struct {
 	token  string
 	poll   *poll // nil: not part of an observation
 	reader *buildReader
-	window []byte // of the answers, one after another
 }
 
 // open reads the token and makes ready to ask.
@@ -349,11 +349,11 @@ func (c *Client) open() (*session, error) {
 	if err != nil {
 		return nil, errors.New("making a Buildkite client: the URL is not one")
 	}
-	return &session{client: c, api: api, token: token, window: make([]byte, streamWindow)}, nil
+	return &session{client: c, api: api, token: token}, nil
 }
 
 // get asks for one path and has the answer read, as it comes, by read.
-func (s *session) get(ctx context.Context, path string, read func(*stream) error) (*buildkite.Response, error) {
+func (s *session) get(ctx context.Context, path string, read func(*jsontext.Decoder) error) (*buildkite.Response, error) {
 	if err := s.mayAsk(); err != nil {
 		return nil, err
 	}
@@ -363,7 +363,7 @@ func (s *session) get(ctx context.Context, path string, read func(*stream) error
 	if err != nil {
 		return nil, err
 	}
-	response, err := s.api.Do(request.WithContext(ctx), sink{read, s.window, cancel})
+	response, err := s.api.Do(request.WithContext(ctx), sink{read, cancel})
 	var syntax *syntaxError
 	switch {
 	case errors.As(err, &syntax):
@@ -399,8 +399,7 @@ func (s *session) mayAsk() error {
 
 // sink lets the library's copying of an answer be the reading of it.
 type sink struct {
-	read   func(*stream) error
-	window []byte
+	read   func(*jsontext.Decoder) error
 	cancel func() // what is left of an answer that cannot be read is not waited for
 }
 
@@ -409,7 +408,7 @@ func (k sink) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 // ReadFrom implements [io.ReaderFrom].
 func (k sink) ReadFrom(r io.Reader) (int64, error) {
-	err := k.read(newStream(r, k.window))
+	err := decodeError(k.read(newDecoder(r)))
 	if err != nil {
 		k.cancel()
 	}

@@ -78,7 +78,7 @@ func (k *clusters) addQueue(cluster clusterRecord, r queueRecord) {
 	}
 	queue := plan.Queue{
 		Cluster: home, ClusterName: string(cluster.Name), Key: string(r.Key),
-		Paused: bool(r.Paused), Hosted: bool(r.Hosted) || r.HostedAgents,
+		Paused: bool(r.Paused), Hosted: bool(r.Hosted) || r.HostedAgents.there,
 	}
 	same := func(q plan.Queue) bool { return q.Cluster == home && q.Key == queue.Key }
 	if i := slices.IndexFunc(k.list, same); i >= 0 {

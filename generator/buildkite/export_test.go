@@ -1,6 +1,11 @@
 package buildkite
 
-import "io"
+import (
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // WithBiggest bounds answers to so many bytes.
 func WithBiggest(c Config, bytes int64) Config {
@@ -17,20 +22,19 @@ const BiggestAnswer = biggestAnswer
 // DecodeBuilds reads a page of builds and their jobs, field by field, and keeps
 // nothing of it: what decoding costs.
 func DecodeBuilds(r io.Reader) error {
-	s := newStream(r, make([]byte, streamWindow))
-	object := new(jobRecord).object(false)
-	_, err := s.list(func() error {
-		_, err := s.object(func(name []byte) error {
-			if string(name) != "jobs" {
-				return s.skip()
+	d, b := newDecoder(r), newBuildReader(&session{})
+	each := func() error { return b.job.UnmarshalJSONFrom(d) }
+	return wholeList(d, func() error {
+		_, err := object(d, func(name []byte) json.UnmarshalerFrom {
+			if string(name) == "jobs" {
+				return readerFunc(func() error { _, err := list(d, each); return err })
 			}
-			_, err := s.list(func() error { return object.read(s) })
-			return err
+			return nil
 		})
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return s.finish()
 }
+
+type readerFunc func() error
+
+func (f readerFunc) UnmarshalJSONFrom(*jsontext.Decoder) error { return f() }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // listing is a list that is read page by page, in one call of [Client.Snapshot]
@@ -82,7 +83,7 @@ func furthest(from, overlap, most int) (page, size int) {
 
 // list reads what is left of a list and calls each for each record, which each
 // consumes. It returns the record's identifier; none is needed of an invalid one.
-func (s *session) list(ctx context.Context, l *listing, each func(*stream) (id string, err error)) error {
+func (s *session) list(ctx context.Context, l *listing, each func(*jsontext.Decoder) (id string, err error)) error {
 	for {
 		more, err := s.readPage(ctx, l, each)
 		if err != nil {
@@ -96,7 +97,7 @@ func (s *session) list(ctx context.Context, l *listing, each func(*stream) (id s
 
 // readPage reads the next page and reports whether another follows. A page that
 // fails changes nothing: it is the next one again.
-func (s *session) readPage(ctx context.Context, l *listing, each func(*stream) (string, error)) (more bool, err error) {
+func (s *session) readPage(ctx context.Context, l *listing, each func(*jsontext.Decoder) (string, error)) (more bool, err error) {
 	page, size, shares := l.next(s.client.cfg.PerPage)
 	l.page = page
 	query := url.Values{"page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(size)}}
@@ -105,9 +106,9 @@ func (s *session) readPage(ctx context.Context, l *listing, each func(*stream) (
 	}
 	var ids []string
 	follows := !shares || page == 1
-	response, err := s.get(ctx, l.path+"?"+query.Encode(), func(st *stream) error {
-		return wholeList(st, func() error {
-			id, err := each(st)
+	response, err := s.get(ctx, l.path+"?"+query.Encode(), func(d *jsontext.Decoder) error {
+		return wholeList(d, func() error {
+			id, err := each(d)
 			if id != "" {
 				ids = append(ids, id)
 				follows = follows || l.known[id]
@@ -153,18 +154,18 @@ func (l *listing) goBack(page, size int) error {
 }
 
 // wholeList consumes a list that is the whole answer.
-func wholeList(st *stream, each func() error) error {
-	if _, ok := st.next(); !ok && errors.Is(st.err, io.EOF) {
+func wholeList(d *jsontext.Decoder, each func() error) error {
+	isList, err := list(d, each)
+	if errors.Is(err, io.EOF) {
 		return &syntaxError{"the answer is empty, where a list was asked for"}
 	}
-	isList, err := st.list(each)
 	if err == nil && !isList {
 		err = &syntaxError{"the answer is not a list"}
 	}
 	if err != nil {
 		return err
 	}
-	return st.finish()
+	return finish(d)
 }
 
 // follow reports whether the answer names a next page, which has the next number.
@@ -180,8 +181,8 @@ func follow(response *buildkite.Response, page int) (bool, error) {
 // readAll reads a list of records that is not kept from one call to the next.
 // Invalid records are reported and left out.
 func readAll[T any, P record[T]](ctx context.Context, s *session, kind string, l *listing, keep func(T)) error {
-	return s.list(ctx, l, func(st *stream) (string, error) {
-		r, valid, err := decode[T, P](s, kind, st)
+	return s.list(ctx, l, func(d *jsontext.Decoder) (string, error) {
+		r, valid, err := decode[T, P](s, kind, d)
 		if valid {
 			keep(r)
 		}

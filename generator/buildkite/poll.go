@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // LongestPoll is the maximum age of a poll: an older one is dropped, and the next begins from
@@ -240,11 +242,11 @@ func (s *session) readBuilds(ctx context.Context, query url.Values, keep func(*r
 		query.Set("exclude_pipeline", "true")
 		l.list = &listing{path: s.path("builds"), query: query}
 	}
-	err := s.list(ctx, l.list, func(st *stream) (string, error) {
-		id, b, why, err := s.reader.read(st)
+	err := s.list(ctx, l.list, func(d *jsontext.Decoder) (string, error) {
+		id, b, why, err := s.reader.read(d)
 		switch {
 		case err != nil && id != "":
-			return "", fmt.Errorf("build %s: %w", s.clean(string(id)), err)
+			return "", fmt.Errorf("build %s: %w", s.clean(string(id)), decodeError(err))
 		case err != nil:
 			return "", err
 		case why != "":

@@ -2,9 +2,11 @@ package buildkite
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The records below read only what is needed, and each field on its own: a
@@ -15,80 +17,34 @@ import (
 // record is a pointer to one of the records.
 type record[T any] interface {
 	*T
-	object() object
 	invalid() string
 }
 
 // decode reads one record of a kind; false: it is invalid, which is reported.
-func decode[T any, P record[T]](s *session, kind string, st *stream) (value T, valid bool, err error) {
-	if err := P(&value).object().read(st); err != nil {
+func decode[T any, P record[T]](s *session, kind string, d *jsontext.Decoder) (value T, valid bool, err error) {
+	var r optional[T]
+	if err := r.UnmarshalJSONFrom(d); err != nil {
 		return value, false, err
 	}
-	why := P(&value).invalid()
+	why := P(&r.value).invalid()
 	if why != "" {
 		s.reportInvalid(kind, why)
 	}
-	return value, why == "", nil
+	return r.value, why == "", nil
 }
 
-// object is a JSON object: where its fields are read into, by name. A field that is
-// absent is read as null.
-type object struct {
-	there  *bool // set to whether the value is an object; nil: not wanted
-	fields map[string]json.Unmarshaler
-	parts  []member
+// optional is an object; anything else counts as missing.
+type optional[T any] struct {
+	there bool
+	value T
 }
 
-// member is a field of an object that is itself read in parts.
-type member struct {
-	name  string
-	value interface {
-		read(s *stream) error
-		clear() // as if null was read
+func (o *optional[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*o = optional[T]{there: d.PeekKind() == '{'}
+	if !o.there {
+		return d.SkipValue()
 	}
-}
-
-// read consumes one value of the stream.
-func (o object) read(s *stream) error {
-	o.clear()
-	there, err := s.object(func(name []byte) error {
-		if field, ok := o.fields[string(name)]; ok {
-			return s.into(field)
-		}
-		for _, inner := range o.parts {
-			if string(name) == inner.name {
-				return inner.value.read(s)
-			}
-		}
-		return s.skip()
-	})
-	if o.there != nil {
-		*o.there = there
-	}
-	return err
-}
-
-var null = []byte("null")
-
-func (o object) clear() {
-	for _, field := range o.fields {
-		_ = field.UnmarshalJSON(null) // null is valid for each
-	}
-	for _, inner := range o.parts {
-		inner.value.clear()
-	}
-	if o.there != nil {
-		*o.there = false
-	}
-}
-
-// into reads one value into a field.
-func (s *stream) into(field json.Unmarshaler) error {
-	raw, err := s.raw()
-	if err != nil {
-		return err
-	}
-	return field.UnmarshalJSON(raw)
+	return json.UnmarshalDecode(d, &o.value)
 }
 
 // agentRecord is an agent of the agents list (docs apis/rest_api/agents.md
@@ -97,29 +53,22 @@ func (s *stream) into(field json.Unmarshaler) error {
 // from GraphQL (docs agent/self_hosted/pausing_and_resuming.md) and is read
 // where REST should have it.
 type agentRecord struct {
-	ID, Name, State text
-	WebURL, Cluster text
+	ID      text `json:"id"`
+	Name    text `json:"name"`
+	State   text `json:"connection_state"`
+	WebURL  text `json:"web_url"`
+	Cluster text `json:"cluster_id"`
 	// Created is when the agent registered, Connected when it connected.
-	Created, Connected, LastJob moment
-	MetaData                    texts
-	Paused                      flag
-	// HasJob: the agent has a job, in the state JobState.
-	HasJob   bool
-	JobState text
-	JobID    text
-}
-
-func (r *agentRecord) object() object {
-	return object{
-		fields: map[string]json.Unmarshaler{
-			"id": &r.ID, "name": &r.Name, "connection_state": &r.State, "meta_data": &r.MetaData, "paused": &r.Paused,
-			"created_at": &r.Created, "connected_at": &r.Connected, "last_job_finished_at": &r.LastJob,
-			"web_url": &r.WebURL, "cluster_id": &r.Cluster,
-		},
-		parts: []member{{"job", object{
-			there: &r.HasJob, fields: map[string]json.Unmarshaler{"id": &r.JobID, "state": &r.JobState},
-		}}},
-	}
+	Created   moment `json:"created_at"`
+	Connected moment `json:"connected_at"`
+	LastJob   moment `json:"last_job_finished_at"`
+	MetaData  texts  `json:"meta_data"`
+	Paused    flag   `json:"paused"`
+	// Job is the job that the agent has.
+	Job optional[struct {
+		ID    text `json:"id"`
+		State text `json:"state"`
+	}] `json:"job"`
 }
 
 func (r *agentRecord) invalid() string {
@@ -141,45 +90,96 @@ type jobRecord struct {
 	ID, WebURL            bytesOf
 	Type, State           bytesOf
 	Cluster, Queue        bytesOf
-	Rules                 json.RawMessage
-	CreatedAt, RunnableAt json.RawMessage
-	StartedAt             json.RawMessage
+	Rules                 bytesOf // as JSON
+	CreatedAt, RunnableAt bytesOf // as JSON
+	StartedAt, FinishedAt bytesOf // as JSON
 	Retried               flag
 	ContinueOnFailure     flag
-	HasAgent              bool
-	Agent                 struct {
-		ID, Name, WebURL, Cluster bytesOf
-		MetaData                  json.RawMessage
-	}
-	// What tells how long the job's step takes; names are of no other use.
+	Agent                 jobAgent
+	// Key, Name and SoftFailed tell how long the job's step takes. Name is the label of a step
+	// that has one.
 	Key, Name  bytesOf
-	FinishedAt json.RawMessage
 	SoftFailed flag
 }
 
-// object returns the object that is read into the record, timed with the fields that tell
-// how long the job's step takes.
-func (r *jobRecord) object(timed bool) object {
-	o := object{
-		fields: map[string]json.Unmarshaler{
-			"id": &r.ID, "type": &r.Type, "state": &r.State, "web_url": &r.WebURL, "retried": &r.Retried,
-			"agent_query_rules": &r.Rules, "cluster_id": &r.Cluster, "cluster_queue_id": &r.Queue,
-			"continue_on_failure": &r.ContinueOnFailure,
-			"created_at":          &r.CreatedAt, "runnable_at": &r.RunnableAt, "started_at": &r.StartedAt,
-		},
-		parts: []member{{"agent", object{
-			there: &r.HasAgent,
-			fields: map[string]json.Unmarshaler{
-				"id": &r.Agent.ID, "name": &r.Agent.Name, "web_url": &r.Agent.WebURL,
-				"cluster_id": &r.Agent.Cluster, "meta_data": &r.Agent.MetaData,
-			},
-		}}},
+// jobAgent is the agent of a job.
+type jobAgent struct {
+	there                     bool
+	ID, Name, WebURL, Cluster bytesOf
+	Tags                      words
+}
+
+func (r *jobRecord) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	for _, b := range []*bytesOf{
+		&r.ID, &r.WebURL, &r.Type, &r.State, &r.Cluster, &r.Queue, &r.Key, &r.Name,
+		&r.Rules, &r.CreatedAt, &r.RunnableAt, &r.StartedAt, &r.FinishedAt,
+	} {
+		*b = (*b)[:0]
 	}
-	if timed {
-		o.fields["step_key"], o.fields["name"] = &r.Key, &r.Name // name is the label of a step that has one
-		o.fields["finished_at"], o.fields["soft_failed"] = &r.FinishedAt, &r.SoftFailed
+	r.Retried, r.ContinueOnFailure, r.SoftFailed, r.Agent.there = false, false, false, false
+	_, err := object(d, func(name []byte) json.UnmarshalerFrom {
+		switch string(name) {
+		case "id":
+			return &r.ID
+		case "type":
+			return &r.Type
+		case "state":
+			return &r.State
+		case "web_url":
+			return &r.WebURL
+		case "agent_query_rules":
+			return (*verbatim)(&r.Rules)
+		case "cluster_id":
+			return &r.Cluster
+		case "cluster_queue_id":
+			return &r.Queue
+		case "retried":
+			return &r.Retried
+		case "continue_on_failure":
+			return &r.ContinueOnFailure
+		case "created_at":
+			return (*verbatim)(&r.CreatedAt)
+		case "runnable_at":
+			return (*verbatim)(&r.RunnableAt)
+		case "started_at":
+			return (*verbatim)(&r.StartedAt)
+		case "finished_at":
+			return (*verbatim)(&r.FinishedAt)
+		case "agent":
+			return &r.Agent
+		case "step_key":
+			return &r.Key
+		case "name":
+			return &r.Name
+		case "soft_failed":
+			return &r.SoftFailed
+		}
+		return nil
+	})
+	return err
+}
+
+func (a *jobAgent) UnmarshalJSONFrom(d *jsontext.Decoder) (err error) {
+	for _, b := range []*bytesOf{&a.ID, &a.Name, &a.WebURL, &a.Cluster} {
+		*b = (*b)[:0]
 	}
-	return o
+	a.Tags.list = a.Tags.list[:0]
+	a.there, err = object(d, func(name []byte) json.UnmarshalerFrom {
+		switch string(name) {
+		case "id":
+			return &a.ID
+		case "name":
+			return &a.Name
+		case "web_url":
+			return &a.WebURL
+		case "cluster_id":
+			return &a.Cluster
+		case "meta_data":
+			return &a.Tags
+		}
+		return nil
+	})
+	return err
 }
 
 func (r *jobRecord) invalid() string {
@@ -196,12 +196,10 @@ func (r *jobRecord) invalid() string {
 
 // clusterRecord is a cluster (docs apis/rest_api/clusters.md), queueRecord a
 // queue of it (docs apis/rest_api/clusters/queues.md).
-type clusterRecord struct{ ID, Name, DefaultQueue text }
-
-func (r *clusterRecord) object() object {
-	return object{fields: map[string]json.Unmarshaler{
-		"id": &r.ID, "name": &r.Name, "default_queue_id": &r.DefaultQueue,
-	}}
+type clusterRecord struct {
+	ID           text `json:"id"`
+	Name         text `json:"name"`
+	DefaultQueue text `json:"default_queue_id"`
 }
 
 func (r *clusterRecord) invalid() string {
@@ -217,14 +215,9 @@ func (r *clusterRecord) invalid() string {
 // agentTokenRecord is an agent token of a cluster (docs
 // apis/rest_api/clusters/agent_tokens.md "Token data model").
 type agentTokenRecord struct {
-	ID, Description text
-	Expires         moment
-}
-
-func (r *agentTokenRecord) object() object {
-	return object{fields: map[string]json.Unmarshaler{
-		"id": &r.ID, "description": &r.Description, "expires_at": &r.Expires,
-	}}
+	ID          text   `json:"id"`
+	Description text   `json:"description"`
+	Expires     moment `json:"expires_at"`
 }
 
 func (r *agentTokenRecord) invalid() string {
@@ -239,18 +232,11 @@ func (r *agentTokenRecord) invalid() string {
 // apis/rest_api/clusters/queues.md "Create a Buildkite hosted queue"), and "Queue data
 // model" has hosted_agents only.
 type queueRecord struct {
-	ID, Key        text
-	Paused, Hosted flag
-	HostedAgents   bool
-}
-
-func (r *queueRecord) object() object {
-	return object{
-		fields: map[string]json.Unmarshaler{
-			"id": &r.ID, "key": &r.Key, "dispatch_paused": &r.Paused, "hosted": &r.Hosted,
-		},
-		parts: []member{{"hosted_agents", object{there: &r.HostedAgents}}},
-	}
+	ID           text               `json:"id"`
+	Key          text               `json:"key"`
+	Paused       flag               `json:"dispatch_paused"`
+	Hosted       flag               `json:"hosted"`
+	HostedAgents optional[struct{}] `json:"hosted_agents"`
 }
 
 func (r *queueRecord) invalid() string {
@@ -264,107 +250,88 @@ func (r *queueRecord) invalid() string {
 // counts as missing.
 type bytesOf []byte
 
-func (b *bytesOf) UnmarshalJSON(raw []byte) error {
-	*b = append((*b)[:0], content(raw)...)
-	return nil
+func (b *bytesOf) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*b = (*b)[:0]
+	raw, err := d.ReadValue()
+	if err == nil && raw.Kind() == '"' {
+		*b, _ = jsontext.AppendUnquote(*b, raw) // the only possible error is invalid UTF-8, which is replaced
+	}
+	return err
+}
+
+// verbatim is any value, as JSON.
+type verbatim bytesOf
+
+func (b *verbatim) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	raw, err := d.ReadValue()
+	*b = append((*b)[:0], raw...)
+	return err
 }
 
 // text is a string; anything else counts as missing.
 type text string
 
-func (t *text) UnmarshalJSON(raw []byte) error {
-	*t = text(content(raw))
-	return nil
-}
-
-// content returns the content of a JSON string; nil for any other value.
-func content(raw []byte) []byte {
-	if plain, ok := plainString(raw); ok || raw[0] != '"' {
-		return plain
+func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if *t = ""; d.PeekKind() != '"' {
+		return d.SkipValue()
 	}
-	var s string
-	_ = json.Unmarshal(raw, &s) // which is valid
-	return []byte(s)
-}
-
-// plainString returns the content of a JSON string that holds only ASCII and
-// no escapes, which nearly all do.
-func plainString(raw []byte) ([]byte, bool) {
-	if len(raw) < 2 || raw[0] != '"' {
-		return nil, false
+	token, err := d.ReadToken()
+	if err == nil {
+		*t = text(token.String())
 	}
-	raw = raw[1 : len(raw)-1]
-	for _, c := range raw {
-		if c == '\\' || c >= 0x80 {
-			return nil, false
-		}
-	}
-	return raw, true
+	return err
 }
 
 // texts are the strings of a list. Values of other types are left out.
 type texts []string
 
-func (t *texts) UnmarshalJSON(raw []byte) error {
+func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	*t = nil
-	if plain, ok := plainStrings(raw, func(b []byte) string { return string(b) }); ok {
-		*t = plain
-		return nil
-	}
-	var list []text
-	if json.Unmarshal(raw, &list) != nil {
-		return nil
-	}
-	for _, s := range list {
-		if s = text(strings.TrimSpace(string(s))); s != "" {
-			*t = append(*t, string(s))
+	_, err := list(d, func() error {
+		var s text
+		err := s.UnmarshalJSONFrom(d)
+		if s := strings.TrimSpace(string(s)); s != "" {
+			*t = append(*t, s)
 		}
-	}
-	return nil
+		return err
+	})
+	return err
 }
 
-// plainStrings returns the strings of a list of nothing but plain ones, which
-// have no blanks at their ends, each as word makes it.
-func plainStrings(raw []byte, word func([]byte) string) ([]string, bool) {
-	if len(raw) < 2 || raw[0] != '[' {
-		return nil, false
-	}
-	list := make([]string, 0, bytes.Count(raw, []byte(`",`))+1)
-	for rest := bytes.TrimSpace(raw[1 : len(raw)-1]); len(rest) > 0; {
-		if rest[0] != '"' {
-			return nil, false
+// words are like [texts], in memory that is used again. The strings are those of the reader.
+type words struct {
+	reader *buildReader
+	list   []string
+	item   bytesOf
+}
+
+func (w *words) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	w.list = w.list[:0]
+	_, err := list(d, func() error {
+		err := w.item.UnmarshalJSONFrom(d)
+		if word := bytes.TrimSpace(w.item); len(word) > 0 {
+			w.list = append(w.list, w.reader.word(word))
 		}
-		end := bytes.IndexByte(rest[1:], '"') + 2
-		plain, ok := plainString(rest[:end])
-		if !ok || len(plain) == 0 || plain[0] == ' ' || plain[len(plain)-1] == ' ' {
-			return nil, false
-		}
-		list = append(list, word(plain))
-		if rest = bytes.TrimSpace(rest[end:]); len(rest) > 0 {
-			if rest[0] != ',' {
-				return nil, false
-			}
-			rest = bytes.TrimSpace(rest[1:])
-		}
-	}
-	return list, len(list) > 0
+		return err
+	})
+	return err
 }
 
 // flag is true, or not.
 type flag bool
 
-func (f *flag) UnmarshalJSON(raw []byte) error {
-	*f = string(raw) == "true"
-	return nil
+func (f *flag) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*f = d.PeekKind() == 't'
+	return d.SkipValue()
 }
 
 // moment is a time; zero if it is absent or invalid.
 type moment struct{ at time.Time }
 
-func (m *moment) UnmarshalJSON(raw []byte) error {
+func (m *moment) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	*m = moment{}
 	var s text
-	if err := s.UnmarshalJSON(raw); err != nil {
+	if err := s.UnmarshalJSONFrom(d); err != nil {
 		return err
 	}
 	// The second form is that of the documentation's access tokens and, in

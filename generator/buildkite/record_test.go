@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
 )
 
@@ -32,13 +33,13 @@ func TestTexts(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := texts{"of the record before"}
-		if err := got.UnmarshalJSON(raw); err != nil || !slices.Equal(got, want) {
+		if err := jsonv2.Unmarshal(raw, &got, lenient); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("%s is read as %q, want %q (%v)", raw, got, want, err)
 		}
 	})
 	for _, raw := range []string{"null", "{}", `"a"`, "1"} {
 		got := texts{"of the record before"}
-		if err := got.UnmarshalJSON([]byte(raw)); err != nil || len(got) > 0 {
+		if err := jsonv2.Unmarshal([]byte(raw), &got, lenient); err != nil || len(got) > 0 {
 			t.Errorf("%s is read as %q (%v)", raw, got, err)
 		}
 	}

@@ -170,13 +170,18 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestLargeAnswers: an answer of more than the bound is an error, also when it is
-// small on the wire, and takes next to no memory.
+// TestLargeAnswers: an answer or a value of more than the bound is an error, also when it is
+// small on the wire, and takes little memory.
 func TestLargeAnswers(t *testing.T) {
 	unraced.Only(t)
 	const most, size = 64 << 20, 128 << 20 // 640 MiB take too long with the race detector
-	endless := func(text string) io.Reader { return io.LimitReader(&repeated{text: strings.Repeat(text, 1<<16)}, size) }
+	endless := func(text string) io.Reader {
+		return io.LimitReader(&repeated{text: strings.Repeat(text, 1<<16/len(text)+1)}, size)
+	}
 	for name, body := range map[string]func(w http.ResponseWriter){
+		"one list": func(w http.ResponseWriter) {
+			_, _ = io.Copy(w, io.MultiReader(strings.NewReader(`[0`), endless(`,"`+strings.Repeat("x", 10_000)+`"`)))
+		},
 		"one string": func(w http.ResponseWriter) { _, _ = io.Copy(w, io.MultiReader(strings.NewReader(`["`), endless("x"))) },
 		"blanks":     func(w http.ResponseWriter) { _, _ = io.Copy(w, endless(" ")) },
 		"a gzip bomb": func(w http.ResponseWriter) {
@@ -191,7 +196,11 @@ func TestLargeAnswers(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err := newClient(t, buildkite.WithBiggest(buildkite.Config{URL: server.URL, Timeout: time.Hour}, most)).Snapshot(context.Background(), plan.Query{At: time.Now()})
 			runtime.ReadMemStats(&after)
-			checkError(t, name, err, "listing agents: page 1: the answer is larger than 64 MiB")
+			want := "the answer has a value of more than 4 MiB"
+			if name == "one list" {
+				want = "the answer is larger than 64 MiB"
+			}
+			checkError(t, name, err, "listing agents: page 1: "+want)
 			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 32<<20 && name != "a gzip bomb" {
 				t.Errorf("%d MiB were allocated", allocated>>20)
 			}

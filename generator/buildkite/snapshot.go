@@ -219,7 +219,7 @@ func (s *session) withoutAgent(jobs []plan.Job) []plan.Job {
 	held := map[string]bool{}
 	for _, r := range s.poll.agents {
 		if _, there := agentState(&r); there && r.working() {
-			held[string(r.JobID)] = true
+			held[string(r.Job.value.ID)] = true
 		}
 	}
 	return slices.DeleteFunc(jobs, func(j plan.Job) bool { return held[j.ID] })
@@ -344,7 +344,7 @@ func agentState(r *agentRecord) (plan.AgentState, bool) {
 // working reports whether the agent has a job: "Current job the agent is running (if
 // any)" (docs apis/rest_api/agents.md). The sample there shows one that has passed,
 // which cannot be running.
-func (r *agentRecord) working() bool { return r.HasJob && !ended(string(r.JobState)) }
+func (r *agentRecord) working() bool { return r.Job.there && !ended(string(r.Job.value.State)) }
 
 // place returns an agent's cluster and queue from the address of its page, as in
 // …/clusters/ID/queues/ID/agents/ID (docs apis/rest_api/agents.md, samples). A

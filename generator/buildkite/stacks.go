@@ -3,7 +3,6 @@ package buildkite
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -153,7 +152,7 @@ type scheduledRecord struct {
 		Slug text `json:"slug"`
 	} `json:"pipeline"`
 	Build struct {
-		Number json.RawMessage `json:"number"`
+		Number verbatim `json:"number"`
 	} `json:"build"`
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"muster/generator/buildkite/steptime"
 	"muster/generator/plan"
 )
@@ -88,8 +90,8 @@ func (s *session) readPast(ctx context.Context) error {
 		"exclude_pipeline": {"true"},
 	}}
 	kept := s.poll.kept
-	_, err := s.readPage(ctx, l, func(st *stream) (string, error) {
-		id, _, _, err := s.reader.read(st)
+	_, err := s.readPage(ctx, l, func(d *jsontext.Decoder) (string, error) {
+		id, _, _, err := s.reader.read(d)
 		s.poll.kept = kept // nothing is
 		return string(id), err
 	})

@@ -2,13 +2,14 @@ package buildkite
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/generator/plan"
 )
@@ -216,21 +217,21 @@ func (s *session) watchToken(ctx context.Context, at time.Time) {
 
 // accessToken asks about the token itself, for which no scope is needed.
 func (s *session) accessToken(ctx context.Context) (Token, error) {
-	var scopes texts
-	var expires moment
-	var isObject bool
-	token := object{there: &isObject, fields: map[string]json.Unmarshaler{"scopes": &scopes, "expires_at": &expires}}
-	_, err := s.get(ctx, "v2/access-token", func(st *stream) error {
-		err := token.read(st)
-		if err == nil && !isObject {
+	var token optional[struct {
+		Scopes  texts  `json:"scopes"`
+		Expires moment `json:"expires_at"`
+	}]
+	_, err := s.get(ctx, "v2/access-token", func(d *jsontext.Decoder) error {
+		err := token.UnmarshalJSONFrom(d)
+		if err == nil && !token.there {
 			err = notWhole("it is not an object")
 		}
 		if err != nil {
 			return err
 		}
-		return st.finish()
+		return finish(d)
 	})
-	return Token{Scopes: scopes, Expires: expires.at}, err
+	return Token{Scopes: token.value.Scopes, Expires: token.value.Expires.at}, err
 }
 
 // Verify checks, with two requests, that the token is valid, that it has the
@@ -265,7 +266,7 @@ func (c apiToken) verify(ctx context.Context) (Token, error) {
 	if len(missing) > 0 {
 		return token, fmt.Errorf("the Buildkite API token lacks %s: %s", strings.Join(missing, " and "), makeToken)
 	}
-	_, err = s.get(ctx, s.path("agents")+"?per_page=1", func(st *stream) error { return wholeList(st, st.skip) })
+	_, err = s.get(ctx, s.path("agents")+"?per_page=1", func(d *jsontext.Decoder) error { return wholeList(d, d.SkipValue) })
 	var answered *syntaxError
 	if errors.As(err, &answered) {
 		err = fmt.Errorf("listing agents: %w", err)

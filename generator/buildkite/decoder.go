@@ -1,0 +1,124 @@
+package buildkite
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// lenient accepts what encoding/json accepts. Of a field that is there twice, the last value wins.
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// biggestValue limits one string or number of a response, which the decoder has in memory as a
+// whole, and the white space between two of them.
+const biggestValue = 4 << 20
+
+// syntaxError is an error about a response that does not have the expected form.
+type syntaxError struct{ text string }
+
+func (e *syntaxError) Error() string { return e.text }
+
+func notWhole(why string) error {
+	return &syntaxError{"the answer is not whole JSON: " + why}
+}
+
+// newDecoder returns a decoder that reads a response as it arrives.
+func newDecoder(body io.Reader) *jsontext.Decoder {
+	r := &bodyReader{body: body}
+	r.decoder = jsontext.NewDecoder(r, lenient)
+	return r.decoder
+}
+
+// bodyReader is the reader of a decoder. It limits values to biggestValue.
+type bodyReader struct {
+	body    io.Reader
+	decoder *jsontext.Decoder
+	read    int64
+}
+
+// bodyError is an error of the reader below a decoder. [decodeError] unwraps it.
+type bodyError struct{ error }
+
+// Read implements [io.Reader].
+func (r *bodyReader) Read(p []byte) (int, error) {
+	left := biggestValue - (r.read - r.decoder.InputOffset())
+	if left < 0 {
+		return 0, bodyError{&syntaxError{fmt.Sprintf("the answer has a value of more than %d MiB", biggestValue>>20)}}
+	}
+	n, err := r.body.Read(p[:min(int64(len(p)), left+1)])
+	r.read += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = bodyError{err}
+	}
+	return n, err
+}
+
+// decodeError returns a syntax error as a *syntaxError, and an error of the body as the body
+// returned it. It returns other errors unchanged.
+func decodeError(err error) error {
+	var body bodyError
+	var syntax *jsontext.SyntacticError
+	switch {
+	case errors.As(err, &body):
+		return body.error
+	case errors.Is(err, io.EOF), errors.As(err, &syntax) && errors.Is(syntax.Err, io.ErrUnexpectedEOF):
+		return notWhole("it ends too early")
+	case syntax != nil:
+		return notWhole(syntax.Err.Error())
+	}
+	return err
+}
+
+// list reads a list and calls each for every element, which each must read. It skips any other
+// value and returns false.
+func list(d *jsontext.Decoder, each func() error) (bool, error) {
+	if d.PeekKind() != '[' {
+		return false, d.SkipValue()
+	}
+	_, err := d.ReadToken()
+	for err == nil && d.PeekKind() != ']' {
+		err = each()
+	}
+	if err == nil {
+		_, err = d.ReadToken()
+	}
+	return true, err
+}
+
+// object reads an object. Field returns what reads the field of a name; nil skips it. It skips
+// any other value and returns false.
+func object(d *jsontext.Decoder, field func(name []byte) json.UnmarshalerFrom) (bool, error) {
+	if d.PeekKind() != '{' {
+		return false, d.SkipValue()
+	}
+	_, err := d.ReadToken()
+	for err == nil && d.PeekKind() != '}' {
+		var name jsontext.Value
+		if name, err = d.ReadValue(); err != nil {
+			return true, err
+		}
+		if into := field(name[1 : len(name)-1]); into != nil {
+			err = into.UnmarshalJSONFrom(d)
+		} else {
+			err = d.SkipValue()
+		}
+	}
+	if err == nil {
+		_, err = d.ReadToken()
+	}
+	return true, err
+}
+
+// finish returns an error unless the response has ended.
+func finish(d *jsontext.Decoder) error {
+	switch _, err := d.ReadToken(); {
+	case err == nil:
+		return notWhole("there is more after its end")
+	case !errors.Is(err, io.EOF):
+		return err
+	}
+	return nil
+}
