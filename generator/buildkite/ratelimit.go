@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -114,4 +116,134 @@ func seconds(n int) time.Duration {
 		return 0
 	}
 	return time.Duration(min(n, int(longestReset/time.Second))) * time.Second
+}
+
+// A client uses at most half of each limit, so that people and other programs of
+// the same user and the same organisation have the other half. Limits are
+// requests a minute (docs apis/rest_api/rate_limits.md); every answer tells them.
+
+// Unfinished reports that a poll is incomplete because it has used half of a limit. A later
+// call continues it where it stopped. It is not a failure.
+type Unfinished struct {
+	// Wait is how long not to ask, from the moment of asking.
+	Wait time.Duration
+	// Requests were sent in this reading so far; PerMinute are allowed.
+	Requests, PerMinute int
+}
+
+// Error implements error.
+func (e *Unfinished) Error() string {
+	return fmt.Sprintf("reading Buildkite takes more requests than half of its limit allows: %d were sent, %d a minute may be: going on in %s",
+		e.Requests, e.PerMinute, e.Wait.Round(time.Second))
+}
+
+// RetryAfter is how long not to ask, by which a caller knows the error.
+func (e *Unfinished) RetryAfter() time.Duration { return e.Wait }
+
+// Stretched returns the numbers behind the wait, by which a caller tells it from
+// a refusal.
+func (e *Unfinished) Stretched() (requests, perMinute int) { return e.Requests, e.PerMinute }
+
+// budget counts the requests of the last minute. The zero value has seen none.
+type budget struct {
+	sent []time.Time // in order, by the caller's clock
+	// tight is until when the readings are spread evenly: there was a wait.
+	tight time.Time
+	// last is when the last reading began, cost what the dearer of the last two
+	// took: not each reads the clusters.
+	last time.Time
+	cost int
+	took int // by the last
+	// min is what the cheaper of the last two took; dearest is the most that one of
+	// the last minutes did, which began at dearestAt: the clusters are read once a minute.
+	min, dearest int
+	dearestAt    time.Time
+}
+
+// done notes what a reading took.
+func (b *budget) done(requests int) {
+	b.min = requests
+	if b.took > 0 {
+		b.min = min(requests, b.took)
+	}
+	b.cost, b.took = max(requests, b.took), requests
+	if requests >= b.dearest || b.last.Sub(b.dearestAt) > 2*time.Minute {
+		b.dearest, b.dearestAt = requests, b.last
+	}
+}
+
+// tightFor is how long after a wait the readings stay spread evenly.
+const tightFor = 5 * time.Minute
+
+// allowed is how many requests a minute may be sent; zero when Buildkite has told
+// no limit.
+func allowed(org, user Limit) int {
+	told := slices.DeleteFunc([]int{org.Limit, user.Limit}, func(limit int) bool { return limit <= 0 })
+	if len(told) == 0 {
+		return 0
+	}
+	return max(1, slices.Min(told)/2)
+}
+
+// note counts one request.
+func (b *budget) note(at time.Time) {
+	i, _ := slices.BinarySearchFunc(b.sent, at, time.Time.Compare)
+	b.sent = slices.Insert(b.sent, i, at)
+}
+
+// wait returns how long to wait before need requests can be sent; zero means now.
+func (b *budget) wait(now time.Time, need, perMinute int) time.Duration {
+	b.sent = slices.DeleteFunc(b.sent, func(t time.Time) bool { return !t.After(now.Add(-time.Minute)) || t.After(now.Add(time.Minute)) })
+	if perMinute <= 0 {
+		return 0
+	}
+	first := len(b.sent) + min(need, perMinute) - perMinute // the number that must be a minute old
+	if first <= 0 {
+		return 0
+	}
+	return b.sent[first-1].Add(time.Minute).Sub(now)
+}
+
+// begin is how long to wait before a reading begins: until it can be done in one
+// go, or begun with a whole minute's requests. Once there has been a wait, the
+// readings of the next minutes are spread evenly.
+func (b *budget) begin(now time.Time, perMinute int) time.Duration {
+	wait := b.wait(now, max(1, b.cost), perMinute)
+	if perMinute > 0 && b.cost > 0 && now.Before(b.tight) && !now.Before(b.last) {
+		every := time.Minute / time.Duration(max(1, perMinute/b.cost))
+		wait = max(wait, b.last.Add(every).Sub(now))
+	}
+	return wait
+}
+
+// never is longer than anybody waits.
+const never = time.Duration(math.MaxInt64)
+
+// spare returns how long to wait until an additional reading can begin and still leave the
+// requests that the regular readings need. These begin at each interval, the first of them
+// one interval after the additional reading. [never] means that they need all requests.
+func (b *budget) spare(now time.Time, interval time.Duration, perMinute int) time.Duration {
+	wait := b.begin(now, perMinute)
+	if perMinute <= 0 || interval <= 0 {
+		return wait
+	}
+	need := max(1, b.cost, b.dearest)
+	for at := time.Duration(0); at < time.Minute; at += interval {
+		if need > perMinute {
+			return never
+		}
+		wait = max(wait, b.wait(now, need, perMinute)-at)
+		need += max(1, b.min)
+	}
+	return wait
+}
+
+// goOn returns how long to wait before a reading that has sent the given number of requests
+// continues: until it can presumably finish, or send the requests of a whole minute.
+func (b *budget) goOn(now time.Time, sent, perMinute int) time.Duration {
+	need := perMinute
+	if left := b.cost - sent; left > 0 {
+		need = min(left, perMinute)
+	}
+	return b.wait(now, need, perMinute)
 }
