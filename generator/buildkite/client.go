@@ -5,7 +5,7 @@
 //
 //	agents    ← connected agents, all or by queue          1 request per 100
 //	active    ← builds scheduled, running, failing         1 request per 100
-//	finished  ← builds finished since the moment asked for 1 request per 100
+//	finished  ← builds finished since a given time         1 request per 100
 //	blocked   ← if a build is in neither of the two        1 request per 100
 //	clusters  ← clusters and their queues, once a minute   1 request + 1 per cluster
 //	snapshot  ← agents, jobs, sightings, queues            pure
@@ -110,38 +110,36 @@ type Config struct {
 	// the served clusters expire, and log it from [ExpiryWarning] on. It costs one request a
 	// day, and one for each of these clusters.
 	WatchToken bool
-	// Stacks tells which jobs can run, in place of REST's builds; nil: REST does. Builds
-	// are then read only while agents are awaited, for who came and worked. See
-	// [Client.Serve].
+	// Stacks lists the jobs that can run, in place of REST; nil means REST. With Stacks, the
+	// client reads builds only while it waits for agents, to see which of them have registered.
 	Stacks *Stacks
-	// Log takes what is worth knowing; nil means nowhere.
+	// Log is the logger; nil discards all records.
 	Log *slog.Logger
-	// HTTP makes the requests; nil means a transport of the client's own.
+	// HTTP sends the requests; nil means a transport of the client's own.
 	HTTP http.RoundTripper
 
-	biggest int64 // bytes of one answer; zero means biggestAnswer
+	biggest int64 // maximum size of a response in bytes; zero means biggestAnswer
 }
 
 // Stats are the client's counters since it was made.
 type Stats struct {
-	// Requests were sent; Failures of them had no good answer.
+	// Requests counts the requests, Failures those that failed.
 	Requests, Failures int64
-	// RateLimited counts the answers 429.
+	// RateLimited counts the 429 responses.
 	RateLimited int64
-	// Received is the size of the answers' bodies in bytes, as they are read:
-	// unpacked where they came compressed.
+	// Received is the size of the response bodies in bytes, uncompressed.
 	Received int64
-	// InvalidRecords were invalid and left out.
+	// InvalidRecords counts the records that were invalid and left out.
 	InvalidRecords int64
-	// Org and User are the two limits, as the last answer told them.
+	// Org and User are the two limits in the last response.
 	Org, User Limit
-	// TokenExpires is when the token stops to work; zero when it does not, or that
-	// was not looked at: see [Config].WatchToken.
+	// TokenExpires is when the token expires; zero if it does not, or if that was not
+	// checked: see [Config].WatchToken.
 	TokenExpires time.Time
 }
 
 // Limit is one rate limit: requests per minute, and how many are left. The zero
-// value means that Buildkite has not told.
+// value is an unknown limit.
 type Limit struct{ Limit, Remaining int }
 
 // Client reads one organisation. It is safe for concurrent use; observations
@@ -153,7 +151,7 @@ type Client struct {
 
 	observing sync.Mutex // held for a whole observation: guards what follows
 	clusters  clusters
-	poll      *poll // under way; nil: none
+	poll      *poll // the unfinished poll; nil if there is none
 	// active are the builds that were running in the last poll, by creation time; nil before
 	// the first poll.
 	active   map[string]time.Time
@@ -166,42 +164,42 @@ type Client struct {
 	ownTags     map[string]bool // tags of the agents of overlays
 	orders      []plan.Dispatch // of overlays
 	lists       agentLists
-	inferred    *inferredPoll   // under way without an API token; nil: none
+	inferred    *inferredPoll   // the unfinished poll without an API token; nil if there is none
 	times       *steptime.Times // nil if no overlay looks ahead
 	pastRead    bool            // builds of the last day were read for them
 
 	mu       sync.Mutex
 	stats    Stats
 	budget   budget
-	at       time.Time // of the call of Snapshot under way, by the caller's clock
-	began    time.Time // the first answer to it, by Buildkite's clock
-	latest   time.Time // the last
-	until    time.Time // no request before, by the caller's clock
-	scope    string    // the limit that until comes from
+	at       time.Time // time of the current call of Snapshot, by the caller's clock
+	began    time.Time // time of the first response to it, by Buildkite's clock
+	latest   time.Time // time of the last response
+	until    time.Time // earliest time of the next request, by the caller's clock
+	scope    string    // scope of the limit that set until
 	reported map[string]bool
 }
 
 // maxReported bounds what [Client.once] remembers.
 const maxReported = 1000
 
-// once calls say the first time for a key, so that what stays the same is not
+// once calls log the first time for a key, so that an unchanged condition is not
 // logged at each observation.
-func (c *Client) once(key string, say func()) {
+func (c *Client) once(key string, log func()) {
 	c.mu.Lock()
-	said := c.reported[key] || len(c.reported) >= maxReported
-	if !said {
+	logged := c.reported[key] || len(c.reported) >= maxReported
+	if !logged {
 		if c.reported == nil {
 			c.reported = map[string]bool{}
 		}
 		c.reported[key] = true
 	}
 	c.mu.Unlock()
-	if !said {
-		say()
+	if !logged {
+		log()
 	}
 }
 
-// slug is what an organisation's slug may look like: it goes into a path.
+// slug matches an organisation's slug, which is part of a path.
 var slug = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 func checkOrg(org string) error {
@@ -251,8 +249,8 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// baseURL checks the API's address. The slash at its end is needed: without it
-// the last segment would be dropped when a path is resolved against it.
+// baseURL checks the API's address and returns it with a slash at its end. Without the
+// slash, resolving a path against it would drop the last segment.
 func baseURL(address string) (string, error) {
 	if address == "" {
 		return DefaultURL, nil
@@ -276,7 +274,7 @@ func (c *Client) Stats() Stats {
 	return c.stats
 }
 
-// note keeps what an answer told about the limits.
+// note records the limits and the time in a response.
 func (c *Client) note(n notice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -302,7 +300,7 @@ func (c *Client) note(n notice) {
 	}
 }
 
-// received counts what was read of an answer.
+// received counts bytes of a response.
 func (c *Client) received(bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -318,16 +316,16 @@ func (c *Client) elapsed() time.Time {
 	return c.at.Add(c.latest.Sub(c.began))
 }
 
-// session is one token's worth of requests: those of one observation.
+// session sends the requests of one observation, with one token.
 type session struct {
 	client *Client
 	api    *buildkite.Client
 	token  string
-	poll   *poll // nil: not part of an observation
+	poll   *poll // nil if the requests are not part of an observation
 	reader *buildReader
 }
 
-// open reads the token and makes ready to ask.
+// open reads the token and returns a session.
 func (c *Client) open() (*session, error) {
 	token, err := c.cfg.Token()
 	if err != nil {
@@ -352,9 +350,9 @@ func (c *Client) open() (*session, error) {
 	return &session{client: c, api: api, token: token}, nil
 }
 
-// get asks for one path and has the answer read, as it comes, by read.
+// get requests a path, and calls read with a decoder of the response.
 func (s *session) get(ctx context.Context, path string, read func(*jsontext.Decoder) error) (*buildkite.Response, error) {
-	if err := s.mayAsk(); err != nil {
+	if err := s.mayRequest(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.client.cfg.Timeout)
@@ -377,8 +375,8 @@ func (s *session) get(ctx context.Context, path string, read func(*jsontext.Deco
 	return response, nil
 }
 
-// mayAsk is an error when an observation may send no more requests now.
-func (s *session) mayAsk() error {
+// mayRequest returns an error if an observation may send no more requests now.
+func (s *session) mayRequest() error {
 	if s.poll == nil {
 		return nil
 	}
@@ -388,7 +386,7 @@ func (s *session) mayAsk() error {
 	now := c.elapsed()
 	wait := c.budget.wait(now, 1, perMinute)
 	if wait > 0 {
-		wait = c.budget.goOn(now, s.poll.requests, perMinute)
+		wait = c.budget.resume(now, s.poll.requests, perMinute)
 	}
 	c.mu.Unlock()
 	if wait <= 0 {
@@ -397,13 +395,13 @@ func (s *session) mayAsk() error {
 	return c.unfinished(now, wait, s.poll.requests)
 }
 
-// sink lets the library's copying of an answer be the reading of it.
+// sink is a destination to which the library copies a response. It decodes the response.
 type sink struct {
 	read   func(*jsontext.Decoder) error
-	cancel func() // what is left of an answer that cannot be read is not waited for
+	cancel func() // ends the request if the response cannot be decoded
 }
 
-// Write implements [io.Writer], which makes the library copy; it is not called.
+// Write implements [io.Writer], which the library requires; it is not called.
 func (k sink) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 // ReadFrom implements [io.ReaderFrom].

@@ -82,7 +82,7 @@ func (c *Client) resume(at, since time.Time) (*poll, error) {
 		}
 		l = &poll{begun: at, agents: map[string]agentRecord{}, builds: map[string]*readBuild{}}
 		c.withBudget(func(b *budget) { b.last = at })
-	} else if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.goOn(at, l.requests, perMinute) }); wait > 0 && l.phase < readStacks {
+	} else if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.resume(at, l.requests, perMinute) }); wait > 0 && l.phase < readStacks {
 		return nil, c.unfinished(at, wait, l.requests)
 	}
 	if !since.IsZero() && (l.since.IsZero() || since.Before(l.since)) {
@@ -99,15 +99,15 @@ func (c *Client) resume(at, since time.Time) (*poll, error) {
 	return l, nil
 }
 
-// unfinished is the error of a reading that waits: a second more than it must,
-// because Buildkite tells the time in whole seconds.
+// unfinished returns the error of a poll that has to wait. It adds a second, because
+// Buildkite's times are whole seconds.
 func (c *Client) unfinished(at time.Time, wait time.Duration, sent int) error {
 	wait += time.Second
 	c.withBudget(func(b *budget) { b.tight = at.Add(tightFor) })
 	return &Unfinished{Wait: wait, Requests: sent, PerMinute: c.perMinute()}
 }
 
-// perMinute is how many requests may be sent in a minute; zero: any number.
+// perMinute returns how many requests may be sent in a minute; zero means any number.
 func (c *Client) perMinute() int {
 	stats := c.Stats()
 	return allowed(stats.Org, stats.User)
@@ -128,14 +128,14 @@ func (c *Client) withBudget(f func(*budget)) {
 	f(&c.budget)
 }
 
-// wait asks the budget how long to wait.
-func (c *Client) wait(ask func(b *budget, perMinute int) time.Duration) (wait time.Duration) {
+// wait calls f with the budget and the limit, and returns its result.
+func (c *Client) wait(f func(b *budget, perMinute int) time.Duration) (wait time.Duration) {
 	perMinute := c.perMinute()
-	c.withBudget(func(b *budget) { wait = ask(b, perMinute) })
+	c.withBudget(func(b *budget) { wait = f(b, perMinute) })
 	return wait
 }
 
-// read reads what is left of the look.
+// read reads the remaining parts of the poll.
 func (s *session) read(ctx context.Context) error {
 	l := s.poll
 	for ; l.phase != fullPoll; l.phase++ {

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// RateLimited says that Buildkite refuses requests until a limit is reset. The
+// RateLimited reports that Buildkite refuses requests until a limit is reset. The
 // client sends none until then.
 type RateLimited struct {
 	// Scope is the limit that was reached: "rest" is the organisation's,
 	// "rest_user" that of the token's user; others, as "list-scheduled-jobs", are a stack's.
 	Scope string
-	// Reset is how long to wait, from the moment of asking.
+	// Reset is how long to wait from the request on.
 	Reset time.Duration
 }
 
@@ -37,7 +37,7 @@ func (e *RateLimited) Error() string {
 		whose, e.Scope, e.Reset.Round(time.Second))
 }
 
-// RetryAfter is how long not to ask, by which a caller knows the error.
+// RetryAfter returns how long to wait. Callers recognise the error by this method.
 func (e *RateLimited) RetryAfter() time.Duration { return e.Reset }
 
 const (
@@ -50,15 +50,15 @@ const (
 	scopeMetrics = "metrics"
 )
 
-// The bounds of a believable reset. Windows last a minute (docs
-// apis/rest_api/rate_limits.md); an answer without one is taken as that.
+// The limits of a plausible reset. Windows last a minute (docs
+// apis/rest_api/rate_limits.md), which is assumed if a response has no reset.
 const (
 	shortestReset = time.Second
 	unknownReset  = time.Minute
 	longestReset  = time.Hour
 )
 
-// limitOf reads one of the two sets of headers that every answer carries
+// limitOf returns the limit in one of the two sets of headers of each response
 // (docs apis/rest_api/rate_limits.md "Checking rate limit details").
 func limitOf(h http.Header, prefix string) Limit {
 	limit, err := strconv.Atoi(h.Get(prefix + "Limit"))
@@ -69,14 +69,14 @@ func limitOf(h http.Header, prefix string) Limit {
 	return Limit{Limit: limit, Remaining: remaining}
 }
 
-// rateLimited reads which limit a 429 speaks of and when it is reset: from the
-// body, which names it, else from the headers.
+// rateLimited returns the limit of a 429 response and its reset: from the
+// body, which names it, or else from the headers.
 func rateLimited(response *http.Response) *RateLimited {
 	var body struct {
 		Scope string `json:"scope"`
 		Reset int    `json:"reset"`
 	}
-	// A body that cannot be read leaves the headers to tell.
+	// If the body cannot be read, the headers are used.
 	raw, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	_ = json.Unmarshal(raw, &body)
 	h := response.Header
@@ -110,7 +110,7 @@ func retryAfter(h http.Header) time.Duration {
 	return seconds(int(until.Sub(now) / time.Second))
 }
 
-// seconds is a believable number of seconds, or zero.
+// seconds returns n seconds, at most longestReset; zero if n is negative.
 func seconds(n int) time.Duration {
 	if n <= 0 {
 		return 0
@@ -120,14 +120,14 @@ func seconds(n int) time.Duration {
 
 // A client uses at most half of each limit, so that people and other programs of
 // the same user and the same organisation have the other half. Limits are
-// requests a minute (docs apis/rest_api/rate_limits.md); every answer tells them.
+// requests a minute (docs apis/rest_api/rate_limits.md); every response contains them.
 
 // Unfinished reports that a poll is incomplete because it has used half of a limit. A later
 // call continues it where it stopped. It is not a failure.
 type Unfinished struct {
-	// Wait is how long not to ask, from the moment of asking.
+	// Wait is how long to wait from the call on.
 	Wait time.Duration
-	// Requests were sent in this reading so far; PerMinute are allowed.
+	// Requests is the number of requests in this poll so far, PerMinute the number allowed.
 	Requests, PerMinute int
 }
 
@@ -137,30 +137,30 @@ func (e *Unfinished) Error() string {
 		e.Requests, e.PerMinute, e.Wait.Round(time.Second))
 }
 
-// RetryAfter is how long not to ask, by which a caller knows the error.
+// RetryAfter returns how long to wait. Callers recognise the error by this method.
 func (e *Unfinished) RetryAfter() time.Duration { return e.Wait }
 
-// Stretched returns the numbers behind the wait, by which a caller tells it from
-// a refusal.
+// Stretched returns the numbers that the wait is computed from. A refusal does not have this
+// method.
 func (e *Unfinished) Stretched() (requests, perMinute int) { return e.Requests, e.PerMinute }
 
-// budget counts the requests of the last minute. The zero value has seen none.
+// budget counts the requests of the last minute. The zero value is an empty budget.
 type budget struct {
 	sent []time.Time // in order, by the caller's clock
-	// tight is until when the readings are spread evenly: there was a wait.
+	// tight is the time until which polls are spread evenly, because one had to wait.
 	tight time.Time
-	// last is when the last reading began, cost what the dearer of the last two
-	// took: not each reads the clusters.
+	// last is when the last poll began. Took is its number of requests, cost the larger number of
+	// the last two polls: not every poll reads the clusters.
 	last time.Time
 	cost int
-	took int // by the last
-	// min is what the cheaper of the last two took; dearest is the most that one of
-	// the last minutes did, which began at dearestAt: the clusters are read once a minute.
+	took int
+	// min is the smaller number of the last two polls. Dearest is the largest number of a poll in
+	// the last minutes, which began at dearestAt: the clusters are read once a minute.
 	min, dearest int
 	dearestAt    time.Time
 }
 
-// done notes what a reading took.
+// done records the number of requests of a poll.
 func (b *budget) done(requests int) {
 	b.min = requests
 	if b.took > 0 {
@@ -172,17 +172,16 @@ func (b *budget) done(requests int) {
 	}
 }
 
-// tightFor is how long after a wait the readings stay spread evenly.
+// tightFor is how long polls are spread evenly after one had to wait.
 const tightFor = 5 * time.Minute
 
-// allowed is how many requests a minute may be sent; zero when Buildkite has told
-// no limit.
+// allowed returns how many requests a minute may be sent; zero if no limit is known.
 func allowed(org, user Limit) int {
-	told := slices.DeleteFunc([]int{org.Limit, user.Limit}, func(limit int) bool { return limit <= 0 })
-	if len(told) == 0 {
+	known := slices.DeleteFunc([]int{org.Limit, user.Limit}, func(limit int) bool { return limit <= 0 })
+	if len(known) == 0 {
 		return 0
 	}
-	return max(1, slices.Min(told)/2)
+	return max(1, slices.Min(known)/2)
 }
 
 // note counts one request.
@@ -204,9 +203,9 @@ func (b *budget) wait(now time.Time, need, perMinute int) time.Duration {
 	return b.sent[first-1].Add(time.Minute).Sub(now)
 }
 
-// begin is how long to wait before a reading begins: until it can be done in one
-// go, or begun with a whole minute's requests. Once there has been a wait, the
-// readings of the next minutes are spread evenly.
+// begin returns how long to wait before a poll begins: until all its requests, or those of a
+// whole minute, can be sent at once. After a wait, the polls of the next minutes are spread
+// evenly.
 func (b *budget) begin(now time.Time, perMinute int) time.Duration {
 	wait := b.wait(now, max(1, b.cost), perMinute)
 	if perMinute > 0 && b.cost > 0 && now.Before(b.tight) && !now.Before(b.last) {
@@ -216,7 +215,7 @@ func (b *budget) begin(now time.Time, perMinute int) time.Duration {
 	return wait
 }
 
-// never is longer than anybody waits.
+// never is longer than any caller waits.
 const never = time.Duration(math.MaxInt64)
 
 // spare returns how long to wait until an additional reading can begin and still leave the
@@ -238,9 +237,9 @@ func (b *budget) spare(now time.Time, interval time.Duration, perMinute int) tim
 	return wait
 }
 
-// goOn returns how long to wait before a reading that has sent the given number of requests
+// resume returns how long to wait before a poll that has sent the given number of requests
 // continues: until it can presumably finish, or send the requests of a whole minute.
-func (b *budget) goOn(now time.Time, sent, perMinute int) time.Duration {
+func (b *budget) resume(now time.Time, sent, perMinute int) time.Duration {
 	need := perMinute
 	if left := b.cost - sent; left > 0 {
 		need = min(left, perMinute)
