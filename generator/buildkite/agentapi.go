@@ -23,8 +23,8 @@ import (
 // DefaultAgentURL is Buildkite's own Agent API (docs apis/agent_api.md).
 const DefaultAgentURL = "https://agent.buildkite.com/v3/"
 
-// AgentConfig is what a client of the public part of the Agent API is made of. Org and
-// Tokens are needed.
+// AgentConfig configures a client of the public part of the Agent API. Org and Tokens are
+// required.
 type AgentConfig struct {
 	// Org is the organisation's slug: a token of another is an error.
 	Org string
@@ -35,13 +35,13 @@ type AgentConfig struct {
 	Tokens []func() (string, error)
 	// Timeout is the longest that one request may take; zero means five seconds.
 	Timeout time.Duration
-	// Log takes what is worth knowing; nil means nowhere.
+	// Log is the logger; nil discards all records.
 	Log *slog.Logger
-	// HTTP makes the requests; nil means a transport of the client's own.
+	// HTTP sends the requests; nil means a transport of the client's own.
 	HTTP http.RoundTripper
 }
 
-// agentAPI asks the Agent API. It is safe for concurrent use.
+// agentAPI is a client of the Agent API. It is safe for concurrent use.
 type agentAPI struct {
 	cfg  AgentConfig
 	http *http.Client
@@ -95,20 +95,20 @@ func agentToken(read func() (string, error)) (string, error) {
 	return token, nil
 }
 
-// whereAgentTokens is where a token that works is found.
+// whereAgentTokens says where to find a valid token.
 const whereAgentTokens = "agent tokens are on the page of the Buildkite cluster, under Agent Tokens"
 
-// biggestSmall is more than any answer but a list's.
+// biggestSmall is the maximum size of a response other than a list, in bytes.
 const biggestSmall = 1 << 20
 
-// answered is the part of a response outside its body.
+// answered is a response without its body.
 type answered struct {
 	status int
 	header http.Header
 }
 
 // ask sends one request and decodes the response as JSON. The path has no leading slash. A nil
-// body sends a request without one.
+// body sends a request without a body.
 func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, into any, most int64) (answered, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
@@ -172,11 +172,11 @@ func (a *agentAPI) count(received int, failed, limited bool) {
 	}
 }
 
-// scopeName matches the name of a limit, which is shown to people.
+// scopeName matches the name of a limit, which error messages contain.
 var scopeName = regexp.MustCompile(`^[a-z][a-z_-]{0,39}$`)
 
-// refused is the error of an answer that is not a good one. A token that is not known is
-// refused with 401 (docs apis/agent_api/stacks.md "Error responses").
+// refused returns the error of a response with a status of 300 or more. The status of an unknown
+// token is 401 (docs apis/agent_api/stacks.md "Error responses").
 func (a *agentAPI) refused(response *http.Response, raw []byte, path, token string) error {
 	e := &statusError{status: response.StatusCode, reset: retryAfter(response.Header)}
 	if n, err := strconv.Atoi(response.Header.Get("RateLimit-Reset")); err == nil {
@@ -192,7 +192,7 @@ func (a *agentAPI) refused(response *http.Response, raw []byte, path, token stri
 	var said struct {
 		Message string `json:"message"`
 	}
-	_ = json.Unmarshal(raw, &said) // what is no JSON says nothing
+	_ = json.Unmarshal(raw, &said) // if it is not JSON, there is no message
 	e.text = fmt.Sprintf("Buildkite answers %s with %d %s", what(path), e.status, http.StatusText(e.status))
 	if text := cleaned(said.Message, token); text != "" {
 		e.text += ": " + text
@@ -200,7 +200,7 @@ func (a *agentAPI) refused(response *http.Response, raw []byte, path, token stri
 	return e
 }
 
-// hide keeps a token out of an error.
+// hide removes a token from an error.
 func hide(err error, token string) error {
 	if strings.Contains(err.Error(), token) {
 		return errors.New(cleaned(err.Error(), token))

@@ -19,19 +19,19 @@ import (
 type readBuild struct {
 	state, cluster    string
 	created, finished moment // finished is zero if the build has not finished, or has no finished_at
-	// active says that the build is under way: its jobs may want agents.
+	// active reports whether the build is unfinished, so that its jobs may need agents.
 	active bool
 	jobs   []keptJob
 	agents []keptAgent
-	timed  *steptime.Build // all of its jobs, where some are upcoming; nil: not wanted
+	timed  *steptime.Build // all of its jobs, if some are upcoming and the overlays look ahead
 }
 
-// keptJob is a job that may want an agent. Its rules and its cluster are as they
-// are listed, and its State may be [noRunnableAt], until the queues are known.
+// keptJob is a job that may need an agent. Until the queues are read, its rules and its
+// cluster are those in the list, and its State may be [noRunnableAt].
 type keptJob struct {
 	plan.Job
-	queue string // by identifier
-	place int    // among the build's jobs that are timed
+	queue string // identifier
+	place int    // index in the build's timed jobs
 	// behindWait reports whether a wait step before the job has not passed and does not
 	// continue on failure.
 	behindWait bool
@@ -41,9 +41,9 @@ type keptJob struct {
 type keptAgent struct {
 	id, name       string
 	tags           []string
-	cluster, queue string // by identifier; of an agent whose tags name no queue
+	cluster, queue string // identifiers; set only if its tags name no queue
 	running        bool
-	started        time.Time // its job; zero: not told
+	started        time.Time // start of its job; zero if unknown
 	waited         time.Duration
 }
 
@@ -51,20 +51,20 @@ type keptAgent struct {
 // organisation has half a million unfinished jobs.
 const maxKept = 500_000
 
-// buildReader reads builds. It is made for one call of [Client.Snapshot], so
-// that its room outlives no tick.
+// buildReader reads builds. It is used for one call of [Client.Snapshot], so
+// that its memory is freed after each tick.
 type buildReader struct {
 	s      *session
 	job    jobRecord
 	jobs   []keptJob
 	agents []keptAgent
-	// behindWait is that of the jobs to come, see [keptJob].
+	// behindWait is that of the following jobs, see [keptJob].
 	behindWait bool
 	home       string // the cluster of the first job that has one
 	listed     bool   // the build has a list of jobs
-	// The jobs of a build were mostly made at one moment.
+	// Most jobs of a build have the same times.
 	created, runnable, started, finished lastTime
-	timed                                []steptime.Job // of the build under way
+	timed                                []steptime.Job // of the current build
 	words                                map[string]string
 	lists                                map[string][]string
 }
@@ -75,7 +75,7 @@ func newBuildReader(s *session) *buildReader {
 	return r
 }
 
-// maxWords bounds what a buildReader remembers to save memory.
+// maxWords limits the strings and the lists that a buildReader shares.
 const maxWords = 10000
 
 // read reads one build; why is set when it is invalid. Invalid jobs are reported
@@ -129,7 +129,7 @@ func (r *buildReader) read(d *jsontext.Decoder) (id text, b *readBuild, why stri
 	return id, b, "", r.learn(id, b)
 }
 
-// jobList is the list of a build's jobs, which is read into the reader's own room.
+// jobList reads the jobs of a build into the reader's memory.
 type jobList struct{ *buildReader }
 
 func (r *buildReader) clear() {
@@ -188,7 +188,7 @@ func (r *buildReader) keepJob(j *jobRecord, state plan.JobState) error {
 		return err
 	}
 	url := string(j.WebURL)
-	id := url[max(0, len(url)-len(j.ID)):] // the page's address ends in it: one string for both
+	id := url[max(0, len(url)-len(j.ID)):] // the URL ends with it, so that both share memory
 	if id != string(j.ID) {
 		id = string(j.ID)
 	}
@@ -196,7 +196,7 @@ func (r *buildReader) keepJob(j *jobRecord, state plan.JobState) error {
 		ID: id, URL: url, Cluster: r.word(j.Cluster), Rules: rules, State: state, Created: r.created.of(j.CreatedAt),
 	}}
 	if state == plan.JobPending || state == noRunnableAt {
-		if kept.Since = r.runnable.of(j.RunnableAt); kept.Since.IsZero() { // the next best that is known
+		if kept.Since = r.runnable.of(j.RunnableAt); kept.Since.IsZero() {
 			kept.Since = kept.Created
 		}
 	}
@@ -204,9 +204,8 @@ func (r *buildReader) keepJob(j *jobRecord, state plan.JobState) error {
 	return r.s.keep(1)
 }
 
-// keepAgent keeps the agent of a job that runs, or that has ended. Its tags are
-// in the job itself: programs in the field read meta_data there, though the
-// samples of docs apis/rest_api/builds.md leave it out.
+// keepAgent keeps the agent of a job that runs or has ended. Its tags are in the job: other
+// programs read meta_data there, although the samples of docs apis/rest_api/builds.md lack it.
 func (r *buildReader) keepAgent(j *jobRecord) error {
 	running := occupied(string(j.State))
 	if !j.Agent.there || len(j.Agent.ID) == 0 || !running && !ended(string(j.State)) {
@@ -242,7 +241,7 @@ func (s *session) keep(n int) error {
 	return nil
 }
 
-// word returns the text as a string that is shared with all that read the same.
+// word returns a string; equal ones share their memory.
 func (r *buildReader) word(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -301,17 +300,17 @@ func (l *lastTime) of(raw []byte) time.Time {
 	return l.at
 }
 
-// script is the one type of job that an agent runs; waiter, manual and trigger
-// need none (docs apis/rest_api/builds.md "Job data model").
+// script is the only type of job that an agent runs (docs apis/rest_api/builds.md "Job data
+// model").
 const script = "script"
 
-// occupied reports whether a job in the state has an agent to itself. States:
+// occupied reports whether a job in the state has an agent. States:
 // docs pipelines/configure/defining_steps.md "Job states".
 func occupied(state string) bool {
 	return slices.Contains([]string{"assigned", "accepted", "running", "canceling", "timing_out"}, state)
 }
 
-// ended reports whether a job in the state is over: same page. REST writes
+// ended reports whether a job in the state is over (same page). REST returns
 // passed or failed for finished.
 func ended(state string) bool {
 	return slices.Contains([]string{
@@ -319,18 +318,17 @@ func ended(state string) bool {
 	}, state)
 }
 
-// released reports whether a block step in the state holds nothing back.
+// released reports whether the jobs behind a block step in the state may run.
 func released(state string) bool {
 	return state == "unblocked" || state == "unblocked_failed" || ended(state)
 }
 
 // noRunnableAt is the state of a job that is listed as scheduled and has no
-// runnable_at, until it is decided what that means; see [Config].CountLimited.
+// runnable_at, until [Config].CountLimited is applied.
 const noRunnableAt plan.JobState = "scheduled without runnable_at"
 
-// wants returns what keeps a job of type script from running; false when it
-// wants no agent, now or later. Behind: a block step that was not released
-// stands before it.
+// wants returns the state of a job of type script that needs an agent, now or later; false if
+// it needs none. Behind reports whether a block step before it was not released.
 func wants(r *jobRecord, behind bool) (plan.JobState, bool) {
 	switch string(r.State) {
 	case "scheduled":
@@ -351,7 +349,7 @@ func wants(r *jobRecord, behind bool) (plan.JobState, bool) {
 	return "", false
 }
 
-// known reports whether a state is one that wants no agent, now or later.
+// known reports whether a job in the state is known to need no agent, now or later.
 func known(state string) bool {
 	return slices.Contains([]string{"pending", "waiting_failed", "blocked_failed"}, state) ||
 		occupied(state) || released(state)

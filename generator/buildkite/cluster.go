@@ -9,10 +9,9 @@ import (
 	"muster/generator/plan"
 )
 
-// How old the list of queues may be, and with it the news that one is paused.
-// Reading it costs a request, and one more for each cluster: with more than
-// nine clusters it is read more rarely, so that it never takes more than ten
-// of the 50 requests a minute that a token's user has.
+// The maximum age of the list of queues, which says whether a queue is paused. Reading it takes
+// a request, and one more for each cluster. With more than nine clusters it is read less often,
+// so that it takes at most ten of the 50 requests a minute of a token's user.
 const (
 	freshFor   = time.Minute
 	perRequest = 6 * time.Second
@@ -25,17 +24,16 @@ const (
 // and where a cluster's own default is not known (docs agent/queues.md).
 const defaultQueue = "default"
 
-// clusters is what is known of clusters and queues. The zero value has still to
-// be read.
+// clusters contains the clusters and their queues. The zero value has not been read.
 type clusters struct {
-	read     time.Time    // when, by the caller's clock; zero: never
-	unread   string       // why they cannot be read, and what to do; empty: they can
+	read     time.Time    // when they were read, by the caller's clock; zero if never
+	unread   string       // why they cannot be read, and the remedy; empty if they can
 	list     []plan.Queue // in the order of their clusters' identifiers
 	requests int
 	queues   map[string]string // queue's identifier → key
 	homes    map[string]string // queue's identifier → its cluster's
 	defaults map[string]string // cluster's identifier → key of its default queue
-	// unknown are identifiers that a reading did not explain: they are no
+	// unknown are identifiers that the last reading did not contain: they are no
 	// reason to read again.
 	unknown map[string]bool
 }
@@ -68,8 +66,7 @@ func (k *clusters) add(cluster clusterRecord) {
 	k.defaults[string(cluster.ID)] = defaultQueue
 }
 
-// addQueue adds a queue of a cluster. Of one that is listed twice the later
-// reading counts.
+// addQueue adds a queue of a cluster. If a queue is listed twice, the later record wins.
 func (k *clusters) addQueue(cluster clusterRecord, r queueRecord) {
 	home := string(cluster.ID)
 	k.queues[string(r.ID)], k.homes[string(r.ID)] = string(r.Key), home
@@ -88,7 +85,7 @@ func (k *clusters) addQueue(cluster clusterRecord, r queueRecord) {
 	k.list = append(k.list, queue)
 }
 
-// settle brings what was read into order, and notes what it does not explain.
+// settle sorts the queues and records which of the named identifiers are unknown.
 func (k *clusters) settle(named []string) {
 	slices.SortFunc(k.list, func(a, b plan.Queue) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Key, b.Key))
@@ -101,21 +98,20 @@ func (k *clusters) settle(named []string) {
 	}
 }
 
-// defaultKey is the key of the queue that something without one belongs to: its
-// own by identifier, else its cluster's default, else "default".
+// defaultKey returns the key of the queue of a job or agent that names none: that of its
+// queue's identifier, else that of its cluster's default queue, else "default".
 func (k *clusters) defaultKey(queue, cluster string) string {
 	return cmp.Or(k.queues[queue], k.defaults[cluster], defaultQueue)
 }
 
-// home is the cluster of a job: its own, that of another job of its build, or
-// that of its queue. With none of them it is outside the clusters. (The build's
-// pipeline would tell as well, but is not asked for.)
+// home returns the cluster of a job: its own, that of its build, or that of its queue; empty
+// if the job is in no cluster.
 func (k *clusters) home(j *keptJob, b *readBuild) string {
 	return cmp.Or(j.Cluster, b.cluster, k.homes[j.queue])
 }
 
-// agentTags are an agent's tags, its default queue's among them when they name
-// none (docs agent/queues.md "The default self-hosted queue").
+// agentTags returns an agent's tags, with its default queue if they name none (docs
+// agent/queues.md "The default self-hosted queue").
 func (k *clusters) agentTags(tags []string, cluster, queue string) []string {
 	if hasQueue(tags) {
 		return tags
@@ -123,7 +119,7 @@ func (k *clusters) agentTags(tags []string, cluster, queue string) []string {
 	return append(slices.Clone(tags), "queue="+k.defaultKey(queue, cluster))
 }
 
-// rules are a job's rules, its default queue's among them when they name none.
+// rules returns a job's rules, with its default queue if they name none.
 // The rules come before cluster_queue_id, which may be null even in a cluster.
 func (k *clusters) rules(j *keptJob, cluster string) []string {
 	if hasQueue(j.Rules) {

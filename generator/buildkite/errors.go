@@ -13,29 +13,28 @@ import (
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
 )
 
-// makeToken is what to do about a token that does not work.
+// makeToken is the remedy for an invalid token.
 const makeToken = "make one at https://buildkite.com/user/api-access-tokens " +
 	"with the scopes read_agents, read_builds and read_clusters"
 
-// statusError is an answer that is not a good one.
+// statusError is a response with an error status.
 type statusError struct {
 	status int
 	text   string
-	// reset and scope are those of the limit, from a response of the Agent API; zero: it does not say.
+	// reset and scope are those of the limit, in a response of the Agent API; zero if absent.
 	reset time.Duration
 	scope string
 }
 
 func (e *statusError) Error() string { return e.text }
 
-// hasStatus reports whether the error is an answer with one of the statuses.
+// hasStatus reports whether the error is a response with one of the statuses.
 func hasStatus(err error, statuses ...int) bool {
 	var answer *statusError
 	return errors.As(err, &answer) && slices.Contains(statuses, answer.status)
 }
 
-// explain turns what the library returns into one line that says what to do,
-// and that never holds the token.
+// explain returns an error of the library as one line with a remedy and without the token.
 func (s *session) explain(err error, path string) error {
 	var limited *RateLimited
 	if errors.As(err, &limited) {
@@ -80,10 +79,10 @@ func (s *session) explainStatus(status int, message, path string) error {
 	return &statusError{status: status, text: text}
 }
 
-// clean makes one line of what a server said, without the token.
+// clean returns a server's message as one line without the token.
 func (s *session) clean(text string) string { return cleaned(text, s.token) }
 
-// cleaned is a line of what a server said, without a token.
+// cleaned returns a server's message as one line of at most 200 bytes, without the token.
 func cleaned(text, token string) string {
 	text = strings.ReplaceAll(text, token, "[token]")
 	text = strings.Map(func(r rune) rune {
@@ -99,13 +98,13 @@ func cleaned(text, token string) string {
 	return text
 }
 
-// what names the thing that a path asks for.
+// what returns the name of the resource in a path.
 func what(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	return path[strings.LastIndex(path, "/")+1:]
 }
 
-// scopeFor is the scope that a path needs: docs apis/rest_api/agents.md,
+// scopeFor returns the scope that a path requires: docs apis/rest_api/agents.md,
 // builds.md and clusters.md "Required scope".
 func scopeFor(path string) string {
 	switch what(path) {

@@ -15,35 +15,34 @@ import (
 )
 
 // listing is a list that is read page by page, in one call of [Client.Snapshot]
-// or in several: it says how far the reading has come.
+// or in several. It records which pages have been read.
 //
-// Pages are numbered, so a list that changes between two pages shifts. What
-// comes in is listed again, which does no harm. What goes makes as many records
-// slip from a page that is still to be read into one that has been read. So a
-// page can be asked for in such a way that it begins with records that were read
-// already: when none of them is there, the reading goes back. Buildkite
-// documents no order of its lists; that it is a fixed one is all that this needs.
+// Pages are numbered, so records move between pages if the list changes between two
+// requests. If a record is added, another one is listed twice, which is harmless. If one is
+// removed, another one moves from the next page to one that has been read, and is missed.
+// Therefore a page can overlap with the records that were read: if it contains none of them,
+// the client goes back. This requires a fixed order of the list, which Buildkite does not
+// document.
 type listing struct {
 	path  string
 	query url.Values
-	// overlap is how many records each page shares with what was read before;
-	// zero shares none, and what slips is missed.
+	// overlap is how many records each page shares with those that were read before.
 	overlap int
 
-	read  int             // records from the first on that have been read
+	read  int             // number of records that have been read, from the first on
 	known map[string]bool // their identifiers
-	pages int             // requests with a good answer
-	page  int             // the page's number, for errors
-	far   int             // the furthest that read has been
-	back  int             // times that the reading went back since it was there
-	check bool            // the next page must follow what was read
+	pages int             // successful requests
+	page  int             // number of the last requested page, for errors
+	far   int             // maximum of read
+	back  int             // how often the client went back since read was far
+	check bool            // the next page must overlap
 }
 
 const (
 	// maxPages bounds a list: no organisation has a hundred thousand agents or
 	// unfinished builds, and a server that always names a next page is broken.
 	maxPages = 1000
-	// maxBack bounds how often the reading of a list goes back from one place.
+	// maxBack limits how often the client goes back from one page.
 	maxBack = 10
 )
 
@@ -53,8 +52,7 @@ var (
 	errShifts  = fmt.Errorf("the list changes faster than it can be read: %d times a page did not follow the one before", maxBack)
 )
 
-// next returns the number and the size of the page to ask for, and whether it
-// must share records with those read.
+// next returns the number and the size of the next page, and whether it must overlap.
 func (l *listing) next(most int) (page, size int, shares bool) {
 	overlap := l.overlap
 	if l.check {
@@ -68,8 +66,8 @@ func (l *listing) next(most int) (page, size int, shares bool) {
 	}
 }
 
-// furthest returns the page that reaches the furthest of those that begin at
-// least overlap records before from. Records from (page-1)×size on are on it.
+// furthest returns the page with the last end of those that begin at least overlap records
+// before from. A page begins with record (page-1)×size.
 func furthest(from, overlap, most int) (page, size int) {
 	reach := -1
 	for s := most; s > most/2; s-- {
@@ -81,8 +79,8 @@ func furthest(from, overlap, most int) (page, size int) {
 	return page, size
 }
 
-// list reads what is left of a list and calls each for each record, which each
-// consumes. It returns the record's identifier; none is needed of an invalid one.
+// list reads the remaining pages of a list and calls each for every record. Each reads the
+// record and returns its identifier; empty if the record is invalid.
 func (s *session) list(ctx context.Context, l *listing, each func(*jsontext.Decoder) (id string, err error)) error {
 	for {
 		more, err := s.readPage(ctx, l, each)
@@ -95,8 +93,8 @@ func (s *session) list(ctx context.Context, l *listing, each func(*jsontext.Deco
 	}
 }
 
-// readPage reads the next page and reports whether another follows. A page that
-// fails changes nothing: it is the next one again.
+// readPage reads the next page and reports whether another follows. After an error the
+// next call requests the same page.
 func (s *session) readPage(ctx context.Context, l *listing, each func(*jsontext.Decoder) (string, error)) (more bool, err error) {
 	page, size, shares := l.next(s.client.cfg.PerPage)
 	l.page = page
@@ -140,8 +138,7 @@ func (s *session) readPage(ctx context.Context, l *listing, each func(*jsontext.
 	return more, nil
 }
 
-// goBack lets the reading begin again further in front, by a page, then by two,
-// and so on.
+// goBack continues the list at an earlier page: one page back, then two, and so on.
 func (l *listing) goBack(page, size int) error {
 	if l.back++; l.back > maxBack {
 		return errShifts
@@ -153,7 +150,7 @@ func (l *listing) goBack(page, size int) error {
 	return nil
 }
 
-// wholeList consumes a list that is the whole answer.
+// wholeList reads a response that is one list.
 func wholeList(d *jsontext.Decoder, each func() error) error {
 	isList, err := list(d, each)
 	if errors.Is(err, io.EOF) {
@@ -168,7 +165,7 @@ func wholeList(d *jsontext.Decoder, each func() error) error {
 	return finish(d)
 }
 
-// follow reports whether the answer names a next page, which has the next number.
+// follow reports whether the response has a link to a next page, with a larger number.
 func follow(response *buildkite.Response, page int) (bool, error) {
 	switch {
 	case response.NextPage == 0 && strings.Contains(response.Header.Get("Link"), `rel="next"`),
@@ -178,8 +175,8 @@ func follow(response *buildkite.Response, page int) (bool, error) {
 	return response.NextPage != 0, nil
 }
 
-// readAll reads a list of records that is not kept from one call to the next.
-// Invalid records are reported and left out.
+// readAll reads a list of records and calls keep for each. It reports invalid records and
+// leaves them out.
 func readAll[T any, P record[T]](ctx context.Context, s *session, kind string, l *listing, keep func(T)) error {
 	return s.list(ctx, l, func(d *jsontext.Decoder) (string, error) {
 		r, valid, err := decode[T, P](s, kind, d)
@@ -190,6 +187,5 @@ func readAll[T any, P record[T]](ctx context.Context, s *session, kind string, l
 	})
 }
 
-// absent reports whether the error is Buildkite's word that there is nothing to
-// read, or not for this token.
+// absent reports whether the error is a 404, or a 403 because of the token's scopes.
 func absent(err error) bool { return hasStatus(err, http.StatusForbidden, http.StatusNotFound) }

@@ -9,10 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The records below read only what is needed, and each field on its own: a
-// value of an unexpected kind counts as missing. What cannot be done without
-// is checked by the record's own invalid method. What is no object reads as a
-// record without fields.
+// Records contain only the fields that are needed. A field with a value of an unexpected type
+// counts as missing. A record's invalid method checks the fields that are required. A value that
+// is not an object is a record without fields.
 
 // record is a pointer to one of the records.
 type record[T any] interface {
@@ -20,7 +19,7 @@ type record[T any] interface {
 	invalid() string
 }
 
-// decode reads one record of a kind; false: it is invalid, which is reported.
+// decode reads one record. It reports an invalid one and returns false.
 func decode[T any, P record[T]](s *session, kind string, d *jsontext.Decoder) (value T, valid bool, err error) {
 	var r optional[T]
 	if err := r.UnmarshalJSONFrom(d); err != nil {
@@ -33,7 +32,7 @@ func decode[T any, P record[T]](s *session, kind string, d *jsontext.Decoder) (v
 	return r.value, why == "", nil
 }
 
-// optional is an object; anything else counts as missing.
+// optional is an object, or missing: a value of another type.
 type optional[T any] struct {
 	there bool
 	value T
@@ -82,10 +81,9 @@ func (r *agentRecord) invalid() string {
 }
 
 // jobRecord is a job of a build (docs apis/rest_api/builds.md "Job data model").
-// That its agent carries meta_data is not documented, though programs in the
-// field read it there; see [Client.sightings]. One jobRecord is read into again
-// and again: what is kept of it is copied. That a waiter has continue_on_failure, as
-// the pipeline calls it, is not documented either.
+// meta_data of its agent is not documented, but other programs read it; see
+// [session.sightings]. continue_on_failure of a waiter is not documented either. A jobRecord is
+// reused for all jobs, so what is kept of it is copied.
 type jobRecord struct {
 	ID, WebURL            bytesOf
 	Type, State           bytesOf
@@ -206,7 +204,7 @@ func (r *clusterRecord) invalid() string {
 	switch {
 	case r.ID == "":
 		return "it has no id"
-	case !slug.MatchString(string(r.ID)): // it goes into a path
+	case !slug.MatchString(string(r.ID)): // it is part of a path
 		return "its id is not one"
 	}
 	return ""
@@ -246,8 +244,7 @@ func (r *queueRecord) invalid() string {
 	return ""
 }
 
-// bytesOf is the text of a string, in memory that is used again; anything else
-// counts as missing.
+// bytesOf is a string, in memory that is reused; a value of another type is empty.
 type bytesOf []byte
 
 func (b *bytesOf) UnmarshalJSONFrom(d *jsontext.Decoder) error {
@@ -268,7 +265,7 @@ func (b *verbatim) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// text is a string; anything else counts as missing.
+// text is a string; a value of another type is empty.
 type text string
 
 func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
@@ -282,7 +279,8 @@ func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// texts are the strings of a list. Values of other types are left out.
+// texts are the strings of a list, without blanks around them and without empty ones. Values of
+// other types are left out.
 type texts []string
 
 func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
@@ -298,7 +296,7 @@ func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// words are like [texts], in memory that is used again. The strings are those of the reader.
+// words are like [texts], in memory that is reused. Equal strings share the reader's copy.
 type words struct {
 	reader *buildReader
 	list   []string
@@ -317,7 +315,7 @@ func (w *words) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// flag is true, or not.
+// flag is a boolean; a value of another type is false.
 type flag bool
 
 func (f *flag) UnmarshalJSONFrom(d *jsontext.Decoder) error {

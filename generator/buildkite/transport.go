@@ -8,24 +8,23 @@ import (
 )
 
 const (
-	// biggestAnswer is more than any page: a build has at most 4,000 jobs, of some
+	// biggestAnswer is the maximum size of a page: a build has at most 4,000 jobs of about
 	// 1,300 bytes, and a page has a hundred builds.
 	biggestAnswer = 640 << 20
-	// biggestMessage is more than any error's message.
+	// biggestMessage is the maximum size of an error message.
 	biggestMessage = 1 << 20
 )
 
-// notice is the part of a response outside its body.
+// notice is what the header of a response contains.
 type notice struct {
 	failed, refused bool
-	date            time.Time // by the server's clock; zero: it did not say
+	date            time.Time // by the server's clock; zero if the header is absent
 	org, user       Limit
 }
 
-// transport stands between the library and the network. It notes the limits
-// that every answer carries, and turns 429 into an error: the library would
-// otherwise ask again by itself for up to 15 minutes, with no regard for the
-// reset and no way to stop it (go-buildkite v3.13.0 buildkite.Client.Do).
+// transport is the library's transport. It records the limits in each response, and returns an
+// error for 429: otherwise the library would retry for up to 15 minutes, without regard to the
+// reset and without a way to stop it (go-buildkite v3.13.0 buildkite.Client.Do).
 type transport struct {
 	next     http.RoundTripper
 	note     func(notice)
@@ -67,7 +66,7 @@ type bounded struct {
 	io.ReadCloser
 	max    int64
 	left   int64
-	refuse bool // too much is an error; else it is left unread
+	refuse bool // more than max is an error; otherwise the rest is ignored
 	// received is called with the number of bytes read when the body is closed.
 	received func(bytes int64)
 }
@@ -97,15 +96,14 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newHTTPClient returns a client that sends a token to the address that was given and nowhere
-// else: it follows no redirect.
+// newHTTPClient returns a client that follows no redirect, so that it sends the token to the
+// configured address only.
 func newHTTPClient(next http.RoundTripper) *http.Client {
 	stop := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &http.Client{Transport: next, CheckRedirect: stop}
 }
 
-// ownTransport is the default transport with a place of its own for idle
-// connections.
+// ownTransport returns a copy of the default transport, with idle connections of its own.
 func ownTransport() http.RoundTripper {
 	if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		return t.Clone()
