@@ -2,7 +2,6 @@ package buildkite_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -119,7 +118,7 @@ func TestOddRecords(t *testing.T) {
 	s.AddInvalid("jobs", `{"id":"j8","type":"script","state":7}`)
 	// Odd only where nobody looks: such records are read.
 	s.AddInvalid("agents", `{"id":"z","connection_state":"connected","priority":"high","meta_data":["queue=q",7,null],"job":"none"}`)
-	s.AddInvalid("jobs", `{"id":"z","type":"script","state":"running","priority":"high","agent":{"id":"y","meta_data":"none"},"retried":"no"}`)
+	s.AddInvalid("jobs", `{"id":"z","type":"script","state":"running","priority":"high","parallel_group_index":"one","agent":{"id":"y","meta_data":"none"},"retried":"no"}`)
 	var log bytes.Buffer
 	c := newClient(t, buildkite.Config{HTTP: s.Transport(), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 2 {
@@ -141,21 +140,6 @@ func TestOddRecords(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "kind=agent because=\"it has no id\""); n != 1 {
 		t.Errorf("a reason is logged %d times, want once:\n%s", n, &log)
-	}
-}
-
-// TestPriorityAndAuthorOfAnyKind covers what loses a page in the library.
-func TestPriorityAndAuthorOfAnyKind(t *testing.T) {
-	raw, err := json.Marshal(strings.Repeat("x", 10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := observeLists(t, map[string]string{
-		"builds": `[{"id":"b1","state":"running","author":` + string(raw) + `,"meta_data":7,"jobs":[
-			{"id":"j1","type":"script","state":"waiting","priority":"high","parallel_group_index":"one"}]}]`,
-	})
-	if len(got.Jobs) != 1 {
-		t.Errorf("got %+v, want one job", got.Jobs)
 	}
 }
 
