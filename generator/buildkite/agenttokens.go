@@ -23,7 +23,7 @@ type inferredPoll struct {
 	reading stackReading
 }
 
-// checkTokens demands an API token, or what can do without.
+// checkTokens returns an error if there is neither an API token nor what replaces it.
 func (cfg Config) checkTokens() error {
 	switch {
 	case cfg.Token != nil:
@@ -36,7 +36,7 @@ func (cfg Config) checkTokens() error {
 }
 
 // snapshot reads with agent tokens alone: the counts of agents, then the jobs that can
-// run, then what became of those that were listed before. So an agent that takes a job
+// run, then the states of those that were listed before. So an agent that takes a job
 // meanwhile is counted as idle and its job not as pending, which orders too few.
 func (c agentTokens) snapshot(ctx context.Context, at, _ time.Time) (plan.Snapshot, error) {
 	l := c.inferred
@@ -77,8 +77,8 @@ func (k *Stacks) readRuns(ctx context.Context, at time.Time, queues []string, l 
 	return runs, nil
 }
 
-// reduceInferred makes a snapshot of what was read. A cluster is called by its name, or where
-// the metrics do not tell that, by the number of its token.
+// reduceInferred returns the snapshot of a completed poll. A cluster's name is that in the
+// metrics, or the number of its token.
 func (c *Client) reduceInferred(l *inferredPoll, runs []stackRun) plan.Snapshot {
 	homes := map[*stackCluster]string{}
 	for i, k := range c.cfg.Stacks.clusters {
@@ -125,19 +125,19 @@ type listedJob struct {
 	rules    []string
 	started  bool      // an agent has it
 	reserved bool      // by a stack, whose own agent takes it
-	stateAt  time.Time // when its state was last told
+	stateAt  time.Time // when its state was last read
 }
 
 const (
 	// statesTogether is how many jobs one request names (docs apis/agent_api/stacks.md
 	// "Get job states").
 	statesTogether = 1000
-	// unknownFor is when a job is given up whose state is not told: it was deleted.
+	// unknownFor is how long a job without a state is kept. Then it was deleted.
 	unknownFor = time.Hour
 )
 
-// follow says which of the jobs that were listed before have been taken by an agent. What
-// it remembers changes only where all could be read.
+// follow returns the jobs that were listed before and that an agent has taken. After an error
+// the listed jobs are unchanged.
 func (k *Stacks) follow(ctx context.Context, at time.Time, reading *stackReading) ([]stackRun, error) {
 	listed := map[*stackCluster]map[string]*stackJob{}
 	for _, c := range k.clusters {
@@ -183,7 +183,7 @@ type stackRun struct {
 	of *stackCluster
 }
 
-// states asks for the states of jobs. One that is not answered has none.
+// states requests the states of jobs. A job that is not in the response has none.
 func (k *Stacks) states(ctx context.Context, c *stackCluster, ids []string) (map[string]string, error) {
 	all := map[string]string{}
 	if len(ids) == 0 {
@@ -198,7 +198,7 @@ func (k *Stacks) states(ctx context.Context, c *stackCluster, ids []string) (map
 			States map[string]text `json:"states"`
 		}
 		if err := k.askPaced(ctx, c, scopeStackStates, http.MethodPost, "stacks/"+c.key+"/jobs/get-states", token, map[string]any{"job_uuids": some}, &answer); err != nil {
-			c.registered = false // it may be that it is not known any more
+			c.registered = false // Buildkite may have removed it
 			return nil, err
 		}
 		for id, state := range answer.States {
@@ -208,8 +208,7 @@ func (k *Stacks) states(ctx context.Context, c *stackCluster, ids []string) (map
 	return all, nil
 }
 
-// list notes that a job waits for an agent; one that had been given to an agent was given
-// back.
+// list records that a job waits for an agent. If an agent had the job, it has returned it.
 func (c *stackCluster) list(id string, j *stackJob, at time.Time) {
 	known := c.jobs[id]
 	if known == nil {
@@ -242,7 +241,7 @@ func (c *stackCluster) settle(id, state string, at time.Time) (run stackRun, tak
 			running = false
 			delete(c.jobs, id)
 		}
-	default: // it waits for something, or that is not known
+	default: // it waits, or the state is unknown
 		j.stateAt = at
 	}
 	if !j.started || j.reserved {

@@ -8,25 +8,25 @@ import (
 	"slices"
 )
 
-// JobNote is a line on a job's page.
+// JobNote is a notification on a job's page.
 type JobNote struct {
 	// Job is the job's identifier.
 	Job string
-	// Text is what it says, cut to 256 characters (docs apis/agent_api/stacks.md "Create
-	// stack notifications").
+	// Text is cut to 256 characters (docs apis/agent_api/stacks.md "Create stack
+	// notifications").
 	Text string
 }
 
 const (
-	// longestNote is how many characters a line has at most, and notesTogether how many
-	// lines one request has.
+	// longestNote is the maximum number of characters of a notification, and notesTogether the
+	// number of notifications in one request.
 	longestNote   = 256
 	notesTogether = 1000
 )
 
-// Say shows lines on jobs' pages and returns how many are shown. Queues are some that the
+// Say sends notifications and returns how many were accepted. Queues are some that the
 // clusters of the tokens may have, because a stack is registered with a queue. The caller
-// need not know a job's cluster: a line that one cluster refuses is sent to the next.
+// need not know a job's cluster: a notification that one cluster refuses is sent to the next.
 func (k *Stacks) Say(ctx context.Context, queues []string, notes []JobNote) (said int, err error) {
 	for _, c := range k.clusters {
 		var left []JobNote
@@ -45,7 +45,7 @@ func (k *Stacks) Say(ctx context.Context, queues []string, notes []JobNote) (sai
 	return said, nil
 }
 
-// say sends one request to one cluster, and returns the lines that were not taken.
+// say sends one request to one cluster, and returns the notifications that were refused.
 func (k *Stacks) say(ctx context.Context, c *stackCluster, queues []string, notes []JobNote) ([]JobNote, error) {
 	token, err := agentToken(c.token)
 	if err != nil {
@@ -71,7 +71,7 @@ func (k *Stacks) say(ctx context.Context, c *stackCluster, queues []string, note
 		} `json:"errors"`
 	}
 	if _, err := k.ask(ctx, http.MethodPost, "stacks/"+c.key+"/notifications", token, map[string]any{"notifications": sent}, &answer, biggestSmall); err != nil {
-		c.registered = false // it may be that it is not known any more
+		c.registered = false // Buildkite may have removed it
 		return nil, fmt.Errorf("writing on jobs' pages: %w", err)
 	}
 	var wrong []int
@@ -87,13 +87,12 @@ func (k *Stacks) say(ctx context.Context, c *stackCluster, queues []string, note
 	return refused, nil
 }
 
-// nobodys is the identifier of a job that there is not.
-const nobodys = "00000000-0000-4000-8000-000000000000"
+// noJob is the identifier of a job that does not exist.
+const noJob = "00000000-0000-4000-8000-000000000000"
 
-// MaySay tries whether lines can be put on jobs' pages, for which it sends one to a job
-// that there is not: Buildkite answers which lines it does not take. A stack that it has
-// to register for that is removed again. Queues are as for [Stacks.Say]. That a page
-// shows a line, it does not prove.
+// MaySay checks whether notifications can be sent: it sends one to a job that does not exist,
+// which Buildkite must refuse. If it has to register a stack, it removes that again. Queues are
+// as for [Stacks.Say]. It does not check that a page shows notifications.
 func (k *Stacks) MaySay(ctx context.Context, queues []string) error {
 	found := false
 	for _, c := range k.clusters {
@@ -109,17 +108,17 @@ func (k *Stacks) MaySay(ctx context.Context, queues []string) error {
 	return nil
 }
 
-// maySay tries one cluster, and reports whether it has one of the queues.
+// maySay checks one cluster, and reports whether it has one of the queues.
 func (k *Stacks) maySay(ctx context.Context, c *stackCluster, queues []string) (there bool, err error) {
 	try := func() error {
-		refused, err := k.say(ctx, c, queues, []JobNote{{Job: nobodys, Text: "muster check"}})
+		refused, err := k.say(ctx, c, queues, []JobNote{{Job: noJob, Text: "muster check"}})
 		if err == nil && len(refused) == 0 {
 			return errors.New("a line was taken for a job that there is not")
 		}
 		return err
 	}
 	was := c.registered
-	c.registered = true // which a muster that runs may have done
+	c.registered = true // another process may have registered it
 	if err = try(); !hasStatus(err, http.StatusNotFound) {
 		c.registered = was && err == nil
 		return err == nil, err

@@ -13,36 +13,36 @@ import (
 	"muster/generator/plan"
 )
 
-// Metrics asks Buildkite how many jobs and agents there are: one request for each token.
+// Metrics reads the numbers of jobs and agents from Buildkite, with one request for each token.
 // It is safe for concurrent use.
 type Metrics struct {
 	*agentAPI
 
 	asking sync.Mutex // guards what follows
 	last   plan.Counts
-	names  []string // of the clusters, by token; nil: not known
+	names  []string // of the clusters, by token; nil if unknown
 	err    error
-	next   time.Time // not asked before
-	needed bool      // nothing is decided without them
+	next   time.Time // earliest time of the next request
+	needed bool      // a client depends on the metrics
 }
 
-// NewMetrics returns metrics that have not been asked for.
+// NewMetrics returns a client of the metrics. It sends no request.
 func NewMetrics(cfg AgentConfig) (*Metrics, error) {
 	api, err := newAgentAPI(cfg)
 	return &Metrics{agentAPI: api}, err
 }
 
-// longestPoll is the longest pause between two requests that Buildkite can ask for.
+// longestPoll limits the pause between two requests that Buildkite requests.
 const longestPoll = time.Hour
 
-// afterFailure is how long the metrics are not asked for after they could not be had, and
-// soonAfterFailure where they are needed.
+// afterFailure is the pause after a failed request, and soonAfterFailure the pause if a client
+// depends on the metrics.
 const (
 	afterFailure     = time.Minute
 	soonAfterFailure = 5 * time.Second
 )
 
-// pollHeader says how often the metrics may be asked for, in whole seconds
+// pollHeader is the header with the minimum pause between two requests, in whole seconds
 // (buildkite/buildkite-agent-metrics collector/collector.go, PollDurationHeader).
 const pollHeader = "Buildkite-Agent-Metrics-Poll-Duration"
 
@@ -84,24 +84,23 @@ func (m *Metrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error)
 	return counts, nil
 }
 
-// need has the metrics be asked for again soon after a failure.
+// need shortens the pause after a failed request.
 func (m *Metrics) need() {
 	m.asking.Lock()
 	defer m.asking.Unlock()
 	m.needed = true
 }
 
-// clusters are the names of the tokens' clusters as the last counts told them; nil before
-// there were any.
+// clusters returns the names of the tokens' clusters in the last counts; nil before the first.
 func (m *Metrics) clusters() []string {
 	m.asking.Lock()
 	defer m.asking.Unlock()
 	return m.names
 }
 
-// metricsRecord is an answer of the metrics (docs apis/agent_api/metrics.md). The
-// cluster's name is in no sample there; buildkite-agent-metrics reads it. Without its
-// totals an answer is not one: it would say that there is nothing.
+// metricsRecord is a response of the metrics (docs apis/agent_api/metrics.md). The
+// cluster's name is in no sample there; buildkite-agent-metrics reads it. A response without
+// totals is invalid.
 type metricsRecord struct {
 	Agents struct {
 		Total  *int `json:"total"`
@@ -124,7 +123,8 @@ type metricsRecord struct {
 	} `json:"cluster"`
 }
 
-// ofToken asks for the metrics of a token's cluster, and says how long not to ask again.
+// ofToken requests the metrics of a token's cluster. It also returns the pause before the next
+// request.
 func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string, error)) (plan.ClusterCounts, time.Duration, error) {
 	var counts plan.ClusterCounts
 	token, err := agentToken(read)
@@ -154,6 +154,6 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 		q.Agents, q.Idle = agents.Total, agents.Idle
 		counts.Queues[key] = q
 	}
-	poll, _ := strconv.Atoi(said.header.Get(pollHeader)) // zero where it says nothing
+	poll, _ := strconv.Atoi(said.header.Get(pollHeader)) // zero if the header is absent
 	return counts, seconds(poll), nil
 }

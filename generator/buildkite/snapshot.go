@@ -43,7 +43,8 @@ func (c *Client) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot,
 	return snapshot, err
 }
 
-// Gaps are what the client's credentials cannot show, a sentence each; see [plan.Snapshot].
+// Gaps returns what cannot be read with the client's credentials, a sentence each; see
+// [plan.Snapshot].
 func (c *Client) Gaps() []string { return c.source.gaps() }
 
 // snapshot reads agents, builds and jobs.
@@ -65,7 +66,7 @@ func (c apiToken) snapshot(ctx context.Context, at, since time.Time) (plan.Snaps
 	}
 	if err != nil {
 		if s.poll.calls == 1 || s.poll.phase == fullPoll || errors.Is(err, errShifts) {
-			c.poll = nil // beginning again costs little
+			c.poll = nil // starting again takes few requests
 		}
 		return plan.Snapshot{}, err
 	}
@@ -90,13 +91,13 @@ func (c *Client) pause(at time.Time, l *poll, err error) error {
 	return err
 }
 
-// checkClock refuses an observation by a clock that is not Buildkite's, give or
-// take what the leases of dispatches allow for. A clock that jumps for a moment
-// would end leases before their time, and have agents ordered twice.
+// checkClock returns an error if the caller's clock differs from Buildkite's by more than the
+// leases of dispatches allow for. A clock that jumps ahead would end leases early, and agents
+// would be ordered twice.
 func (c *Client) checkClock(at time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	const slow = 2 * time.Second // Date has whole seconds, and the answer takes time
+	const slow = 2 * time.Second // Date has whole seconds, and the response takes time
 	switch off := at.Sub(c.began).Round(time.Second); {
 	case c.began.IsZero():
 	case off > plan.ClockSkew:
@@ -107,8 +108,8 @@ func (c *Client) checkClock(at time.Time) error {
 	return nil
 }
 
-// length is a difference of two clocks in words. Some are longer than a
-// [time.Duration] can say.
+// length returns a difference of two clocks as text. Large ones do not fit into a
+// [time.Duration].
 func length(off time.Duration) string {
 	const year = 365 * 24 * time.Hour
 	if off > year || off < -year {
@@ -137,12 +138,12 @@ func (c *Client) refuse(limited RateLimited) error {
 	return &limited
 }
 
-// path is a path below the organisation.
+// path returns a path below the organisation.
 func (s *session) path(rest string) string {
 	return "v2/organizations/" + s.client.cfg.Org + "/" + rest
 }
 
-// snapshot reduces what was read. It asks nothing.
+// snapshot returns the snapshot of a completed poll, without a request.
 func (s *session) snapshot(at time.Time) plan.Snapshot {
 	c, l := s.client, s.poll
 	snapshot := plan.Snapshot{At: l.begun, Queues: slices.Clone(c.clusters.list), Unread: c.clusters.unread}
@@ -186,7 +187,7 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 	return snapshot
 }
 
-// jobs adds the jobs of a build under way, and to limited those that are listed
+// jobs appends the jobs of an unfinished build to jobs, and to limited those that are listed
 // as scheduled and have no runnable_at.
 func (s *session) jobs(jobs []plan.Job, b *readBuild, limited *[]plan.Job) []plan.Job {
 	k := &s.client.clusters
@@ -225,15 +226,15 @@ func (s *session) withoutAgent(jobs []plan.Job) []plan.Job {
 	return slices.DeleteFunc(jobs, func(j plan.Job) bool { return held[j.ID] })
 }
 
-// tagsOf are the tags of a connected agent.
+// tagsOf returns the tags of a connected agent.
 func (s *session) tagsOf(r *agentRecord) []string {
 	cluster, queue := place(string(r.WebURL), string(r.Cluster))
 	return s.client.clusters.agentTags(r.MetaData, cluster, queue)
 }
 
 // sightings returns the agents that the jobs of builds have or had, each once.
-// An agent that the job lists without its tags is given those of the connected
-// agent it is; failing that, its name may still tell (see [plan.Sighting]).
+// If a job lists its agent without tags, they are those of the connected agent; if it is not
+// connected, its name may identify the dispatch (see [plan.Sighting]).
 func (s *session) sightings(builds []string) []plan.Sighting {
 	n := 0
 	for _, b := range s.poll.builds {
@@ -277,7 +278,7 @@ func (s *session) sightings(builds []string) []plan.Sighting {
 	return all
 }
 
-// indexed is the name of an agent that the agent Job named.
+// indexed matches the name of an agent that got it from the agent Job.
 var indexed = regexp.MustCompile(`.-[0-9]+$`)
 
 // reportLimited logs that jobs are presumed to be limited, with one of them as an example. It
@@ -304,7 +305,7 @@ func (s *session) reportInvalid(kind, why string) {
 	})
 }
 
-// idleSince is when an idle agent connected or finished its last job, whichever
+// idleSince returns when an idle agent connected or finished its last job, whichever
 // is later (docs apis/rest_api/agents.md, connected_at and last_job_finished_at).
 func idleSince(r *agentRecord, state plan.AgentState) time.Time {
 	if state != plan.AgentIdle {
@@ -313,8 +314,8 @@ func idleSince(r *agentRecord, state plan.AgentState) time.Time {
 	return slices.MaxFunc([]time.Time{connected(r), r.LastJob.at}, time.Time.Compare)
 }
 
-// connected is when an agent connected. One that says only when it registered
-// connected soon after that.
+// connected returns when an agent connected, or, if that is absent, when it registered shortly
+// before.
 func connected(r *agentRecord) time.Time {
 	if r.Connected.at.IsZero() {
 		return r.Created.at

@@ -15,9 +15,8 @@ import (
 	"muster/generator/plan"
 )
 
-// Leave removes the stacks that this process has made known, for one that only tried: each
-// is one of the 30 that an organisation may have. One that was there before is another
-// process's, and stays.
+// Leave removes the stacks that this process has registered, for a check: an organisation may
+// have 30 of them. It keeps a stack that existed before, because it is another process's.
 func (k *Stacks) Leave(ctx context.Context) error {
 	var all []error
 	for _, c := range k.clusters {
@@ -33,7 +32,7 @@ func (k *Stacks) Leave(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-// deregister removes a stack that was registered to try (docs apis/agent_api/stacks.md
+// deregister removes a stack that was registered for a check (docs apis/agent_api/stacks.md
 // "De-register a stack").
 func (k *Stacks) deregister(ctx context.Context, c *stackCluster, token string) error {
 	c.registered, c.created = false, false
@@ -43,13 +42,13 @@ func (k *Stacks) deregister(ctx context.Context, c *stackCluster, token string) 
 	return nil
 }
 
-// StacksConfig is what a client of the Stacks API is made of (docs
-// apis/agent_api/stacks.md). All is needed that [AgentConfig] needs, and Key.
+// StacksConfig configures a client of the Stacks API (docs apis/agent_api/stacks.md). Key is
+// required, and what [AgentConfig] requires.
 type StacksConfig struct {
 	AgentConfig
-	// Key tells this stack from others of the organisation: letters, digits, dashes and
-	// underscores, 70 at most. There may be 30 stacks (docs platform/limits.md), and each
-	// token makes one; a muster that starts again takes its own over.
+	// Key identifies this stack in the organisation: letters, digits, dashes and underscores,
+	// 70 at most. There may be 30 stacks (docs platform/limits.md). Each token registers one; a
+	// muster that restarts uses it again.
 	Key string
 	// Clock paces the requests. It is required.
 	Clock Clock
@@ -63,8 +62,8 @@ type Clock interface {
 }
 
 // Stacks reads the jobs that can run from the Stacks API, with agent tokens alone. Unlike
-// those of REST they are runnable beyond doubt, and take no requests of REST's limit;
-// jobs that wait for other steps are not among them. It is used by one [Client].
+// those of REST they are certainly runnable, and do not count against REST's rate limit. The
+// API does not list jobs that wait for other steps. A Stacks is used by one [Client].
 type Stacks struct {
 	*agentAPI
 	clock    Clock
@@ -78,10 +77,10 @@ type stackCluster struct {
 	key        string
 	registered bool
 	checked    bool                   // registered by the poll under way
-	answered   map[string][]time.Time // when the last requests were, by scope
+	answered   map[string][]time.Time // times of the last responses, by scope
 	absent     map[string]time.Time   // queues that the cluster did not have, and when
 	created    bool                   // by this process
-	jobs       map[string]*listedJob  // those that were listed, where somebody follows them
+	jobs       map[string]*listedJob  // listed jobs, without an API token
 }
 
 // NewStacks returns a client. It sends no request.
@@ -157,14 +156,14 @@ type scheduledRecord struct {
 }
 
 const (
-	// jobsPerPage is the most that one answer has, and maxStackPages what is read of
-	// one queue: as many jobs as [maxKept].
+	// jobsPerPage is the maximum of one response, and maxStackPages that of one
+	// queue: as many jobs as [maxKept].
 	jobsPerPage   = 1000
 	maxStackPages = maxKept / jobsPerPage
-	// biggestList is more than any page of jobs: each has some hundred bytes, and its
+	// biggestList is the maximum size of a page of jobs: each has some hundred bytes, and its
 	// rules.
 	biggestList = 64 << 20
-	// absentQueue is for how long a queue is not asked for that a cluster did not have.
+	// absentQueue is how long a queue is not requested after a cluster did not have it.
 	absentQueue = time.Minute
 )
 
@@ -202,7 +201,7 @@ func (k *Stacks) read(ctx context.Context, at time.Time, queues []string, into *
 	return nil
 }
 
-// readQueue reads the jobs of one queue of one cluster, where the cluster has it.
+// readQueue reads the jobs of one queue of one cluster, if the cluster has it.
 func (k *Stacks) readQueue(ctx context.Context, c *stackCluster, token string, at time.Time, queues []string, queue string, into *stackReading) error {
 	var jobs []stackJob
 	after := ""
@@ -261,9 +260,9 @@ func (k *Stacks) page(ctx context.Context, c *stackCluster, token string, at tim
 		case !hasStatus(err, http.StatusNotFound):
 			return p, false, err
 		case c.checked:
-			return p, false, nil // the stack is known: it is the queue that is not
+			return p, false, nil // the stack is registered: the queue does not exist
 		}
-		c.registered = false // it is the stack that is not known, or the queue
+		c.registered = false // either the stack or the queue does not exist
 	}
 }
 
@@ -316,8 +315,8 @@ func limitedStack(err error, scope string) error {
 	return err
 }
 
-// register makes the stack known, for one of the queues that the cluster has; false: it has
-// none of them. What queue a stack names is not enforced.
+// register registers the stack for one of the queues; false if the cluster has none of them. A
+// stack can read other queues than its own.
 func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, queues []string) (bool, error) {
 	for _, queue := range queues {
 		said, err := k.ask(ctx, http.MethodPost, "stacks/register", token, map[string]any{
@@ -337,8 +336,8 @@ func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, qu
 	return false, nil
 }
 
-// readStacks reads the jobs that can run, last of all: after the agents, as all jobs
-// are, and when the clusters of the queues are known.
+// readStacks reads the jobs that can run. This is the last part of a poll: jobs are read after
+// agents, and the clusters of the queues are then known.
 func (s *session) readStacks(ctx context.Context) error {
 	c := s.client
 	if c.cfg.Stacks == nil {
@@ -347,11 +346,11 @@ func (s *session) readStacks(ctx context.Context) error {
 	return c.cfg.Stacks.read(ctx, s.poll.begun, c.serves, &s.poll.stacks)
 }
 
-// stackJobs are the jobs that were read of the Stacks API. A job's queue is in the cluster
-// that REST says, where clusters can be read. Where they cannot, it is in that of the queue's
-// agents, or in one that nothing else is in: stacks are for queues of clusters (docs
-// apis/agent_api/stacks.md), so that no agent in no cluster can take it. Jobs of a
-// paused queue are then limited: no agent would help them.
+// stackJobs returns the jobs of the Stacks API. A job's cluster is that of its queue in REST. If
+// clusters cannot be read, it is that of the queue's agents, or else one with the queue's
+// identifier that contains nothing else: stacks are for queues of clusters (docs
+// apis/agent_api/stacks.md), so that no agent in no cluster can take the job. Jobs of a paused
+// queue are then limited, because no agent can take them.
 func (s *session) stackJobs() []plan.Job {
 	c, l := s.client, s.poll
 	k := c.cfg.Stacks
@@ -399,8 +398,7 @@ func (s *session) stackJobs() []plan.Job {
 	return jobs
 }
 
-// stackQueues are the queues as the Stacks API says whether they are paused, which is newer
-// than what REST said.
+// stackQueues returns the queues, paused as in the Stacks API, which was read after REST.
 func (s *session) stackQueues(queues []plan.Queue) []plan.Queue {
 	c := s.client
 	for id, paused := range s.poll.stacks.paused {
@@ -413,7 +411,8 @@ func (s *session) stackQueues(queues []plan.Queue) []plan.Queue {
 	return queues
 }
 
-// unlisted says which queues no token's cluster has: their jobs are not seen.
+// unlisted returns a message about the queues that no token's cluster has; empty if there are
+// none.
 func (s *session) unlisted() string {
 	missing := slices.DeleteFunc(slices.Clone(s.client.serves), func(q string) bool { return s.poll.stacks.found[q] })
 	if len(missing) == 0 {

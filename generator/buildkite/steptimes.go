@@ -12,11 +12,11 @@ import (
 	"muster/generator/plan"
 )
 
-// learnStepTimes sets whether snapshots say when upcoming jobs become runnable: the client then
-// learns how long steps take. Off, which it is at first, it forgets that.
+// learnStepTimes sets whether snapshots predict when upcoming jobs become runnable. The client
+// then learns how long steps take. Without it, the default, it forgets them.
 func (c *Client) learnStepTimes(on bool) {
 	switch {
-	case !on || c.cfg.Stacks != nil: // which tells of no upcoming jobs
+	case !on || c.cfg.Stacks != nil: // which lists no upcoming jobs
 		c.times, c.pastRead = nil, false
 	case c.times == nil:
 		c.times = &steptime.Times{}
@@ -55,8 +55,7 @@ func (r *buildReader) time(j *jobRecord) {
 	r.timed = append(r.timed, t)
 }
 
-// learn learns from a build that was read, and keeps what tells when its upcoming jobs can
-// run.
+// learn learns step times from a build, and keeps its jobs if some of them are upcoming.
 func (r *buildReader) learn(id text, b *readBuild) error {
 	times := r.s.client.times
 	if times == nil {
@@ -74,7 +73,7 @@ func (r *buildReader) learn(id text, b *readBuild) error {
 	return nil
 }
 
-// pastPage is how far back the page of finished builds goes that a client reads at first.
+// pastPage is how far back a client reads a first page of finished builds.
 const pastPage = 24 * time.Hour
 
 // readPast reads, once and with one request, one page of the builds that finished last. So
@@ -105,8 +104,7 @@ func (s *session) readPast(ctx context.Context) error {
 	return nil
 }
 
-// predict returns what is known of the moments of upcoming jobs of a build, by their place
-// among its jobs.
+// predict returns predictions for the upcoming jobs of a build, by their index in its jobs.
 func (s *session) predict(b *readBuild) map[int]steptime.Prediction {
 	if b.timed == nil || s.client.times == nil {
 		return nil

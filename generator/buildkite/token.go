@@ -14,29 +14,27 @@ import (
 	"muster/generator/plan"
 )
 
-// Token is what Buildkite tells about an API access token (docs
+// Token is Buildkite's record of an API access token (docs
 // apis/rest_api/access_token.md).
 type Token struct {
-	// Scopes are what it may do, as in read_builds.
+	// Scopes are its permissions, such as read_builds.
 	Scopes []string
-	// Expires is when it stops to work; zero when it does not, or that is not
-	// told. New tokens expire, after seven days unless told otherwise (docs
-	// apis/managing_api_tokens.md).
+	// Expires is when it expires; zero if it does not, or if that is unknown. New tokens
+	// expire after seven days by default (docs apis/managing_api_tokens.md).
 	Expires time.Time
 }
 
 // May reports whether the token has a scope.
 func (t Token) May(scope string) bool { return slices.Contains(t.Scopes, scope) }
 
-// The days before its end from which a token that expires is a warning, and an
-// error.
+// The times before the expiry of a token from which it is a warning, and an error.
 const (
 	ExpiryWarning = 14 * 24 * time.Hour
 	ExpiryError   = 2 * 24 * time.Hour
 )
 
-// Expiry says that a token is about to expire, and what to do; the level is
-// below [slog.LevelWarn] when it is not.
+// Expiry returns a message and its level if the token is about to expire; otherwise the level is
+// below [slog.LevelWarn].
 func (t Token) Expiry(at time.Time) (slog.Level, string) {
 	return expiry("the Buildkite API token", t.Expires, at, makeToken)
 }
@@ -127,7 +125,7 @@ func (s *session) agentTokens(ctx context.Context, of plan.Queue) (tokens []Agen
 	return tokens, err
 }
 
-// daysLeft is in whole days.
+// daysLeft returns whole days, at least zero.
 func daysLeft(left time.Duration) int { return max(0, int(left/(24*time.Hour))) }
 
 // watchedTokens is the last state of the agent tokens of a cluster.
@@ -149,7 +147,7 @@ func (s *session) watchAgentTokens(ctx context.Context, at time.Time) {
 		if err != nil {
 			c.cfg.Log.Debug("the agent tokens of a Buildkite cluster cannot be read", "cluster", cluster.ClusterName, "err", err)
 			if waits(err) {
-				return // and ask again after the next poll
+				return // and retry after the next poll
 			}
 		}
 		read := watchedTokens{at: at, expiring: map[string]time.Time{}}
@@ -178,7 +176,7 @@ func (s *session) watchAgentTokens(ctx context.Context, at time.Time) {
 	}
 }
 
-// watchEvery is how often a client looks when its token expires.
+// watchEvery is how often a client checks when its tokens expire.
 const watchEvery = 24 * time.Hour
 
 // watchToken logs, once a day, that the token is about to expire. A failure to read the expiry
@@ -215,7 +213,7 @@ func (s *session) watchToken(ctx context.Context, at time.Time) {
 	}
 }
 
-// accessToken asks about the token itself, for which no scope is needed.
+// accessToken requests the record of the token, which requires no scope.
 func (s *session) accessToken(ctx context.Context) (Token, error) {
 	var token optional[struct {
 		Scopes  texts  `json:"scopes"`
