@@ -18,15 +18,3 @@ func TestBoundOfEqualTimes(t *testing.T) {
 		}
 	}
 }
-
-// TestBoundOfOrder: Buildkite gives an agent the job that was scheduled first, and a job
-// behind a wait step was scheduled with its build. So the bound is what muster reaches where
-// late steps of old builds overtake the first of new ones, and where jobs wait for their group.
-func TestBoundOfOrder(t *testing.T) {
-	for _, workload := range []string{"diurnal", "limited"} {
-		m := play(t, 1, 8, workload, "muster")
-		if m.Unused != 0 || m.Wait != m.Bound {
-			t.Errorf("%s: waits of %+v, %d unused, and the bound is %+v", workload, m.Wait, m.Unused, m.Bound)
-		}
-	}
-}

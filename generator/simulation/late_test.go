@@ -10,20 +10,18 @@ import (
 // auto is muster with a lease that goes by boots.
 const auto = "muster, lease: auto"
 
-// playWith plays a day of a workload in a world that is changed.
-func playWith(t *testing.T, load, name string, seed uint64, change func(*Scenario)) Measures {
+// playWith plays some hours of steady load in a changed scenario.
+func playWith(t *testing.T, name string, seed uint64, hours int, change func(*Scenario)) Measures {
 	t.Helper()
 	w := DefaultScenario()
 	w.Seed = seed
-	g := loadNamed(t, load)
-	w = g.Scenario(w)
 	if name == auto {
 		name, w.Policy.LeaseAuto = "muster", true
 	}
 	a := algorithmNamed(t, name)
 	w = a.In(w)
 	change(&w)
-	return Play(w, g.Generate(seed, 24*time.Hour), a.New(), nil)
+	return Play(w, loadNamed(t, "steady").Generate(seed, time.Duration(hours)*time.Hour), a.New(), nil)
 }
 
 // TestNoShows: where 2 % of the pods never register, 95 % of the jobs wait at most 1.15
@@ -31,16 +29,16 @@ func playWith(t *testing.T, load, name string, seed uint64, change func(*Scenari
 // started. With a fixed lease it is half as long again and more.
 func TestNoShows(t *testing.T) {
 	unraced.Only(t)
-	for _, seed := range []uint64{3, 4, 5} {
+	for _, seed := range []uint64{3, 4} {
 		t.Run(string(rune('0'+seed)), func(t *testing.T) {
 			t.Parallel()
 			lossy := func(w *Scenario) { w.Faults.NoShow = 0.02 }
-			fixed, learned := playWith(t, "steady", "muster", seed, lossy), playWith(t, "steady", auto, seed, lossy)
+			fixed, learned := playWith(t, "muster", seed, 24, lossy), playWith(t, auto, seed, 24, lossy)
 			if learned.Unserved > 0 || learned.Agents != learned.Jobs || learned.Unused > 0 {
 				t.Errorf("%d agents for %d jobs, %d unused, %d jobs never served", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved)
 			}
 			for _, name := range []string{"arc-git", "agent-stack-k8s-git"} {
-				rival := playWith(t, "steady", name, seed, lossy)
+				rival := playWith(t, name, seed, 24, lossy)
 				ratio := float64(learned.Wait.P95) / float64(rival.Wait.P95)
 				t.Logf("p95 %s, of %s %s: %.3f times; with a fixed lease %s", learned.Wait.P95, name, rival.Wait.P95, ratio, fixed.Wait.P95)
 				if ratio > 1.15 {
@@ -54,53 +52,49 @@ func TestNoShows(t *testing.T) {
 	}
 }
 
-// tenMinutes lets something begin after so many hours and end ten minutes later.
-func tenMinutes(hours int, begin, end func(*run)) func(*Scenario) {
+// eventAt is when the events of TestFalselyLate begin.
+const eventAt = 4 * time.Hour
+
+// tenMinutes calls begin at eventAt, and end ten minutes later.
+func tenMinutes(begin, end func(*run)) func(*Scenario) {
 	return func(w *Scenario) {
 		w.plan = func(r *run) {
-			at := r.start.Add(time.Duration(hours) * time.Hour)
+			at := r.start.Add(eventAt)
 			r.buildkite.At(at, func() { begin(r) })
 			r.buildkite.At(at.Add(10*time.Minute), func() { end(r) })
 		}
 	}
 }
 
-// slower lets boots take three times as long from an hour on.
-func slower(hours int) func(*Scenario) {
-	return func(w *Scenario) {
-		w.plan = func(r *run) {
-			fate := r.cluster.Fate
-			r.cluster.Fate = func() Fate {
-				f := fate()
-				if r.buildkite.Now().Sub(r.start) >= time.Duration(hours)*time.Hour {
-					f.Startup *= 3
-				}
-				return f
+// slower triples start-up times from eventAt on.
+func slower(w *Scenario) {
+	w.plan = func(r *run) {
+		fate := r.cluster.Fate
+		r.cluster.Fate = func() Fate {
+			f := fate()
+			if r.buildkite.Now().Sub(r.start) >= eventAt {
+				f.Startup *= 3
 			}
+			return f
 		}
 	}
 }
 
-// TestFalselyLate: what agents cost that are late and come after all. Each is an agent too
-// many at most; orders are not repeated while a syncer is down or nodes are full.
+// TestFalselyLate: no agent is ordered twice because it is overdue and registers later, such as
+// while a syncer is down or nodes are full.
 func TestFalselyLate(t *testing.T) {
 	unraced.Only(t)
-	for name, test := range map[string]struct {
-		change func(*Scenario)
-		most   int // agents too many
-	}{
-		"nothing":       {func(*Scenario) {}, 0},
-		"a syncer down": {tenMinutes(12, func(r *run) { r.down = true }, func(r *run) { r.down = false }), 0},
-		"nodes full":    {tenMinutes(12, func(r *run) { r.cluster.SetNodes(1) }, func(r *run) { r.cluster.SetNodes(0) }), 0},
-		"slower boots":  {slower(12), 0},
+	for name, change := range map[string]func(*Scenario){
+		"nothing":         func(*Scenario) {},
+		"a syncer down":   tenMinutes(func(r *run) { r.down = true }, func(r *run) { r.down = false }),
+		"nodes full":      tenMinutes(func(r *run) { r.cluster.SetNodes(1) }, func(r *run) { r.cluster.SetNodes(0) }),
+		"slower start-up": slower,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fixed, learned := playWith(t, "steady", "muster", 3, test.change), playWith(t, "steady", auto, 3, test.change)
-			t.Logf("%d agents and %d unused for %d jobs, p95 %s, longest %s, pods %.1f h; with a fixed lease %d and %d, p95 %s, longest %s, pods %.1f h", learned.Agents, learned.Unused, learned.Jobs, learned.Wait.P95, learned.Wait.Max, learned.Pods.Hours(),
-				fixed.Agents, fixed.Unused, fixed.Wait.P95, fixed.Wait.Max, fixed.Pods.Hours())
-			if learned.Unserved > 0 || learned.Agents-learned.Jobs > test.most || learned.Unused > test.most {
-				t.Errorf("%d agents for %d jobs, %d unused, %d jobs never served; at most %d too many", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved, test.most)
+			m := playWith(t, auto, 3, 10, change)
+			if m.Unserved > 0 || m.Agents > m.Jobs || m.Unused > 0 {
+				t.Errorf("%d agents for %d jobs, %d unused, %d jobs never served", m.Agents, m.Jobs, m.Unused, m.Unserved)
 			}
 		})
 	}

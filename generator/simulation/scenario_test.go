@@ -94,7 +94,10 @@ func TestBounds(t *testing.T) {
 }
 
 // TestMusterIsExact: muster starts one agent for each job and no more in every
-// world where nothing dies, whatever jobs come, and reaches the bound.
+// scenario where nothing fails, and reaches the bound. Buildkite gives an agent the job that was
+// scheduled first, and a job behind a wait step was scheduled with its build. So muster reaches
+// the bound exactly where late steps of old builds overtake the first of new ones (diurnal), and
+// where jobs wait for their concurrency group (limited).
 func TestMusterIsExact(t *testing.T) {
 	unraced.Only(t)
 	for _, workload := range []string{"steady", "diurnal", "bursts", "flaky", "limited", "unsatisfiable"} {
@@ -105,6 +108,9 @@ func TestMusterIsExact(t *testing.T) {
 			}
 			if float64(m.Wait.P95) > 1.05*float64(m.Bound.P95) {
 				t.Errorf("%s, seed %d: p95 wait is %v, the bound %v", workload, seed, m.Wait.P95, m.Bound.P95)
+			}
+			if (workload == "diurnal" || workload == "limited") && m.Wait != m.Bound {
+				t.Errorf("%s, seed %d: waits of %+v, and the bound is %+v", workload, seed, m.Wait, m.Bound)
 			}
 		}
 	}
@@ -140,34 +146,19 @@ func TestLingering(t *testing.T) {
 	}
 }
 
-// TestSteady holds what is promised for steady runs, against the plain loop in
-// the same run.
-func TestSteady(t *testing.T) {
-	unraced.Only(t)
-	for seed := range uint64(2) {
-		muster, plain := play(t, seed, 24, "steady", "muster"), play(t, seed, 24, "steady", "plain-git")
-		if float64(muster.Wait.P95) > 1.05*float64(muster.Bound.P95) {
-			t.Errorf("seed %d: muster's p95 wait is %v, the bound %v", seed, muster.Wait.P95, muster.Bound.P95)
-		}
-		if 50*muster.Unused > muster.Jobs {
-			t.Errorf("seed %d: muster started %d agents unused for %d jobs", seed, muster.Unused, muster.Jobs)
-		}
-		if 50*plain.Unused <= plain.Jobs || plain.Idle < 24*time.Hour {
-			t.Errorf("seed %d: the plain loop started only %d agents unused for %d jobs, and they idled only %v", seed, plain.Unused, plain.Jobs, plain.Idle)
-		}
-	}
-}
-
-// TestDemandAsked: what no agent can serve makes the algorithms that read
-// nothing but a queue's numbers order without end, and muster not at all.
+// TestDemandAsked: jobs that no agent can serve make the algorithms that read
+// only a queue's metrics order agents that are unused; the plain loop has them for steady load.
 func TestDemandAsked(t *testing.T) {
 	unraced.Only(t)
 	for _, workload := range []string{"limited", "unsatisfiable"} {
 		for _, name := range []string{"plain-git", "keda-accurate-git", "keda-default", "elastic-ci-stack"} {
-			if m := play(t, 1, 8, workload, name); m.Unused == 0 {
-				t.Errorf("%s: %s started no agent in vain", workload, name)
+			if m := play(t, 1, 4, workload, name); m.Unused == 0 {
+				t.Errorf("%s: %s started no unused agent", workload, name)
 			}
 		}
+	}
+	if m := play(t, 1, 8, "steady", "plain-git"); 50*m.Unused <= m.Jobs || m.Idle < 8*time.Hour {
+		t.Errorf("the plain loop started only %d agents unused for %d jobs, and they idled only %v", m.Unused, m.Jobs, m.Idle)
 	}
 }
 
@@ -202,8 +193,11 @@ func TestSameSeed(t *testing.T) {
 		if !slices.Equal(ops, actsAgain) {
 			t.Errorf("%s: the same seed decided otherwise the second time", a.Name)
 		}
+		if a.Name != "muster" {
+			continue
+		}
 		if other, _ := run(4); cmp.Equal(m, other) {
-			t.Errorf("%s: another seed gave the same measures", a.Name)
+			t.Error("another seed gave the same measures")
 		}
 	}
 }
@@ -259,6 +253,7 @@ func TestTrouble(t *testing.T) {
 		t.Errorf("%d agents at once on 12 nodes", m.Highest)
 	}
 	w.Faults = Faults{}
+	workload = loadNamed(t, "steady").Generate(1, time.Hour)
 	w.BuildkiteFails = 1
 	if m := Play(w, workload, &Muster{}, nil); m.Commits != 0 || m.Unserved != workload.Jobs() {
 		t.Errorf("blind ticks made %d commits and left %d of %d jobs", m.Commits, m.Unserved, workload.Jobs())
