@@ -14,15 +14,15 @@ import (
 // host is how one kind of git host sends its events.
 type host struct {
 	source Source
-	// event is the header that names the event, and push the one that matters; empty:
-	// each does.
+	// event is the header with the name of the event, and push its value for pushes. If event is
+	// empty, every event counts.
 	event, push string
-	// signature is the header with HMAC-SHA256 of the body in hexadecimal, behind
-	// prefix; empty: token is the header with the secret as it is.
+	// signature is the header with HMAC-SHA256 of the body in hexadecimal, after prefix. If it
+	// is empty, token is the header with the secret itself.
 	signature, prefix, token string
 }
 
-// hosts are the kinds of git host, by the header that tells them. Gitea comes before
+// hosts returns the kinds of git host. Each is recognised by its header event. Gitea precedes
 // GitHub, because it sends GitHub's headers too.
 func hosts() []host {
 	return []host{
@@ -35,9 +35,8 @@ func hosts() []host {
 	}
 }
 
-// hostOf tells a git host by its headers. What is none of those that are known signs as
-// Flux's generic-hmac wants it (fluxcd/notification-controller/docs/spec/v1/receivers.md),
-// with sha256 alone.
+// hostOf returns the git host that sends these headers. Other hosts sign as Flux's generic-hmac
+// requires (fluxcd/notification-controller/docs/spec/v1/receivers.md), with sha256 only.
 func hostOf(header http.Header) host {
 	all := hosts()
 	if i := slices.IndexFunc(all, func(h host) bool { return header.Get(h.event) != "" }); i >= 0 {
@@ -46,7 +45,7 @@ func hostOf(header http.Header) host {
 	return host{source: Generic, signature: "X-Signature", prefix: "sha256="}
 }
 
-// gitEvent is what is read of an event's body.
+// gitEvent contains the fields of an event's body that are used.
 type gitEvent struct {
 	Ref   string `json:"ref"`
 	After string `json:"after"`
@@ -58,8 +57,7 @@ type gitEvent struct {
 	Hook       json.RawMessage `json:"hook_id"`
 }
 
-// ofHost reports whether the event comes from a git host. It goes by the body, because the
-// headers are not signed.
+// ofHost reports whether the body is that of a git host. The headers are not signed.
 func (e gitEvent) ofHost() bool { return e.Repository != nil || e.Sender != nil || e.Hook != nil }
 
 // git handles an event of a git host. Its age is unknown, because no host signs the time.
@@ -79,11 +77,11 @@ func (r *Receiver) git(h host, header http.Header, body, secret []byte) Result {
 	ofHost := h.source != Generic || event.ofHost()
 	switch {
 	case h.event != "" && header.Get(h.event) != h.push:
-		return Ignored // a ping, or what the branch does not change by
+		return Ignored // a ping, or an event that does not change the branch
 	case err != nil && (h.source != Generic || bytes.HasPrefix(body, []byte("payload="))):
-		return Malformed // as a form, GitHub's default, and in which it signs any event: application/json is wanted
+		return Malformed // a form, GitHub's default, cannot be verified: application/json is required
 	case ofHost && (event.Ref == "" || event.After == ""):
-		return Ignored // another event, relabelled as a push
+		return Ignored // another event, with the header of a push
 	case ofHost && h.token == "" && !r.isNew(sum):
 		return Replayed
 	case event.Ref != "" && event.Ref != "refs/heads/"+r.cfg.Branch, r.own(event.After):
@@ -101,7 +99,7 @@ func (r *Receiver) own(after string) bool {
 	if !r.ticking || after == "" {
 		return after != "" && after == r.head
 	}
-	const most = 16 // of which one is not muster's
+	const most = 16 // at least one of them is not muster's
 	if len(r.pushed) < most && !slices.Contains(r.pushed, after) {
 		r.pushed = append(r.pushed, after)
 	}

@@ -27,8 +27,8 @@ const (
 	// Buildkite's own example (buildkite/docs
 	// pages/apis/webhooks/_defending_against_replay_attacks.md).
 	MaxAge = 5 * time.Minute
-	// together is how many requests are answered at the same time.
-	together = 8
+	// maxConcurrent is how many requests are handled at the same time.
+	maxConcurrent = 8
 )
 
 // The paths that are served.
@@ -37,7 +37,7 @@ const (
 	GitPath       = "/webhooks/git"
 )
 
-// Source is who sends an event.
+// Source is the sender of an event.
 type Source string
 
 // The sources.
@@ -46,45 +46,45 @@ const (
 	GitHub    Source = "github"
 	GitLab    Source = "gitlab"
 	Gitea     Source = "gitea"
-	// Generic is anybody who signs as Flux's receivers of the type generic-hmac want it.
+	// Generic is a sender that signs as Flux's receivers of the type generic-hmac require.
 	Generic Source = "generic"
 )
 
-// Sources are all sources, those of git last.
+// Sources returns all sources, those of git last.
 func Sources() []Source { return []Source{Buildkite, GitHub, GitLab, Gitea, Generic} }
 
-// Result is what became of a request.
+// Result is the result of a request.
 type Result string
 
 // The results.
 const (
 	// Triggered: it triggered a tick.
 	Triggered Result = "triggered"
-	// Ignored: it cannot matter to the next decision, as a ping. A push during a tick is
+	// Ignored: it cannot affect the next decision, such as a ping. A push during a tick is
 	// checked again when the tick ends.
 	Ignored Result = "ignored"
 	// Forged: its signature or token does not match the secret.
 	Forged Result = "forged"
 	// Outdated: its signed time is too far from the clock's.
 	Outdated Result = "outdated"
-	// Replayed: it came before.
+	// Replayed: it was received before.
 	Replayed Result = "replayed"
-	// Malformed: it is signed, and no JSON.
+	// Malformed: it is signed and is not JSON.
 	Malformed Result = "malformed"
 	// Oversized: its body is larger than [MaxBody].
 	Oversized Result = "oversized"
-	// Busy: too many others were being answered.
+	// Busy: too many requests are being handled.
 	Busy Result = "busy"
 	// Failed: the secret or the body could not be read.
 	Failed Result = "failed"
 )
 
-// Results are all results.
+// Results returns all results.
 func Results() []Result {
 	return []Result{Triggered, Ignored, Forged, Outdated, Replayed, Malformed, Oversized, Busy, Failed}
 }
 
-// status is what a sender is answered.
+// status returns the status code of the response.
 func (r Result) status() int {
 	switch r {
 	case Triggered, Ignored:
@@ -101,16 +101,16 @@ func (r Result) status() int {
 	return http.StatusServiceUnavailable
 }
 
-// Config is what a [Receiver] is made of. Now is needed.
+// Config configures a [Receiver]. Now is required.
 type Config struct {
 	// BuildkiteSecret and GitSecret return the secrets. They are called for each request.
-	// nil: that path is not served.
+	// If one is nil, its path is not served.
 	BuildkiteSecret, GitSecret func() ([]byte, error)
 	// Organisation is the slug whose events matter, and Branch the branch whose pushes do.
 	Organisation, Branch string
-	// Now is the time.
+	// Now returns the time.
 	Now func() time.Time
-	// Log takes what keeps a path from being served, and each request at the level debug.
+	// Log records secrets that cannot be read, and each request at the level debug.
 	Log *slog.Logger
 	// Count is called for each request, from several goroutines; optional.
 	Count func(Source, Result)
@@ -136,10 +136,10 @@ func New(cfg Config) *Receiver {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Receiver{cfg: cfg, calls: make(chan generator.Cause, 1), slots: make(chan struct{}, together), unread: map[string]bool{}}
+	return &Receiver{cfg: cfg, calls: make(chan generator.Cause, 1), slots: make(chan struct{}, maxConcurrent), unread: map[string]bool{}}
 }
 
-// Calls is for [generator.Wake].
+// Calls returns the channel of triggers, for [generator.Wake].
 func (r *Receiver) Calls() <-chan generator.Cause { return r.calls }
 
 // AddTo adds the paths that have a secret.
@@ -159,7 +159,7 @@ func (r *Receiver) AddTo(mux *http.ServeMux) {
 	}
 }
 
-// call calls the loop, unless a call is waiting for it already.
+// call triggers a tick, unless a trigger is waiting already.
 func (r *Receiver) call(cause generator.Cause) Result {
 	select {
 	case r.calls <- cause:
@@ -168,9 +168,9 @@ func (r *Receiver) call(cause generator.Cause) Result {
 	return Triggered
 }
 
-// serve reads a request within its bounds and has it judged. Each request that reaches
-// the judge costs one digest of its body, whether its sender knows the secret or not.
-func (r *Receiver) serve(w http.ResponseWriter, q *http.Request, from Source, secret func() ([]byte, error), judge func(http.Header, []byte, []byte) Result) {
+// serve reads a request within its limits and calls handle. Each request that handle gets
+// costs one digest of its body, whether its sender knows the secret or not.
+func (r *Receiver) serve(w http.ResponseWriter, q *http.Request, from Source, secret func() ([]byte, error), handle func(http.Header, []byte, []byte) Result) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
@@ -180,7 +180,7 @@ func (r *Receiver) serve(w http.ResponseWriter, q *http.Request, from Source, se
 	}
 	key, err := secret()
 	if err == nil && len(key) == 0 {
-		err = errors.New("it is empty") // and everybody knows it
+		err = errors.New("it is empty")
 	}
 	r.noteSecret(q.URL.Path, err)
 	if err != nil {
@@ -195,11 +195,11 @@ func (r *Receiver) serve(w http.ResponseWriter, q *http.Request, from Source, se
 	case err != nil:
 		r.answer(w, from, Failed)
 	default:
-		r.answer(w, from, judge(q.Header, body, key))
+		r.answer(w, from, handle(q.Header, body, key))
 	}
 }
 
-// answer counts a request and tells its sender the result, and no more.
+// answer counts a request and returns the result to its sender, and no details.
 func (r *Receiver) answer(w http.ResponseWriter, from Source, result Result) {
 	if r.cfg.Count != nil {
 		r.cfg.Count(from, result)
@@ -211,7 +211,7 @@ func (r *Receiver) answer(w http.ResponseWriter, from Source, result Result) {
 	_, _ = io.WriteString(w, string(result)+"\n")
 }
 
-// noteSecret logs when a secret cannot be read, and when it can again.
+// noteSecret logs when a secret can no longer be read, and when it can again.
 func (r *Receiver) noteSecret(path string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -115,7 +115,8 @@ func TestBuildkiteEvents(t *testing.T) {
 		{"job.activated", `{"job":{"type":"manual"},` + build + `}`, true},
 		{"job.scheduled", `{}`, true},
 		{"job.scheduled", `null`, true},
-		{"job.scheduled", `{"job":{"type":"script"},"build":{"author":"A. Person <person@example.com>"}}`, true}, // the library refuses it
+		{"job.scheduled", `{"job":{"type":"script"},"build":{"author":"A. Person <person@example.com>"}}`, true},
+		{"job.scheduled", `{"job":{"type":7}}`, true},
 		{"agent.connected", `{"agent":{"url":"https://api.buildkite.com/v2/organizations/acme/agents/1"}}`, true},
 		{"agent.lost", `{"agent":{"priority":"1"}}`, true},
 		{"agent.disconnected", `{}`, true}, {"agent.stopped", `{}`, true}, {"agent.stopping", `{}`, true},
