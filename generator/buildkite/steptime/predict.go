@@ -11,16 +11,16 @@ type Prediction struct {
 	Job int
 	// Due is when the job can run; zero if not known.
 	Due time.Time
-	// Stage names those that can run when it can: the jobs of the build behind the same
-	// wait step, or the copies of a step that waits for others by depends_on.
+	// Stage identifies the jobs that become runnable at the same time: those of the build behind
+	// the same wait step, or the copies of a step that waits for others by depends_on.
 	Stage string
 }
 
-// Predict returns when the upcoming jobs of a build can run. Behind a wait step that
-// is when all jobs before it have ended. How long a job will wait for an agent is not
-// known: one that has not started counts from now, or from when it can run. A job that
-// no wait step holds back waits for others by depends_on, which REST does not tell: it is
-// due as long after it was made as in other builds.
+// Predict returns when the upcoming jobs of a build can run. Jobs behind a wait step can run
+// when all jobs before it have ended. How long a job will wait for an agent is unknown: a job that
+// has not started is assumed to start now, or when it can run. A job that no wait step holds back
+// waits for others by depends_on, which REST does not contain: it is due as long after its
+// creation as in other builds.
 func (t *Times) Predict(b Build, now time.Time) []Prediction {
 	var all []Prediction
 	p := pass{ready: now, known: time.Unix(0, 0)}
@@ -48,17 +48,17 @@ func (t *Times) Predict(b Build, now time.Time) []Prediction {
 	return all
 }
 
-// pass is a way through the jobs of a build.
+// pass is the state of an iteration over the jobs of a build.
 type pass struct {
-	barrier uint64    // the last
-	closed  bool      // it holds back what follows
-	ready   time.Time // when what follows it can run
-	before  time.Time // since when all steps before it are known; zero: they are not
-	end     time.Time // of all jobs until here
-	known   time.Time // since when all steps until here are known; zero: they are not
+	barrier uint64    // the last one
+	closed  bool      // the barrier has not been passed
+	ready   time.Time // when the jobs behind the barrier can run
+	before  time.Time // since when all steps before the barrier are known; zero if they are not
+	end     time.Time // end of all jobs so far
+	known   time.Time // since when all steps so far are known; zero if they are not
 }
 
-// next goes past a job, which can run when it is ready if it has not started.
+// next adds a job, which can run at ready if it has not started.
 func (p *pass) next(j *Job, s *step, ready, now time.Time) {
 	if s == nil || s.length.since.IsZero() {
 		p.known = time.Time{}
@@ -76,15 +76,15 @@ func (p *pass) next(j *Job, s *step, ready, now time.Time) {
 	}
 }
 
-// applies reports whether the times hold for a job.
+// applies reports whether the times predict a job: it was created after they were learned.
 func (h *history) applies(j *Job) bool { return len(h.samples) > 0 && made(j, h.since) }
 
-// made reports whether a job was made after something was known.
+// made reports whether a job was created at least minAge after known.
 func made(j *Job, known time.Time) bool {
-	return !known.IsZero() && j.Created.After(known.Add(apart))
+	return !known.IsZero() && j.Created.After(known.Add(minAge))
 }
 
-// name is short, for it is kept in git.
+// name returns a short name, because commits contain it.
 func name(build, of uint64) string {
 	const digits = 12
 	text := strconv.FormatUint(hash([]byte(strconv.FormatUint(build, 16)), []byte(strconv.FormatUint(of, 16)))|1<<63, 16)

@@ -15,17 +15,16 @@ const (
 	// maxSteps is the maximum number of steps kept. Everybody who may write a pipeline can create
 	// step names: beyond the maximum, the steps that ended longest ago are forgotten.
 	maxSteps = 10_000
-	// early is the share of the builds that were as fast as what is predicted. An agent
-	// that comes early waits, a job whose agent comes late does: the prediction is
-	// rather early.
+	// early is the quantile of the durations that is predicted. With an early prediction an
+	// agent waits, with a late one a job does: the prediction is rather early.
 	early = 0.4
-	// apart is the minimum time from learning a step to the creation of a job that is predicted by
-	// it. It allows for the difference between two clocks.
-	apart = time.Minute
+	// minAge is the minimum time from learning a step to the creation of a job that is predicted
+	// by it. It allows for the difference between two clocks.
+	minAge = time.Minute
 )
 
-// Key names a step of a pipeline, by its key or else its label. Zero is a step that has
-// neither: nothing is known of it.
+// Key returns the identifier of a step of a pipeline, by its key or else its label. It returns
+// zero if the step has neither, so that it cannot be learned.
 func Key(pipeline, step []byte) uint64 {
 	if len(step) == 0 {
 		return 0
@@ -33,7 +32,7 @@ func Key(pipeline, step []byte) uint64 {
 	return max(1, hash(pipeline, step))
 }
 
-// hash is short and the same in each process.
+// hash returns a short hash, which is the same in each process.
 func hash(parts ...[]byte) uint64 {
 	h := fnv.New64a()
 	for _, p := range parts {
@@ -46,7 +45,7 @@ func hash(parts ...[]byte) uint64 {
 // ID returns a short form of a Buildkite identifier.
 func ID(id []byte) uint64 { return max(1, hash(id)) }
 
-// Build is what is listed of one build's jobs, in the build's order.
+// Build contains the jobs of one build, in the build's order.
 type Build struct {
 	// ID is the build's [ID].
 	ID   uint64
@@ -57,17 +56,17 @@ type Build struct {
 type Job struct {
 	// Step is its [Key]. Copies of a step have the same.
 	Step uint64
-	// Barrier is the [ID] of a wait or a block step, which holds back what follows; zero:
-	// it is another.
+	// Barrier is the [ID] of a wait or a block step; zero for other jobs.
 	Barrier uint64
 	// Upcoming reports that the job waits for others, Over that it has ended, and Passed that the
 	// build could continue.
 	Upcoming, Over, Passed bool
-	// Created, Runnable, Started and Finished are zero where that has not come.
+	// Created, Runnable, Started and Finished are zero if that has not happened.
 	Created, Runnable, Started, Finished time.Time
 }
 
-// began is when it began to run; a job that needs no agent may not say. Zero: it has not.
+// began returns when the job started, or when it became runnable: a job that needs no agent may
+// have no start. It returns zero if neither has happened.
 func (j *Job) began() time.Time {
 	if j.Started.IsZero() {
 		return j.Runnable
@@ -82,11 +81,11 @@ type Times struct {
 	looked bool
 }
 
-// step is what is known of one.
+// step contains the times of a step.
 type step struct {
 	newest uint32  // end of the newest job, in seconds
-	length history // how long its jobs took
-	lag    history // how long after they were made they could run, where no wait step told that
+	length history // durations of its jobs
+	lag    history // times from creation to runnable, of jobs that no wait step holds back
 }
 
 // Learn learns from the ended jobs of a build. Repeated calls with the same jobs have no effect.
@@ -121,7 +120,7 @@ func (t *Times) Learn(b Build) {
 	}
 }
 
-// step returns a step, which may be new.
+// step returns the step with the key. It adds the step if there is none.
 func (t *Times) step(key uint64) *step {
 	s := t.steps[key]
 	if s == nil {
@@ -137,7 +136,7 @@ func (t *Times) step(key uint64) *step {
 	return s
 }
 
-// forget drops a tenth of the steps, those that ended longest ago.
+// forget removes a tenth of the steps, those that ended longest ago.
 func (t *Times) forget() {
 	ends := make([]uint32, 0, len(t.steps))
 	for _, s := range t.steps {
@@ -154,7 +153,7 @@ func (t *Times) forget() {
 	}
 }
 
-// Cold reports whether no look has ended yet.
+// Cold reports whether no poll has ended yet.
 func (t *Times) Cold() bool { return !t.looked }
 
 // Looked ends a poll: what the poll learned applies to jobs created from now on. A job without a
@@ -175,13 +174,13 @@ func (t *Times) Looked(now time.Time) {
 	t.looked = true
 }
 
-// history are times of one step, by the end of the job: the longest of each build.
+// history contains times of one step, by the end of the job: the longest of each build.
 type history struct {
-	since   time.Time // when the first was learned; zero: by the look under way
+	since   time.Time // when the first was learned; zero if the current poll learned it
 	samples []sample
 }
 
-// sample is of a build, by half of its [ID].
+// sample is the time of a build; build is half of its [ID].
 type sample struct{ build, finished, milliseconds uint32 }
 
 func seconds(t time.Time) uint32 { return uint32(max(0, t.Unix())) }
@@ -211,8 +210,8 @@ func (h *history) add(build uint32, finished time.Time, took time.Duration) {
 	h.samples = slices.Insert(h.samples, at, x)
 }
 
-// left is how much longer one takes that has taken so long: by the samples that took
-// longer. Nothing where none did.
+// left predicts how much longer a job takes that has taken elapsed so far, from the samples that
+// took longer. It returns zero if there are none.
 func (h *history) left(elapsed time.Duration) time.Duration {
 	var longer [maxSamples]time.Duration
 	n := 0
