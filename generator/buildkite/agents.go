@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"muster/generator/plan"
 )
 
@@ -158,7 +156,7 @@ func (s *session) listAgents(ctx context.Context, queue string) error {
 			l.list.query = url.Values{"cluster_queue_id": {queue}}
 		}
 	}
-	err := s.list(ctx, l.list, func(d *jsontext.Decoder) (string, error) {
+	err := s.list(ctx, l.list, func(d *decoder) (string, error) {
 		r, valid, err := decode[agentRecord](s, "agent", d)
 		switch {
 		case !valid:
@@ -192,7 +190,7 @@ func (s *session) readAgentsPage(ctx context.Context) error {
 	l, k := s.poll, &s.client.lists
 	page := k.page + 1
 	query := url.Values{"page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(s.client.cfg.PerPage)}}
-	response, err := s.get(ctx, s.path("agents")+"?"+query.Encode(), func(d *jsontext.Decoder) error {
+	response, err := s.get(ctx, s.path("agents")+"?"+query.Encode(), func(d *decoder) error {
 		return wholeList(d, func() error {
 			r, valid, err := decode[agentRecord](s, "agent", d)
 			if valid && s.client.own(&r) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/generator/buildkite/steptime"
 	"muster/generator/plan"
@@ -83,7 +82,7 @@ const maxWords = 10000
 // and is not retried, and nothing behind a wait step that has not passed runs after that,
 // unless the step continues on failure (docs apis/rest_api/builds.md "failing_at",
 // pipelines/configure/step_types/wait_step.md "Continuing on failure").
-func (r *buildReader) read(d *jsontext.Decoder) (id text, b *readBuild, why string, err error) {
+func (r *buildReader) read(d *decoder) (id text, b *readBuild, why string, err error) {
 	b = &readBuild{}
 	var state, cluster text
 	var pipeline optional[struct {
@@ -139,7 +138,7 @@ func (r *buildReader) clear() {
 	r.behindWait, r.listed = false, false
 }
 
-func (r jobList) UnmarshalJSONFrom(d *jsontext.Decoder) (err error) {
+func (r jobList) UnmarshalJSONFrom(d *decoder) (err error) {
 	r.clear()
 	behind := false // an unreleased block step stands before, in the build's order
 	r.listed, err = list(d, func() error {

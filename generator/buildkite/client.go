@@ -68,7 +68,6 @@ import (
 	"muster/generator/plan"
 
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // DefaultURL is Buildkite's own REST API.
@@ -351,7 +350,7 @@ func (c *Client) open() (*session, error) {
 }
 
 // get requests a path, and calls read with a decoder of the response.
-func (s *session) get(ctx context.Context, path string, read func(*jsontext.Decoder) error) (*buildkite.Response, error) {
+func (s *session) get(ctx context.Context, path string, read func(*decoder) error) (*buildkite.Response, error) {
 	if err := s.mayRequest(); err != nil {
 		return nil, err
 	}
@@ -397,7 +396,7 @@ func (s *session) mayRequest() error {
 
 // sink is a destination to which the library copies a response. It decodes the response.
 type sink struct {
-	read   func(*jsontext.Decoder) error
+	read   func(*decoder) error
 	cancel func() // ends the request if the response cannot be decoded
 }
 

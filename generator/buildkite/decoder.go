@@ -25,8 +25,11 @@ func notWhole(why string) error {
 	return &syntaxError{"the answer is not whole JSON: " + why}
 }
 
+// decoder reads a response as JSON.
+type decoder = jsontext.Decoder
+
 // newDecoder returns a decoder that reads a response as it arrives.
-func newDecoder(body io.Reader) *jsontext.Decoder {
+func newDecoder(body io.Reader) *decoder {
 	r := &bodyReader{body: body}
 	r.decoder = jsontext.NewDecoder(r, lenient)
 	return r.decoder
@@ -35,7 +38,7 @@ func newDecoder(body io.Reader) *jsontext.Decoder {
 // bodyReader is the reader of a decoder. It limits values to biggestValue.
 type bodyReader struct {
 	body    io.Reader
-	decoder *jsontext.Decoder
+	decoder *decoder
 	read    int64
 }
 
@@ -74,7 +77,7 @@ func decodeError(err error) error {
 
 // list reads a list and calls each for every element, which each must read. It skips any other
 // value and returns false.
-func list(d *jsontext.Decoder, each func() error) (bool, error) {
+func list(d *decoder, each func() error) (bool, error) {
 	if d.PeekKind() != '[' {
 		return false, d.SkipValue()
 	}
@@ -90,7 +93,7 @@ func list(d *jsontext.Decoder, each func() error) (bool, error) {
 
 // object reads an object. Field returns what reads the field of a name; nil skips it. It skips
 // any other value and returns false.
-func object(d *jsontext.Decoder, field func(name []byte) json.UnmarshalerFrom) (bool, error) {
+func object(d *decoder, field func(name []byte) json.UnmarshalerFrom) (bool, error) {
 	if d.PeekKind() != '{' {
 		return false, d.SkipValue()
 	}
@@ -113,7 +116,7 @@ func object(d *jsontext.Decoder, field func(name []byte) json.UnmarshalerFrom) (
 }
 
 // finish returns an error unless the response has ended.
-func finish(d *jsontext.Decoder) error {
+func finish(d *decoder) error {
 	switch _, err := d.ReadToken(); {
 	case err == nil:
 		return notWhole("there is more after its end")

@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // WithBiggest bounds answers to so many bytes.
@@ -37,4 +36,4 @@ func DecodeBuilds(r io.Reader) error {
 
 type readerFunc func() error
 
-func (f readerFunc) UnmarshalJSONFrom(*jsontext.Decoder) error { return f() }
+func (f readerFunc) UnmarshalJSONFrom(*decoder) error { return f() }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // listing is a list that is read page by page, in one call of [Client.Snapshot]
@@ -81,7 +80,7 @@ func furthest(from, overlap, most int) (page, size int) {
 
 // list reads the remaining pages of a list and calls each for every record. Each reads the
 // record and returns its identifier; empty if the record is invalid.
-func (s *session) list(ctx context.Context, l *listing, each func(*jsontext.Decoder) (id string, err error)) error {
+func (s *session) list(ctx context.Context, l *listing, each func(*decoder) (id string, err error)) error {
 	for {
 		more, err := s.readPage(ctx, l, each)
 		if err != nil {
@@ -95,7 +94,9 @@ func (s *session) list(ctx context.Context, l *listing, each func(*jsontext.Deco
 
 // readPage reads the next page and reports whether another follows. After an error the
 // next call requests the same page.
-func (s *session) readPage(ctx context.Context, l *listing, each func(*jsontext.Decoder) (string, error)) (more bool, err error) {
+func (s *session) readPage(
+	ctx context.Context, l *listing, each func(*decoder) (string, error),
+) (more bool, err error) {
 	page, size, shares := l.next(s.client.cfg.PerPage)
 	l.page = page
 	query := url.Values{"page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(size)}}
@@ -104,7 +105,7 @@ func (s *session) readPage(ctx context.Context, l *listing, each func(*jsontext.
 	}
 	var ids []string
 	follows := !shares || page == 1
-	response, err := s.get(ctx, l.path+"?"+query.Encode(), func(d *jsontext.Decoder) error {
+	response, err := s.get(ctx, l.path+"?"+query.Encode(), func(d *decoder) error {
 		return wholeList(d, func() error {
 			id, err := each(d)
 			if id != "" {
@@ -151,7 +152,7 @@ func (l *listing) goBack(page, size int) error {
 }
 
 // wholeList reads a response that is one list.
-func wholeList(d *jsontext.Decoder, each func() error) error {
+func wholeList(d *decoder, each func() error) error {
 	isList, err := list(d, each)
 	if errors.Is(err, io.EOF) {
 		return &syntaxError{"the answer is empty, where a list was asked for"}
@@ -178,7 +179,7 @@ func follow(response *buildkite.Response, page int) (bool, error) {
 // readAll reads a list of records and calls keep for each. It reports invalid records and
 // leaves them out.
 func readAll[T any, P record[T]](ctx context.Context, s *session, kind string, l *listing, keep func(T)) error {
-	return s.list(ctx, l, func(d *jsontext.Decoder) (string, error) {
+	return s.list(ctx, l, func(d *decoder) (string, error) {
 		r, valid, err := decode[T, P](s, kind, d)
 		if valid {
 			keep(r)

@@ -9,8 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // LongestPoll is the maximum age of a poll: an older one is dropped, and the next begins from
@@ -242,7 +240,7 @@ func (s *session) readBuilds(ctx context.Context, query url.Values, keep func(*r
 		query.Set("exclude_pipeline", "true")
 		l.list = &listing{path: s.path("builds"), query: query}
 	}
-	err := s.list(ctx, l.list, func(d *jsontext.Decoder) (string, error) {
+	err := s.list(ctx, l.list, func(d *decoder) (string, error) {
 		id, b, why, err := s.reader.read(d)
 		switch {
 		case err != nil && id != "":

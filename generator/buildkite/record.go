@@ -20,7 +20,7 @@ type record[T any] interface {
 }
 
 // decode reads one record. It reports an invalid one and returns false.
-func decode[T any, P record[T]](s *session, kind string, d *jsontext.Decoder) (value T, valid bool, err error) {
+func decode[T any, P record[T]](s *session, kind string, d *decoder) (value T, valid bool, err error) {
 	var r optional[T]
 	if err := r.UnmarshalJSONFrom(d); err != nil {
 		return value, false, err
@@ -38,7 +38,7 @@ type optional[T any] struct {
 	value T
 }
 
-func (o *optional[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (o *optional[T]) UnmarshalJSONFrom(d *decoder) error {
 	*o = optional[T]{there: d.PeekKind() == '{'}
 	if !o.there {
 		return d.SkipValue()
@@ -107,7 +107,7 @@ type jobAgent struct {
 	Tags                      words
 }
 
-func (r *jobRecord) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (r *jobRecord) UnmarshalJSONFrom(d *decoder) error {
 	for _, b := range []*bytesOf{
 		&r.ID, &r.WebURL, &r.Type, &r.State, &r.Cluster, &r.Queue, &r.Key, &r.Name,
 		&r.Rules, &r.CreatedAt, &r.RunnableAt, &r.StartedAt, &r.FinishedAt,
@@ -157,7 +157,7 @@ func (r *jobRecord) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-func (a *jobAgent) UnmarshalJSONFrom(d *jsontext.Decoder) (err error) {
+func (a *jobAgent) UnmarshalJSONFrom(d *decoder) (err error) {
 	for _, b := range []*bytesOf{&a.ID, &a.Name, &a.WebURL, &a.Cluster} {
 		*b = (*b)[:0]
 	}
@@ -247,7 +247,7 @@ func (r *queueRecord) invalid() string {
 // bytesOf is a string, in memory that is reused; a value of another type is empty.
 type bytesOf []byte
 
-func (b *bytesOf) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (b *bytesOf) UnmarshalJSONFrom(d *decoder) error {
 	*b = (*b)[:0]
 	raw, err := d.ReadValue()
 	if err == nil && raw.Kind() == '"' {
@@ -259,7 +259,7 @@ func (b *bytesOf) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // verbatim is any value, as JSON.
 type verbatim bytesOf
 
-func (b *verbatim) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (b *verbatim) UnmarshalJSONFrom(d *decoder) error {
 	raw, err := d.ReadValue()
 	*b = append((*b)[:0], raw...)
 	return err
@@ -268,7 +268,7 @@ func (b *verbatim) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // text is a string; a value of another type is empty.
 type text string
 
-func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (t *text) UnmarshalJSONFrom(d *decoder) error {
 	if *t = ""; d.PeekKind() != '"' {
 		return d.SkipValue()
 	}
@@ -283,7 +283,7 @@ func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // other types are left out.
 type texts []string
 
-func (t *texts) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (t *texts) UnmarshalJSONFrom(d *decoder) error {
 	*t = nil
 	_, err := list(d, func() error {
 		var s text
@@ -303,7 +303,7 @@ type words struct {
 	item   bytesOf
 }
 
-func (w *words) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (w *words) UnmarshalJSONFrom(d *decoder) error {
 	w.list = w.list[:0]
 	_, err := list(d, func() error {
 		err := w.item.UnmarshalJSONFrom(d)
@@ -318,7 +318,7 @@ func (w *words) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // flag is a boolean; a value of another type is false.
 type flag bool
 
-func (f *flag) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (f *flag) UnmarshalJSONFrom(d *decoder) error {
 	*f = d.PeekKind() == 't'
 	return d.SkipValue()
 }
@@ -326,7 +326,7 @@ func (f *flag) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // moment is a time; zero if it is absent or invalid.
 type moment struct{ at time.Time }
 
-func (m *moment) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (m *moment) UnmarshalJSONFrom(d *decoder) error {
 	*m = moment{}
 	var s text
 	if err := s.UnmarshalJSONFrom(d); err != nil {

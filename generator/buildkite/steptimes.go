@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"muster/generator/buildkite/steptime"
 	"muster/generator/plan"
 )
@@ -89,7 +87,7 @@ func (s *session) readPast(ctx context.Context) error {
 		"exclude_pipeline": {"true"},
 	}}
 	kept := s.poll.kept
-	_, err := s.readPage(ctx, l, func(d *jsontext.Decoder) (string, error) {
+	_, err := s.readPage(ctx, l, func(d *decoder) (string, error) {
 		id, _, _, err := s.reader.read(d)
 		s.poll.kept = kept // nothing is
 		return string(id), err

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"muster/generator/plan"
 )
 
@@ -219,7 +217,7 @@ func (s *session) accessToken(ctx context.Context) (Token, error) {
 		Scopes  texts  `json:"scopes"`
 		Expires moment `json:"expires_at"`
 	}]
-	_, err := s.get(ctx, "v2/access-token", func(d *jsontext.Decoder) error {
+	_, err := s.get(ctx, "v2/access-token", func(d *decoder) error {
 		err := token.UnmarshalJSONFrom(d)
 		if err == nil && !token.there {
 			err = notWhole("it is not an object")
@@ -264,7 +262,7 @@ func (c apiToken) verify(ctx context.Context) (Token, error) {
 	if len(missing) > 0 {
 		return token, fmt.Errorf("the Buildkite API token lacks %s: %s", strings.Join(missing, " and "), makeToken)
 	}
-	_, err = s.get(ctx, s.path("agents")+"?per_page=1", func(d *jsontext.Decoder) error { return wholeList(d, d.SkipValue) })
+	_, err = s.get(ctx, s.path("agents")+"?per_page=1", func(d *decoder) error { return wholeList(d, d.SkipValue) })
 	var answered *syntaxError
 	if errors.As(err, &answered) {
 		err = fmt.Errorf("listing agents: %w", err)
