@@ -136,9 +136,9 @@ func TestParse(t *testing.T) {
 		{"a very long value", instead(`Observation: {"version":2,"at":"` + strings.Repeat("ü", 300) + `"}`), `line 10: Observation: parsing time "` + strings.Repeat(`\xc3\xbc`, 23) + `\x…`},
 		{"a time with a control character", instead("Observation: {\"version\":2,\"at\":\"\x7f\"}"), `line 10: Observation: parsing time " " as "2006-01-02T15:04:05Z07:00": cannot parse " " as "2006"`},
 		{"two values", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z"} {}`), "line 10: Observation: invalid character '{' after top-level value"},
-		{"indexes that are none", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","dispatches":{"a":{"registered":"3-1"}}}]}`), `line 10: Observation: dispatch "a": indexes "3-1": "3-1" is not a range above those before it`},
-		{"indexes over and over", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","dispatches":{"a":{"registered":"0-9,0-9"}}}]}`), `line 10: Observation: dispatch "a": indexes "0-9,0-9": "0-9" is not a range above those before it`},
-		{"far too many indexes", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","dispatches":{"a":{"registered":"99999999"}}}]}`), `line 10: Observation: dispatch "a": the dispatches have too many indexes`},
+		{"indexes that are none", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","dispatches":{"a":{"registered":"3-1"}}}]}`), `line 10: Observation: indexes "3-1": "3-1" is not a range above those before it`},
+		{"indexes over and over", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","dispatches":{"a":{"registered":"0-9,0-9"}}}]}`), `line 10: Observation: indexes "0-9,0-9": "0-9" is not a range above those before it`},
+		{"far too many indexes", instead(`Observation: {"version":2,"at":"2026-11-21T02:15:00Z","overlays":[{"overlay":"x","dispatches":{"a":{"registered":"99999999"}}}]}`), `line 10: Observation: indexes "99999999": "99999999" is not a range above those before it`},
 	} {
 		_, err := ledger.Parse(test.message)
 		var damaged *ledger.Malformed

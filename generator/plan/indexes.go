@@ -1,8 +1,8 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,78 +10,79 @@ import (
 
 // Indexes is a set of a dispatch's indexes. The zero value is the empty set.
 // Its text form lists ranges, as in "0-3,7".
-type Indexes struct{ words []uint64 }
+type Indexes struct{ ranges []indexRange }
 
-// MaxIndex bounds the indexes that a set takes: Kubernetes runs at most 100,000
+// indexRange is a range of indexes. The ranges of a set are sorted, and indexes that it does not
+// contain separate them. So a set needs no more memory than its text.
+type indexRange struct{ first, last int }
+
+// MaxIndex bounds the indexes of a set: Kubernetes runs at most 100,000
 // pods at once for one Indexed Job (pkg/apis/batch/validation).
 const MaxIndex = 100_000
 
-// Add puts an index into the set. One that no Job can have is left out.
+// find returns the first range that does not end before an index.
+func (s Indexes) find(i int) int {
+	at, _ := slices.BinarySearchFunc(s.ranges, i, func(r indexRange, i int) int { return cmp.Compare(r.last, i) })
+	return at
+}
+
+// Add adds an index to the set. It ignores indexes that no Job can have.
 func (s *Indexes) Add(i int) {
 	if i < 0 || i >= MaxIndex {
 		return
 	}
-	for len(s.words) <= i/64 {
-		s.words = append(s.words, 0)
+	joined := indexRange{i, i}
+	from := s.find(i - 1)
+	to := from
+	for ; to < len(s.ranges) && s.ranges[to].first <= i+1; to++ {
+		joined = indexRange{min(joined.first, s.ranges[to].first), max(joined.last, s.ranges[to].last)}
 	}
-	s.words[i/64] |= 1 << (i % 64)
+	s.ranges = slices.Replace(s.ranges, from, to, joined)
 }
 
 // clone returns a copy of the set.
-func (s Indexes) clone() Indexes { return Indexes{words: slices.Clone(s.words)} }
+func (s Indexes) clone() Indexes { return Indexes{slices.Clone(s.ranges)} }
 
 // Has reports whether the index is in the set.
 func (s Indexes) Has(i int) bool {
-	return i >= 0 && i/64 < len(s.words) && s.words[i/64]&(1<<(i%64)) != 0
+	at := s.find(i)
+	return at < len(s.ranges) && s.ranges[at].first <= i
 }
 
 // Below returns how many of the indexes 0 to n-1 are in the set.
-func (s Indexes) Below(n int) int {
-	count := 0
-	for w, word := range s.words {
-		switch {
-		case n >= (w+1)*64:
-			count += bits.OnesCount64(word)
-		case n > w*64:
-			count += bits.OnesCount64(word & (1<<(n-w*64) - 1))
-		}
+func (s Indexes) Below(n int) (count int) {
+	for _, r := range s.ranges {
+		count += max(0, min(r.last+1, n)-r.first)
 	}
 	return count
 }
 
 // below returns the indexes below n.
 func (s Indexes) below(n int) (all []int) {
-	for w, word := range s.words {
-		for ; word != 0; word &= word - 1 {
-			if i := w*64 + bits.TrailingZeros64(word); i < n {
-				all = append(all, i)
-			}
+	for _, r := range s.ranges {
+		for i := r.first; i <= r.last && i < n; i++ {
+			all = append(all, i)
 		}
 	}
 	return all
 }
 
 // IsZero reports whether the set is empty.
-func (s Indexes) IsZero() bool { return s.Below(MaxIndex) == 0 }
+func (s Indexes) IsZero() bool { return len(s.ranges) == 0 }
 
 // String lists the set as ranges; the empty set is "".
 func (s Indexes) String() string {
-	var ranges []string
-	for i, end := 0, len(s.words)*64; i < end; i++ {
-		if !s.Has(i) {
-			continue
+	var text []byte
+	for i, r := range s.ranges {
+		if i > 0 {
+			text = append(text, ',')
 		}
-		first := i
-		for s.Has(i + 1) {
-			i++
-		}
-		if first == i {
-			ranges = append(ranges, strconv.Itoa(i))
-		} else {
-			ranges = append(ranges, fmt.Sprintf("%d-%d", first, i))
+		text = strconv.AppendInt(text, int64(r.first), 10)
+		if r.first < r.last {
+			text = strconv.AppendInt(append(text, '-'), int64(r.last), 10)
 		}
 	}
-	return strings.Join(ranges, ",")
+	return string(text)
 }
 
 // MarshalText is [Indexes.String].
@@ -104,10 +105,12 @@ func (s *Indexes) UnmarshalText(text []byte) error {
 		if err != nil || first < next || last < first || last >= MaxIndex {
 			return fmt.Errorf("indexes %.80q: %.40q is not a range above those before it", text, part)
 		}
-		next = last + 1
-		for i := first; i <= last; i++ {
-			s.Add(i)
+		if n := len(s.ranges); n > 0 && first == next {
+			s.ranges[n-1].last = last
+		} else {
+			s.ranges = append(s.ranges, indexRange{first, last})
 		}
+		next = last + 1
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ func TestIndexesAreBounded(t *testing.T) {
 	var s Indexes
 	for _, i := range []int{-1, MaxIndex, MaxIndex + 63, 1 << 40} {
 		s.Add(i)
-		if s.Has(i) || !s.IsZero() || len(s.words) > 0 {
-			t.Fatalf("%d is taken, into %d words", i, len(s.words))
+		if s.Has(i) || !s.IsZero() || len(s.ranges) > 0 {
+			t.Fatalf("%d is added, as %d ranges", i, len(s.ranges))
 		}
 	}
 	for text, fine := range map[string]bool{

@@ -106,15 +106,15 @@ type Supply struct {
 	// OtherFleets are agents of another fleet repository that has an overlay of the same name.
 	// They belong to no overlay of this repository.
 	OtherFleets int `json:"otherFleets,omitempty"`
+	// MaxJobs is the maximum number of dispatches that one commit adds or removes, because the git
+	// host accepts no larger commit; zero means any number.
+	MaxJobs int `json:"maxJobs,omitempty"`
 	// Dispatches is what Buildkite has seen of each dispatch in git. Dispatches without a seen
 	// agent are omitted.
 	Dispatches map[string]Seen `json:"dispatches,omitempty"`
 	// OtherTags are dispatches that were ordered with other tags than the policy has now, and
 	// whose agents in flight can serve other jobs; nil if there are no such dispatches.
 	OtherTags map[string]OtherTags `json:"otherTags,omitempty"`
-	// MaxJobs is how many dispatches one commit adds or removes at most, because the git
-	// host takes no larger one; zero: any number.
-	MaxJobs int `json:"maxJobs,omitempty"`
 }
 
 // OtherTags describes which jobs agents of a dispatch will be able to serve.

@@ -99,12 +99,8 @@ type Registrations struct {
 
 // entry is what is known of one dispatch.
 type entry struct {
-	indexes Indexes
-	worked  Indexes // had a job
-	// early are the indexes that registered while no overlay had the dispatch, and whether
-	// they had a job. They are not kept as a set, because anybody can start an agent with any
-	// tags, and one high index would make a set large.
-	early      map[int]bool
+	indexes    Indexes
+	worked     Indexes           // had a job
 	registered map[int]time.Time // when an index registered, if it is known
 	first      time.Time         // when the first index was first known; zero if unknown
 	overdue    bool              // no poll had been made when the first one registered
@@ -146,42 +142,14 @@ func (r *Registrations) note(tags []string, worked bool, told, look time.Time) {
 		r.known = map[string]*entry{}
 	}
 	if r.known[id] == nil {
-		r.known[id] = &entry{early: map[int]bool{}, registered: map[int]time.Time{}}
+		r.known[id] = &entry{registered: map[int]time.Time{}}
 	}
 	e := r.known[id]
 	e.noteRegistered(index, r.registeredAt(id, told, look))
-	switch {
-	case r.live[id]:
-		e.add(index, worked)
-	case index >= 0 && index < MaxIndex:
-		e.early[index] = e.early[index] || worked
-	}
-}
-
-func (e *entry) add(index int, worked bool) {
 	e.indexes.Add(index)
 	if worked {
 		e.worked.Add(index)
 	}
-}
-
-// settle moves the early indexes of a dispatch that an overlay has into the sets.
-func (e *entry) settle() {
-	for index, worked := range e.early {
-		e.add(index, worked)
-	}
-	e.early = map[int]bool{}
-}
-
-// whole returns a copy of the entry with its early indexes in the sets.
-func (e *entry) whole() *entry {
-	if e == nil || len(e.early) == 0 {
-		return e
-	}
-	all := *e
-	all.indexes, all.worked = e.indexes.clone(), e.worked.clone()
-	all.settle()
-	return &all
 }
 
 // Reconcile updates the registrations to the overlays of the head commit. It notes which
@@ -197,7 +165,6 @@ func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 			if e == nil {
 				continue
 			}
-			e.settle()
 			if e.settled.IsZero() && e.indexes.Below(d.Agents) == d.Agents {
 				e.settled = now.UTC().Truncate(time.Second)
 				if !r.live[d.ID] {
@@ -227,7 +194,7 @@ func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 
 // Seen returns what is known of a dispatch, but for who is connected now.
 func (r *Registrations) Seen(id string) Seen {
-	e := r.known[id].whole()
+	e := r.known[id]
 	if e == nil {
 		return Seen{}
 	}
@@ -243,13 +210,13 @@ func (r *Registrations) Seen(id string) Seen {
 
 // All reports whether every agent of a dispatch has been seen.
 func (r *Registrations) All(d Dispatch) bool {
-	e := r.known[d.ID].whole()
+	e := r.known[d.ID]
 	return e != nil && e.indexes.Below(d.Agents) == d.Agents
 }
 
 // Missing reports whether Buildkite may still tell something new about the
 // dispatch: an index that was not seen, or whether any agent has worked.
 func (r *Registrations) Missing(d Dispatch) bool {
-	e := r.known[d.ID].whole()
+	e := r.known[d.ID]
 	return e == nil || e.worked.IsZero() || e.indexes.Below(d.Agents) < d.Agents
 }
