@@ -100,7 +100,7 @@ func (c Config) moments(ctx context.Context, name string, at time.Time) ([]Expla
 	if p.at == "" {
 		return nil, &Before{At: at}
 	}
-	_, overlays, err := c.replay().Load(ctx, p.at, names(name, p))
+	overlays, err := c.replay().Load(ctx, p.at, names(name, p))
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (c Config) absent(ctx context.Context, name string, at time.Time, p *past) 
 	case last != nil:
 		x.Timeline = []Event{{At: last.At, What: fmt.Sprintf("muster's last commit to it before that: %s, commit %.7s", last.Operation, last.Commit)}}
 	default:
-		_, overlays, err := c.replay().Load(ctx, p.at, nil)
+		overlays, err := c.replay().Load(ctx, p.at, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -89,10 +89,7 @@ func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.
 			return nil
 		}
 	}
-	config := Replayer{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, w.fleet), Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) {
-		return w.files.Tree(ctx, commit)
-	}}
-	_, overlays, err := config.Load(ctx, r.Commit.ID, []string{f.Overlay})
+	overlays, err := w.replayer(e, w.fleet).Load(ctx, r.Commit.ID, []string{f.Overlay})
 	if err != nil {
 		return err
 	}
@@ -186,17 +183,12 @@ func (w *worker) again(ctx context.Context, p Push, at int, changed []branch.Dif
 func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branch.Difference, f *Finding) error {
 	r := &tick.Records[at]
 	e := r.Entry
-	var gone error // what could not be read of the files
-	config := Replayer{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, f.Fleet), Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) {
-		tree, err := w.files.Tree(ctx, commit)
-		return watched{tree, &gone}, err
-	}}
-	result, err := config.DecideIn(ctx, tick, at)
+	result, err := w.replayer(e, f.Fleet).DecideIn(ctx, tick, at)
 	if err != nil {
 		return err
 	}
-	if gone != nil {
-		return gone
+	if result.failed != nil && *result.failed != nil {
+		return *result.failed
 	}
 	f.Verdict, f.Why = Forged, result.Differences
 	if len(result.Differences) > 0 {
@@ -204,8 +196,8 @@ func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branc
 	}
 	ops, err := generator.Render(*result.Overlay, result.Decision)
 	if err != nil {
-		if gone != nil {
-			return gone
+		if *result.failed != nil {
+			return *result.failed
 		}
 		f.Why = []string{"made again, it cannot be written: " + err.Error()}
 		return nil

@@ -136,11 +136,8 @@ func rank(e *ledger.Entry) int {
 
 // Result is a replayed decision.
 type Result struct {
-	// Base is the commit that the decision was based on. Tree contains the files of it that were
-	// needed: those of the overlays that serve the queue, and all outside the directory of
-	// overlays.
+	// Base is the commit that the decision was based on.
 	Base string
-	Tree fs.FS
 	// Overlay is the overlay as it was; nil: the commit has none of that name, and there is
 	// no decision.
 	Overlay *fleet.Overlay
@@ -154,6 +151,8 @@ type Result struct {
 	// tick ordered another number of agents. Another version decided, or it went by
 	// something that git does not have. The reasons of a repair are not compared.
 	Doubtful bool
+	// failed is [files.failed]; nil if no files were read.
+	failed *error
 }
 
 // Decide replays the decision of one commit of a push, for each of its [Push.Ticks] until
@@ -189,11 +188,11 @@ func (c Replayer) DecideIn(ctx context.Context, tick Push, commit int) (Result, 
 			repairs[x.Entry.Overlay] = x.Commit.ID
 		}
 	}
-	tree, overlays, err := c.load(ctx, r.Base, names, repairs)
+	overlays, failed, err := c.load(ctx, r.Base, names, repairs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // else there is no directory of overlays
 		return r, err
 	}
-	r.Tree = tree
+	r.failed = failed
 	name := c.Name(e.Overlay)
 	i := slices.IndexFunc(overlays, func(o fleet.Overlay) bool { return o.Name == name })
 	if i < 0 {
@@ -232,14 +231,15 @@ func text(e *ledger.Entry, d plan.Decision) string {
 	return strings.TrimSpace(ledger.Text(ledger.Operation{Kind: e.Kind, Path: e.Overlay, Decision: d}))
 }
 
-// Load reads overlays by their names as they were at a commit, all where none is named. It
-// returns its files, as in a [Result], and those of the overlays that are there.
-func (c Replayer) Load(ctx context.Context, commit string, names []string) (fs.FS, []fleet.Overlay, error) {
-	return c.load(ctx, commit, names, nil)
+// Load returns the named overlays as they were at a commit; all overlays without a name.
+func (c Replayer) Load(ctx context.Context, commit string, names []string) ([]fleet.Overlay, error) {
+	overlays, _, err := c.load(ctx, commit, names, nil)
+	return overlays, err
 }
 
-// load is Load with overlays, by their directories, from other commits.
-func (c Replayer) load(ctx context.Context, commit string, names []string, instead map[string]string) (fs.FS, []fleet.Overlay, error) {
+// load is Load with some overlays, by their directories, from other commits. It also returns
+// [files.failed], which may be set later: an overlay reads some files when it is rendered.
+func (c Replayer) load(ctx context.Context, commit string, names []string, instead map[string]string) (overlays []fleet.Overlay, failed *error, err error) {
 	var dirs []string
 	for _, name := range names {
 		dirs = append(dirs, path.Join(c.Overlays, name))
@@ -248,22 +248,22 @@ func (c Replayer) load(ctx context.Context, commit string, names []string, inste
 	if len(names) == 0 {
 		ahead = append(ahead, path.Clean(c.Overlays))
 	}
+	failed = new(error)
 	tree, err := c.Tree(ctx, commit, ahead)
 	if err != nil {
-		return nil, nil, err
+		return nil, failed, err
 	}
-	if len(names) == 0 {
-		overlays, err := c.Loader.LoadContext(ctx, tree)
-		return tree, overlays, err
-	}
-	f := files{tree: tree, top: path.Clean(c.Overlays), dirs: dirs, instead: map[string]fs.FS{}}
-	for dir, commit := range instead {
-		if f.instead[dir], err = c.Tree(ctx, commit, []string{dir}); err != nil {
-			return nil, nil, err
+	if len(names) > 0 {
+		f := files{tree: tree, top: path.Clean(c.Overlays), dirs: dirs, instead: map[string]fs.FS{}, failed: failed}
+		for dir, commit := range instead {
+			if f.instead[dir], err = c.Tree(ctx, commit, []string{dir}); err != nil {
+				return nil, failed, err
+			}
 		}
+		tree = f
 	}
-	overlays, err := c.Loader.LoadContext(ctx, f)
-	return f, overlays, err
+	overlays, err = c.Loader.LoadContext(ctx, tree)
+	return overlays, failed, err
 }
 
 func (c Replayer) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)), "base") }

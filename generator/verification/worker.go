@@ -52,6 +52,12 @@ func (w *worker) loader(queue, loaded string) *fleet.Loader {
 	return l.Loader
 }
 
+// replayer returns the replayer of a commit of a fleet.
+func (w *worker) replayer(e *ledger.Entry, fleetTag string) Replayer {
+	tree := func(ctx context.Context, commit string, _ []string) (fs.FS, error) { return w.files.Tree(ctx, commit) }
+	return Replayer{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, fleetTag), Tree: tree}
+}
+
 func (w *worker) job(ctx context.Context, j *job) error {
 	if w.files == nil {
 		var err error

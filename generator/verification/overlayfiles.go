@@ -1,14 +1,17 @@
 package verification
 
 import (
+	"errors"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"muster/gitops/branch"
 )
 
-// files are those of some overlays, and all outside the directory of overlays: what is
-// not needed is not read.
+// files is a file system of some overlays and of everything outside the directory of overlays, so
+// that nothing else is read.
 type files struct {
 	tree fs.FS
 	// top is the directory of overlays, and dirs are those of the overlays.
@@ -16,11 +19,14 @@ type files struct {
 	dirs []string
 	// instead are the files of directories that come from another commit.
 	instead map[string]fs.FS
+	// failed is the first error that does not concern the content of files: the repository lacks
+	// them, or cannot be read. Code that reads an overlay attributes every error to the overlay.
+	failed *error
 }
 
-// of is the tree that a name is read from.
-func (f files) of(name string) (fs.FS, error) {
-	if !f.seen(name) {
+// treeOf returns the tree that contains a file.
+func (f files) treeOf(name string) (fs.FS, error) {
+	if !f.contains(name) {
 		return nil, fs.ErrNotExist
 	}
 	for dir, tree := range f.instead {
@@ -31,24 +37,28 @@ func (f files) of(name string) (fs.FS, error) {
 	return f.tree, nil
 }
 
-// seen reports whether a name is one of the files.
-func (f files) seen(name string) bool {
+// contains reports whether a path is in the file system.
+func (f files) contains(name string) bool {
 	return !below(name, f.top) || slices.ContainsFunc(f.dirs, func(dir string) bool { return below(name, dir) || below(dir, name) })
 }
 
-// below reports whether a name is a directory's, or lies in it.
+// below reports whether a path is a directory or in it.
 func below(name, dir string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }
 
-// read reads a name with a function of [io/fs], from the tree that has it.
+// read calls a function of [io/fs] with the tree that contains a file.
 func read[T any](f files, op, name string, read func(fs.FS, string) (T, error)) (T, error) {
-	tree, err := f.of(name)
+	tree, err := f.treeOf(name)
 	if err != nil {
 		var none T
 		return none, &fs.PathError{Op: op, Path: name, Err: err}
 	}
-	return read(tree, name)
+	content, err := read(tree, name)
+	if *f.failed == nil && (unread(err) || errors.Is(err, branch.ErrUnread)) {
+		*f.failed = err
+	}
+	return content, err
 }
 
 // Open implements [fs.FS].
@@ -60,7 +70,7 @@ func (f files) ReadFile(name string) ([]byte, error) { return read(f, "read", na
 // ReadDir implements [fs.ReadDirFS].
 func (f files) ReadDir(name string) ([]fs.DirEntry, error) {
 	all, err := read(f, "readdir", name, fs.ReadDir)
-	return slices.DeleteFunc(all, func(e fs.DirEntry) bool { return !f.seen(path.Join(name, e.Name())) }), err
+	return slices.DeleteFunc(all, func(e fs.DirEntry) bool { return !f.contains(path.Join(name, e.Name())) }), err
 }
 
 // Stat implements [fs.StatFS].
