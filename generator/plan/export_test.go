@@ -8,10 +8,7 @@ import (
 
 // DrawDecisions returns the decisions on a random fleet, for tests that print them.
 func DrawDecisions(t *rapid.T) []Decision {
-	d := draw(t)
-	if rapid.Bool().Draw(t, "small") {
-		d = drawSmall(t)
-	}
+	d := drawSmall(t)
 	d.mostJobs = rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "Jobs in a commit")
 	return d.decide()
 }

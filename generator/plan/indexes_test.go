@@ -3,6 +3,8 @@ package plan
 import (
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // TestIndexesAreBounded: a tag or a message with an index that no Job can have
@@ -25,4 +27,33 @@ func TestIndexesAreBounded(t *testing.T) {
 			t.Errorf("%q is read as %q: %v", text, read, err)
 		}
 	}
+}
+
+func TestIndexesTextIsTheSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s, back Indexes
+		want := map[int]bool{}
+		for _, i := range rapid.SliceOf(rapid.IntRange(-2, 300)).Draw(t, "indexes") {
+			s.Add(i)
+			if i >= 0 {
+				want[i] = true
+			}
+		}
+		if err := back.UnmarshalText([]byte(s.String())); err != nil {
+			t.Fatal(err)
+		}
+		n := rapid.IntRange(0, 320).Draw(t, "below")
+		count := 0
+		for i := range 320 {
+			if s.Has(i) != want[i] || back.Has(i) != want[i] {
+				t.Fatalf("%q: index %d", s, i)
+			}
+			if want[i] && i < n {
+				count++
+			}
+		}
+		if s.Below(n) != count {
+			t.Fatalf("%q has %d below %d, counted %d", s, s.Below(n), n, count)
+		}
+	})
 }

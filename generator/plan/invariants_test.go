@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,7 +119,7 @@ func (d drawnLife) decide() []Decision {
 }
 
 // apply does what was decided.
-func (d drawnLife) apply(decisions []Decision) {
+func (d drawn) apply(decisions []Decision) {
 	for _, x := range decisions {
 		if x.Empty() {
 			continue
@@ -203,17 +204,31 @@ func (d drawnLife) agents(o Overlay) (n int) {
 }
 
 // TestLimitsHoldForAllFleets asserts that an order exceeds neither max nor maxPerHour, as
-// schedules and overrides set them, and that nothing is ordered for a suspended overlay.
+// schedules and overrides set them, that nothing is ordered for a suspended overlay, and that all
+// orders together do not exceed what jobs, min and buffers ask for.
 func TestLimitsHoldForAllFleets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawLife(t)
+		total, bound := 0, 0
+		for _, j := range d.snapshot.Jobs {
+			if j.State == JobPending || j.State == JobUpcoming {
+				bound++
+			}
+		}
 		for _, x := range d.decide() {
 			o := d.overlays[slices.IndexFunc(d.overlays, func(o Overlay) bool { return o.Name == x.Overlay })]
 			p, _ := o.Policy.During(d.snapshot.At)
 			n := 0
 			for _, order := range x.Dispatch {
 				n += order.Agents
+				if order.Agents < 1 || order.Agents > JobAgents {
+					t.Fatalf("a Job of %d agents, at most %d", order.Agents, JobAgents)
+				}
 			}
+			if n != x.Sum.Dispatch || x.Sum.Demand+x.Sum.WarmPool != n || x.Sum.Demand < 0 || x.Sum.WarmPool < 0 {
+				t.Fatalf("%s orders %d agents, and the figures are %+v", o.Name, n, x.Sum)
+			}
+			total, bound = total+n, bound+p.Min+p.Buffer
 			if n == 0 {
 				continue
 			}
@@ -232,6 +247,9 @@ func TestLimitsHoldForAllFleets(t *testing.T) {
 			if x.Suspended.Active() || p.Paused || o.Suspended.Active() || x.Probe && n > 1 {
 				t.Fatalf("%s orders %d although it is suspended or sends a probe\n%s", o.Name, n, d)
 			}
+		}
+		if total > bound {
+			t.Fatalf("%d agents are ordered; jobs, min and buffers ask for at most %d\n%s", total, bound, d)
 		}
 	})
 }
@@ -318,4 +336,91 @@ func (d drawnLife) servedOrMissing(decisions []Decision, o Observation, j int) (
 		missing = max(missing, x.Sum.Missing-x.Sum.Dispatch)
 	}
 	return n + missing
+}
+
+// TestOrderOfListingChangesNothing asserts that the decision does not depend on the order in which
+// Buildkite and git list anything.
+func TestOrderOfListingChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawSmall(t)
+		listed := drawn{snapshot: d.snapshot, overlays: rapid.Permutation(d.overlays).Draw(t, "overlays")}
+		listed.snapshot.Agents = rapid.Permutation(d.snapshot.Agents).Draw(t, "agents")
+		listed.snapshot.Jobs = rapid.Permutation(d.snapshot.Jobs).Draw(t, "jobs")
+		listed.snapshot.Queues = rapid.Permutation(d.snapshot.Queues).Draw(t, "queues")
+		for i, j := range listed.snapshot.Jobs {
+			listed.snapshot.Jobs[i].Rules = rapid.Permutation(j.Rules).Draw(t, "rules")
+		}
+		one, _ := json.Marshal(d.decide())
+		if other, _ := json.Marshal(listed.decide()); string(one) != string(other) {
+			t.Fatalf("listed one way:\n%s\nlisted another:\n%s", one, other)
+		}
+	})
+}
+
+// TestWhatIsOrderedIsNotOrderedAgain asserts that a repeated decision changes nothing.
+func TestWhatIsOrderedIsNotOrderedAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawSmall(t)
+		d.apply(d.decide())
+		for _, x := range d.decide() {
+			if !x.Empty() {
+				t.Fatalf("the repeated decision is %+v\n%s", x, d)
+			}
+		}
+	})
+}
+
+// TestMoreDemandNeverOrdersFewer asserts that a further pending job never lowers the number of
+// agents that are ordered, unless an agent takes it that is about to be replaced.
+func TestMoreDemandNeverOrdersFewer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawSmall(t)
+		for i := range d.snapshot.Agents {
+			d.snapshot.Agents[i].IdleSince = time.Time{}
+		}
+		for i := range d.overlays {
+			d.overlays[i].Template = ""
+		}
+		before := ordered(d.decide())
+		extra := drawJob(t, 1000, d.snapshot.At)
+		extra.State = JobPending
+		d.snapshot.Jobs = append(d.snapshot.Jobs, extra)
+		if after := ordered(d.decide()); after < before {
+			t.Fatalf("%d agents, and %d with one job more (%v)\n%s", before, after, extra.Rules, d)
+		}
+	})
+}
+
+// TestMoreRoomNeverOrdersFewer: what was served with less room is served with
+// more.
+func TestMoreRoomNeverOrdersFewer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawSmall(t)
+		before := ordered(d.decide())
+		i := rapid.IntRange(0, len(d.overlays)-1).Draw(t, "overlay")
+		d.overlays[i].Policy.Max += rapid.IntRange(1, 3).Draw(t, "more")
+		if after := ordered(d.decide()); after < before {
+			t.Fatalf("%d agents, and %d with more room in %s\n%s", before, after, d.overlays[i].Name, d)
+		}
+	})
+}
+
+// TestAnIdleAgentMoreNeverOrdersMore: one that can take every job, whoever
+// started it.
+func TestAnIdleAgentMoreNeverOrdersMore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawSmall(t)
+		before := ordered(d.decide())
+		extra := Agent{ID: "extra", State: AgentIdle, Tags: []string{"queue=default", "os=linux", "gpu=a100"}}
+		if len(d.snapshot.Queues) > 0 {
+			extra.Cluster = rapid.SampledFrom(d.snapshot.Queues).Draw(t, "cluster").Cluster
+		}
+		if rapid.Bool().Draw(t, "another fleet's") {
+			extra.Tags = append(extra.Tags, "overlay=elsewhere", "muster=theirs", "dispatch=theirs", "index=0")
+		}
+		d.snapshot.Agents = append(d.snapshot.Agents, extra)
+		if after := ordered(d.decide()); after > before {
+			t.Fatalf("%d agents, and %d with an idle one more (%v)\n%s", before, after, extra.Tags, d)
+		}
+	})
 }

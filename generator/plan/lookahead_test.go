@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -211,5 +213,41 @@ func TestStageKeepsItsTime(t *testing.T) {
 	d := Decide("c0ffee", []Overlay{o}, observation)[0]
 	if len(d.State.AheadOf) != 1 || !d.State.AheadOf[0].At.Equal(long) {
 		t.Errorf("remembers %+v, want the stage since %s", d.State.AheadOf, long)
+	}
+}
+
+// TestOverlaysThatMayDispatchAreServedFirst: an agent in flight that another overlay's new agent
+// replaces must not serve the look-ahead of its own overlay, which is full. Otherwise the other
+// overlay's look-ahead would get an agent twice.
+func TestOverlaysThatMayDispatchAreServedFirst(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	inFlight := func(id string) []Dispatch {
+		return []Dispatch{{ID: id, Agents: 1, At: now.Add(-time.Minute), NotAfter: now.Add(lease)}}
+	}
+	policy := Policy{Queue: "default", Lease: lease, IdleTimeout: 5 * time.Minute}
+	room, ahead, full := policy, policy, policy
+	room.Max, room.Lookahead, room.Tags = 3, 1, []string{"gpu=a100"}
+	ahead.Priority, ahead.Lookahead = 1, 1
+	d := drawn{snapshot: Snapshot{At: now}, overlays: []Overlay{
+		{Name: "room", Policy: room},
+		{Name: "ahead", Policy: ahead, Dispatches: inFlight("ahead-1")},
+		{Name: "full", Policy: full, Dispatches: inFlight("full-1")},
+	}}
+	for i, job := range []struct {
+		state JobState
+		rules []string
+	}{{JobPending, nil}, {JobPending, nil}, {JobPending, nil}, {JobUpcoming, nil}, {JobUpcoming, room.Tags}} {
+		rules := append([]string{"queue=default"}, job.rules...)
+		d.snapshot.Jobs = append(d.snapshot.Jobs, Job{ID: fmt.Sprint("job-", i), Rules: rules, Since: now, State: job.state})
+	}
+	for _, want := range []int{2, 0} {
+		decisions := d.decide()
+		if n := ordered(decisions); n != want {
+			t.Errorf("%d agents are dispatched, want %d: %+v", n, want, decisions)
+		}
+		for _, x := range decisions {
+			i := slices.IndexFunc(d.overlays, func(o Overlay) bool { return o.Name == x.Overlay })
+			d.overlays[i].Dispatches = append(d.overlays[i].Dispatches, x.Dispatch...)
+		}
 	}
 }

@@ -10,6 +10,13 @@ import (
 	"pgregory.net/rapid"
 )
 
+// drawn is a random fleet.
+type drawn struct {
+	overlays []Overlay
+	snapshot Snapshot
+	mostJobs int // the maximum number of Jobs in one commit; zero means any number
+}
+
 // drawSmall draws up to three queues of small numbers, so that what asks for agents and
 // what limits them often meet.
 func drawSmall(t *rapid.T) drawn {
@@ -192,4 +199,32 @@ func overrides(p Policy) (all []string) {
 		all = append(all, fmt.Sprint(text, " paused=", o.Paused))
 	}
 	return all
+}
+
+func drawJob(t *rapid.T, i int, now time.Time) Job {
+	rules := rapid.SampledFrom([][]string{nil, nil, {"os=linux"}, {"os=*"}, {"gpu=a100"}, {"os=linux", "gpu=*"}, {"os=windows"}}).Draw(t, "rules")
+	return Job{ID: fmt.Sprint("job-", i), Rules: append([]string{"queue=default"}, rules...), Since: now,
+		State: rapid.SampledFrom([]JobState{JobPending, JobPending, JobPending, JobUpcoming, JobLimited, JobBlocked}).Draw(t, "job state")}
+}
+
+func (d drawn) decide() []Decision {
+	var r Registrations
+	r.Note(d.snapshot)
+	r.Reconcile(d.overlays, d.snapshot.At)
+	var all []Decision
+	for _, o := range Observe(d.overlays, d.snapshot, &r) {
+		for i := range o.Overlays {
+			o.Overlays[i].MaxJobs = d.mostJobs
+		}
+		all = append(all, Decide("c0ffee", d.overlays, o)...)
+	}
+	return all
+}
+
+func ordered(decisions []Decision) int {
+	n := 0
+	for _, d := range decisions {
+		n += d.Sum.Dispatch
+	}
+	return n
 }

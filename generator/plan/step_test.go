@@ -36,7 +36,7 @@ func TestSteps(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		for _, d := range draw(t).decide() {
+		for _, d := range drawLife(t).decide() {
 			if wrong := againstSteps(d); wrong != "" {
 				t.Fatalf("%s: %s", d.Overlay, wrong)
 			}
