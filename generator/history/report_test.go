@@ -3,7 +3,6 @@ package history_test
 import (
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
 	"muster/generator/history"
@@ -11,7 +10,6 @@ import (
 	"muster/generator/report"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/unraced"
 )
 
 // reported makes a report of the day.
@@ -57,21 +55,10 @@ func (d *day) waited(at time.Time) (most time.Duration) {
 
 // compareReports compares each figure of reports of the days with what truly happened:
 // those that are exact, and those that are bounds.
-func (d *day) compareReports(label string) {
+func (d *day) compareReports() {
 	begin := simulation.Start()
 	for _, x := range [][2]time.Duration{{0, d.length()}, {6 * time.Hour, 18*time.Hour + 7*time.Second}, {22 * time.Hour, 25 * time.Hour}} {
-		d.compareReport(fmt.Sprint(label, " ", x), begin.Add(x[0]), begin.Add(x[1]))
-	}
-}
-
-// TestReportOfADay compares reports of days of other seeds than the week's.
-func TestReportOfADay(t *testing.T) {
-	unraced.Only(t)
-	t.Parallel()
-	for seed := range uint64(2) {
-		d := newDay(t, seed+2, 1)
-		d.play()
-		d.compareReports(fmt.Sprint("seed ", seed+2))
+		d.compareReport(fmt.Sprint(x), begin.Add(x[0]), begin.Add(x[1]))
 	}
 }
 
