@@ -33,6 +33,28 @@ func messages(t testing.TB) []string {
 	return all
 }
 
+// TestStaleOutcomeIsUnknown asserts that the outcome of an order is unknown if its retirement did not
+// ask Buildkite about the agents.
+func TestStaleOutcomeIsUnknown(t *testing.T) {
+	a, err := txtar.ParseFile("../../generator/ledger/testdata/stale.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	retired := string(a.Files[len(a.Files)-1].Data)
+	_, trailers, _ := strings.Cut(retired, "\n\nOverlay: ")
+	ordered := "linux-eu: dispatch 5 agents\n\nOverlay: " + strings.Replace(trailers, "Operation: retire", "Operation: dispatch", 1)
+	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	commits := []branch.Commit{{ID: "1", At: at, Message: ordered}, {ID: "2", At: at, Message: retired}}
+	for row, err := range (history.Config{Overlays: "overlays", Now: at}).Rows(ledger.Read(newestFirst(commits))) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Operation == history.Dispatch && (row.Outcome.State != history.OutcomeUnknown || row.Lost() != 0) {
+			t.Errorf("the outcome is %+v, %d lost; want unknown", row.Outcome, row.Lost())
+		}
+	}
+}
+
 // FuzzRows makes rows of commits that anybody may have written: nothing panics, every
 // commit is counted once, and no figure is larger than what it is a part of.
 func FuzzRows(f *testing.F) {

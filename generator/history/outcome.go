@@ -80,9 +80,9 @@ func left(e *ledger.Entry, id string) plan.Indexes {
 	return plan.Indexes{}
 }
 
-// unasked reports whether a retirement says that Buildkite was not asked: muster was
-// away when the leases ended.
-func unasked(e *ledger.Entry) bool { return strings.HasSuffix(e.Summary, " ended long ago") }
+// unasked reports whether muster did not ask Buildkite about the agents of a retirement, because it
+// did not run when the leases expired.
+func unasked(e *ledger.Entry) bool { return strings.HasSuffix(e.Summary, ledger.StaleSuffix) }
 
 // see adds the observation of an older commit. The newest commit has the most registrations. Times
 // are best in the commit of a process that has polled all the while.

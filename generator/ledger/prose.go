@@ -214,7 +214,7 @@ func retireSubject(all []plan.Retirement) string {
 	case withdrawn == len(all):
 		return subject + its + pick(len(all), " template", " templates") + " changed before an agent registered"
 	case unknown == len(all):
-		return subject + its + pick(len(all), " lease", " leases") + " expired long ago"
+		return subject + its + pick(len(all), " lease", " leases") + StaleSuffix
 	case registered == 0 && agents == 1:
 		return subject + its + " agent did not register"
 	case registered == 0:
@@ -226,6 +226,10 @@ func retireSubject(all []plan.Retirement) string {
 	}
 	return subject + fmt.Sprintf("%d of %s %s registered", registered, its, Count(agents, "agent"))
 }
+
+// StaleSuffix ends the summary of a retirement if muster did not ask Buildkite about the agents,
+// because all leases had expired long before.
+const StaleSuffix = " expired long ago"
 
 // stale reports whether a dispatch is so old that Buildkite was not asked for
 // its agents: had it been, no agent would be a failure.
