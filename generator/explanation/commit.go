@@ -160,7 +160,7 @@ func paragraphs(prose string) []string {
 func notMore(d plan.Decision) []string {
 	var all []string
 	for _, l := range d.Limits() {
-		all = append(all, l.Why+": "+ledger.Count(l.Agents, "agent")+pick(l.Agents, " is", " are")+" left out.")
+		all = append(all, l.Why+": "+ledger.Count(l.Agents, "agent")+ledger.Pick(l.Agents, " is", " are")+" left out.")
 	}
 	if len(all) == 0 {
 		all = []string{"No limit was met: it is as many as jobs, min and buffer asked for."}
@@ -196,7 +196,7 @@ func timeline(e *ledger.Entry, row *history.Row) []Event {
 		ordered = o.Until
 		say(o.Until, "the poll, which took several ticks, was complete")
 	}
-	say(e.At, "%s ordered, in this commit", ledger.Count(e.Agents, "agent")+pick(e.Agents, " was", " were"))
+	say(e.At, "%s ordered, in this commit", ledger.Count(e.Agents, "agent")+ledger.Pick(e.Agents, " was", " were"))
 	if out := row.Outcome; out != nil {
 		after := func(n *int) time.Time { return ordered.Add(time.Duration(*n) * time.Second) }
 		if out.FirstAfter != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
 )
 
@@ -24,19 +25,19 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 		}
 		limited, blocked, upcoming = limited+j.Limited, blocked+j.Blocked, upcoming+j.Upcoming
 	}
-	say(limited, "%s limited: a concurrency group, a plan's limit or a reservation. No agent would help", pick(limited, "job is", "jobs are"))
-	say(blocked, "%s blocked: behind a block step that nobody has released", pick(blocked, "job is", "jobs are"))
+	say(limited, "%s limited: a concurrency group, a plan's limit or a reservation. No agent would help", ledger.Pick(limited, "job is", "jobs are"))
+	say(blocked, "%s blocked: behind a block step that nobody has released", ledger.Pick(blocked, "job is", "jobs are"))
 	if upcoming -= d.Sum.Lookahead; lookahead == 0 {
-		say(upcoming, "%s upcoming: behind a wait step or a dependency, and the policy has no lookahead", pick(upcoming, "job is", "jobs are"))
+		say(upcoming, "%s upcoming: behind a wait step or a dependency, and the policy has no lookahead", ledger.Pick(upcoming, "job is", "jobs are"))
 	} else {
-		say(upcoming, "%s upcoming, and not in the lookahead of %v", pick(upcoming, "job is", "jobs are"), lookahead)
+		say(upcoming, "%s upcoming, and not in the lookahead of %v", ledger.Pick(upcoming, "job is", "jobs are"), lookahead)
 	}
 	for _, j := range d.Observation.Jobs {
 		if j.Later > 0 && slices.Contains(j.Overlays, d.Overlay) {
 			say(j.Later, "%s", laterWhy(j))
 		}
 	}
-	say(foreign, "%s pending that only other overlays' agents can take", pick(foreign, "job is", "jobs are"))
+	say(foreign, "%s pending that only other overlays' agents can take", ledger.Pick(foreign, "job is", "jobs are"))
 	for _, u := range d.Observation.Unmatched {
 		why := fmt.Sprintf("no overlay has all of the rules %s; the nearest lacks %s", quoted(u.Rules), quoted(u.Missing))
 		if u.Unclustered {
@@ -45,22 +46,18 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 		if u.Example != "" {
 			why += ", as " + u.Example
 		}
-		say(u.Jobs, "%s unmatched: %s", pick(u.Jobs, "job is", "jobs are"), why)
+		say(u.Jobs, "%s unmatched: %s", ledger.Pick(u.Jobs, "job is", "jobs are"), why)
 	}
-	for _, s := range d.Observation.Overlays {
-		if s.Overlay != d.Overlay {
-			continue
-		}
-		say(s.OtherQueue, "%s in another queue or cluster than the policy says, as after an edit: they count against max until they leave", pick(s.OtherQueue, "agent is", "agents are"))
-		say(s.WrongTags, "%s registered without tags that the order told them to carry", pick(s.WrongTags, "agent has", "agents have"))
-		say(s.OtherFleets, "%s another fleet's that has an overlay of the same name", pick(s.OtherFleets, "agent is", "agents are"))
-	}
+	s := d.Observation.Supply(d.Overlay)
+	say(s.OtherQueue, "%s in another queue or cluster than the policy says, as after an edit: they count against max until they leave", ledger.Pick(s.OtherQueue, "agent is", "agents are"))
+	say(s.WrongTags, "%s registered without tags that the order told them to carry", ledger.Pick(s.WrongTags, "agent has", "agents have"))
+	say(s.OtherFleets, "%s another fleet's that has an overlay of the same name", ledger.Pick(s.OtherFleets, "agent is", "agents are"))
 	return all
 }
 
 // laterWhy is why upcoming jobs are not counted that are due later than agents take to come.
 func laterWhy(j plan.Demand) string {
-	text := pick(j.Later, "upcoming job is", "upcoming jobs are") + fmt.Sprintf(" due later than %ds from now, by how long their builds' steps took lately", j.Within)
+	text := ledger.Pick(j.Later, "upcoming job is", "upcoming jobs are") + fmt.Sprintf(" due later than %ds from now, by how long their builds' steps took lately", j.Within)
 	if j.Earliest != nil {
 		text += ": the first at " + j.Earliest.Format("15:04:05")
 	}
@@ -80,13 +77,6 @@ func oldest(o plan.Observation, overlay string) (pending int, since *plan.Demand
 		}
 	}
 	return pending, since
-}
-
-func pick(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 func quoted(words []string) string {

@@ -44,7 +44,7 @@ func dispatchProse(d plan.Decision) string {
 	}
 	text = append(text, busySentence(s), roomSentence(s), otherQueueSentence(d))
 	if s.MaxPerHour > 0 {
-		say("At most %s may be dispatched in an hour: %d of them %s left.", Count(s.MaxPerHour, "agent"), s.LeftThisHour, pick(s.LeftThisHour, "was", "were"))
+		say("At most %s may be dispatched in an hour: %d of them %s left.", Count(s.MaxPerHour, "agent"), s.LeftThisHour, Pick(s.LeftThisHour, "was", "were"))
 	}
 	if s.MaxAtOnce > 0 {
 		say("One commit orders at most %s, because the git host accepts no more files in one commit: the next tick decides about the rest.", Count(s.MaxAtOnce, "agent"))
@@ -127,10 +127,10 @@ func supplyClause(d plan.Decision) string {
 		if d.Observation.Supply(d.Overlay).Reusable > 0 {
 			why = "close to the idle time-out or the uptime, or of an older template,"
 		}
-		not = append(not, fmt.Sprintf("%s %s and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), why, pick(s.Replacing, "does", "do")))
+		not = append(not, fmt.Sprintf("%s %s and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), why, Pick(s.Replacing, "does", "do")))
 	}
 	if s.Overdue > 0 {
-		not = append(not, fmt.Sprintf("%d in flight%s overdue, more than %s after the order, and %s not count", s.Overdue, are(s.Overdue), span(time.Duration(s.OverdueAfter)*time.Second), pick(s.Overdue, "does", "do")))
+		not = append(not, fmt.Sprintf("%d in flight%s overdue, more than %s after the order, and %s not count", s.Overdue, are(s.Overdue), span(time.Duration(s.OverdueAfter)*time.Second), Pick(s.Overdue, "does", "do")))
 	}
 	if s.NonMatching > 0 {
 		not = append(not, fmt.Sprintf("%d of them cannot serve these jobs because of their tags", s.NonMatching))
@@ -154,7 +154,7 @@ func busySentence(s plan.Sum) string {
 	case s.Busy == 0:
 		return fmt.Sprintf("%s of the queue%s busy; none of them belongs to this overlay.", sentence(Count(s.QueueBusy, "agent")), are(s.QueueBusy))
 	}
-	return fmt.Sprintf("%s of the queue%s busy; %d of them %s to this overlay.", sentence(Count(s.QueueBusy, "agent")), are(s.QueueBusy), s.Busy, pick(s.Busy, "belongs", "belong"))
+	return fmt.Sprintf("%s of the queue%s busy; %d of them %s to this overlay.", sentence(Count(s.QueueBusy, "agent")), are(s.QueueBusy), s.Busy, Pick(s.Busy, "belongs", "belong"))
 }
 
 // roomSentence says what max leaves room for.
@@ -177,7 +177,7 @@ func otherQueueSentence(d plan.Decision) string {
 		return ""
 	}
 	return fmt.Sprintf("%s in another queue or cluster than the policy says, and %s as stopping.",
-		sentence(Count(n, "agent"))+are(n), pick(n, "counts", "count"))
+		sentence(Count(n, "agent"))+are(n), Pick(n, "counts", "count"))
 }
 
 // retireSubject returns the subject of a retirement with its outcome: it differs for a dispatch
@@ -196,7 +196,7 @@ func retireSubject(all []plan.Retirement) string {
 			withdrawn++
 		}
 	}
-	its := pick(len(all), "its", "their")
+	its := Pick(len(all), "its", "their")
 	whose := func(n int) string {
 		if n == len(all) {
 			return its + " agents"
@@ -212,9 +212,9 @@ func retireSubject(all []plan.Retirement) string {
 	case failed[plan.LeftEarly] > 0:
 		return subject + whose(failed[plan.LeftEarly]) + " left early"
 	case withdrawn == len(all):
-		return subject + its + pick(len(all), " template", " templates") + " changed before an agent registered"
+		return subject + its + Pick(len(all), " template", " templates") + " changed before an agent registered"
 	case unknown == len(all):
-		return subject + its + pick(len(all), " lease", " leases") + StaleSuffix
+		return subject + its + Pick(len(all), " lease", " leases") + StaleSuffix
 	case registered == 0 && agents == 1:
 		return subject + its + " agent did not register"
 	case registered == 0:
@@ -248,15 +248,15 @@ func retireProse(d plan.Decision) string {
 	}
 	paragraphs := []string{strings.Join(lines, "\n")}
 	if n := len(d.Retire) - withdrawn; n > 0 {
-		what := pick(n, "The manifest is", "The manifests are")
+		what := Pick(n, "The manifest is", "The manifests are")
 		paragraphs = append(paragraphs, wrap(what+" removed from git, so that no syncer runs the Job again. Running agents are not affected."))
 	}
 	if withdrawn > 0 {
 		paragraphs = append(paragraphs, wrap("Withdrawn manifests are kept in dispatches/withdrawn, which no syncer applies, so that a refused Job does not block others. Their agents count as in flight until the lease expires: a Job may have started just before."))
 	}
-	if command := DeleteUnstarted(d.Retire); command != "" {
+	if unarrived := unarrived(d.Retire); len(unarrived) > 0 {
 		paragraphs = append(paragraphs, wrap("A scheduled pod that cannot start, for example because its image cannot be pulled, uses its node until activeDeadlineSeconds expires. "+
-			"This command deletes the pods of "+theJobs(unarrived(d.Retire))+" that have not started, and no others:")+"\n  "+command)
+			"This command deletes the pods of "+Pick(len(unarrived), "the Job "+unarrived[0], "the Jobs")+" that have not started, and no others:")+"\n  "+DeletePending(unarrived))
 	}
 	if d.Closes {
 		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. muster dispatches agents as needed again."))
@@ -276,13 +276,6 @@ func unarrived(all []plan.Retirement) []string {
 		}
 	}
 	return ids
-}
-
-func theJobs(names []string) string {
-	if len(names) == 1 {
-		return "the Job " + names[0]
-	}
-	return "the Jobs"
 }
 
 // DeleteUnstarted returns the command that deletes the pods of expired dispatches that have not
@@ -316,13 +309,13 @@ func outcomeSentence(r plan.Retirement) string {
 	case r.Failure == plan.LeftEarly:
 		return fmt.Sprintf("The agents of %s registered and disconnected within minutes, without a job and long before their idle time-out.", r.ID)
 	case r.Reason == plan.Withdrawn:
-		return fmt.Sprintf("%s is withdrawn: the template has changed since it was ordered, and %s.", r.ID, pick(r.Agents, "its one agent has not registered", fmt.Sprintf("none of its %d agents has registered", r.Agents)))
+		return fmt.Sprintf("%s is withdrawn: the template has changed since it was ordered, and %s.", r.ID, Pick(r.Agents, "its one agent has not registered", fmt.Sprintf("none of its %d agents has registered", r.Agents)))
 	case stale(r):
 		return fmt.Sprintf("The lease of %s expired so long ago that muster did not ask Buildkite about its %s.", r.ID, Count(r.Agents, "agent"))
 	case r.Registered == 0:
-		return fmt.Sprintf("The lease of %s expired: %s.", r.ID, pick(r.Agents, "its one agent did not register", fmt.Sprintf("none of its %d agents registered", r.Agents)))
+		return fmt.Sprintf("The lease of %s expired: %s.", r.ID, Pick(r.Agents, "its one agent did not register", fmt.Sprintf("none of its %d agents registered", r.Agents)))
 	case r.Reason == plan.AllRegistered:
-		return fmt.Sprintf("%s has started: %s registered.", r.ID, pick(r.Agents, "its one agent", fmt.Sprintf("all its %d agents", r.Agents)))
+		return fmt.Sprintf("%s has started: %s registered.", r.ID, Pick(r.Agents, "its one agent", fmt.Sprintf("all its %d agents", r.Agents)))
 	}
 	return fmt.Sprintf("The lease of %s expired: %d of its %s registered.", r.ID, r.Registered, Count(r.Agents, "agent"))
 }

@@ -31,7 +31,7 @@ func reuseSentence(d plan.Decision) string {
 	case pool < uptime:
 		until = fmt.Sprintf(" until idle for %s,", span(pool))
 	}
-	return fmt.Sprintf("%s jobs%s for %s at most.", pick(d.Sum.Dispatch, "The agent dispatched takes", "The agents dispatched take"), until, span(uptime))
+	return fmt.Sprintf("%s jobs%s for %s at most.", Pick(d.Sum.Dispatch, "The agent dispatched takes", "The agents dispatched take"), until, span(uptime))
 }
 
 // span is a length of time in words, as in "1 hour 30 minutes".

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Count says a number of things, as in "no agent", "1 agent" and "2 agents".
+// Count returns a number with a noun, as in "no agent", "1 agent" and "2 agents".
 func Count(n int, noun string) string {
 	switch {
 	case n == 0:
@@ -21,22 +21,22 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// are is the verb behind a number of things.
-func are(n int) string { return pick(max(n, 1), " is", " are") }
+// are returns the verb that follows [Count].
+func are(n int) string { return Pick(max(n, 1), " is", " are") }
 
-// pick returns one for one thing, and many for any other number.
-func pick(n int, one, many string) string {
+// Pick returns one if n is 1, and many otherwise.
+func Pick(n int, one, many string) string {
 	if n == 1 {
 		return one
 	}
 	return many
 }
 
-// sentence begins with a capital letter.
+// sentence returns a text that begins with a capital letter.
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// quoted shows words of somebody else's. It leaves no white space in them: a
-// line must not break within. And nobody is called by them.
+// quoted returns the quoted words of other people. Spaces are escaped, so that a line cannot break
+// within a word, and so are mentions.
 func quoted(words []string) string {
 	q := make([]string, len(words))
 	for i, w := range words {
@@ -45,7 +45,7 @@ func quoted(words []string) string {
 	return strings.Join(q, " ")
 }
 
-// ticket is an issue behind a word that closes it, as "Fixes PROJ-12".
+// ticket matches an issue after a keyword that closes it, as in "Fixes PROJ-12".
 var ticket = regexp.MustCompile(`(?i)((?:close[sd]?|fix(?:es|ed)?|resolve[sd]?):? +[a-z][a-z0-9_]*)-([0-9])`)
 
 // Plain sanitizes other people's text for a message: one line, unquoted, without control
@@ -63,7 +63,7 @@ func Plain(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// safe is a line of somebody else's, made [Plain] and not too long.
+// safe returns the [Plain] form of other people's text, with at most 100 characters.
 func safe(text string) string {
 	const most = 100
 	text = Plain(text)
@@ -73,14 +73,14 @@ func safe(text string) string {
 	return text
 }
 
-// width is where lines of prose break.
+// width is the maximum length of a line of prose.
 const width = 76
 
 // wrap breaks text at 76 columns.
 func wrap(text string) string { return hanging("", text) }
 
-// hanging breaks text at 76 columns. Every line begins with the indent, and
-// every line but the first with four columns more when there is one.
+// hanging breaks text at 76 columns. Every line begins with the indent. If that is not empty, every
+// line but the first is indented by four more columns.
 func hanging(indent, text string) string {
 	var b strings.Builder
 	b.WriteString(indent)

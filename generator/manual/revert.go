@@ -169,5 +169,5 @@ func notUndone(loaded []fleet.Overlay, p Past) []string {
 	if len(live) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("Not undone: %s that %s ordered since, in %s. muster cancel takes an order back.", ledger.Count(agents, "agent"), map[bool]string{true: "was", false: "were"}[agents == 1], strings.Join(live, ", "))}
+	return []string{fmt.Sprintf("Not undone: %s that %s ordered since, in %s. muster cancel takes an order back.", ledger.Count(agents, "agent"), ledger.Pick(agents, "was", "were"), strings.Join(live, ", "))}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -245,4 +246,264 @@ func (s *share) otherFlights() (all []flight) {
 		}
 	}
 	return all
+}
+
+// unclustered is the cluster of a listed agent that is in no cluster. It takes no job of a
+// cluster, because the builds of a cluster's pipelines run only on the agents of that
+// cluster (docs pipelines/security/clusters.md).
+const unclustered = "-"
+
+// asOfJobs returns the agents as they were when the jobs were read: one that was
+// read as idle and has a job by then is busy, one that came in between and has a job
+// is there, and one that came and has had its job by then may not have left, or waits
+// for another where it is of a dispatch whose agents stay.
+func asOfJobs(s Snapshot, staying map[string]bool) []Agent {
+	working := map[string]bool{}
+	for _, g := range s.Sightings {
+		if g.Running {
+			working[g.Agent] = true
+		}
+	}
+	agents := slices.Clone(s.Agents)
+	listed := map[string]bool{}
+	for i := range agents {
+		listed[agents[i].ID] = true
+		if agents[i].Cluster == "" {
+			agents[i].Cluster = unclustered
+		}
+		switch {
+		case agents[i].State != AgentIdle:
+		case working[agents[i].ID]:
+			agents[i].State = AgentBusy
+		case lingers(agents[i], s.At), overstays(agents[i], s.At):
+			agents[i].State = AgentStopping
+		}
+	}
+	for _, g := range s.Sightings {
+		if listed[g.Agent] { // otherwise it came after the agents were read, or left before
+			continue
+		}
+		if x, there := unlisted(g, s, staying); there {
+			listed[g.Agent] = true
+			agents = append(agents, x)
+		}
+	}
+	return agents
+}
+
+// unlisted returns an agent that is known only by a job, and reports whether it may be connected.
+// The jobs that a reusable agent without known tags can take are unknown.
+func unlisted(g Sighting, s Snapshot, staying map[string]bool) (x Agent, there bool) {
+	x = Agent{ID: g.Agent, Tags: g.tags(), State: AgentBusy}
+	if g.Running {
+		return x, true
+	}
+	end := cmp.Or(s.Until, s.At)
+	id, own := TagValue(x.Tags, TagDispatch)
+	_, stays := uptimeOf(x.Tags)
+	if x.State = AgentStopping; stays {
+		x.State = AgentIdle
+	}
+	return x, own && g.Started.After(s.At) && (stays || staying[id] || end.Sub(g.Started) < longestLinger)
+}
+
+// longestLinger is how long an agent that has finished its one job may stay
+// connected: 57 to 60 s were seen when streaming with versions 3.122 to 3.127
+// (buildkite/agent pull request #3994), 2 to 9 s when polling with 3.138.
+const longestLinger = 90 * time.Second
+
+// lingers reports whether an agent of muster's fleet has had its one job and is about to exit. It
+// is listed as connected without a job, but takes no other. An agent that stays longer takes more
+// jobs because of its template, and a reusable agent takes the next job at once.
+func lingers(a Agent, now time.Time) bool {
+	_, own := TagValue(a.Tags, TagDispatch)
+	_, stays := uptimeOf(a.Tags)
+	return own && !stays && !a.LastJobFinished.IsZero() && now.Sub(a.LastJobFinished) < longestLinger
+}
+
+// overstays reports whether the uptime of an agent is over: without a job it is about
+// to leave, and takes no other.
+func overstays(a Agent, now time.Time) bool {
+	uptime, stays := uptimeOf(a.Tags)
+	return stays && !a.Connected.IsZero() && now.Sub(a.Connected) >= uptime
+}
+
+// reusable are the dispatches in git whose agents take more than one job.
+func reusable(overlays []Overlay) map[string]bool {
+	all := map[string]bool{}
+	for _, o := range overlays {
+		for _, d := range o.Dispatches {
+			if d.Uptime > 0 {
+				all[d.ID] = true
+			}
+		}
+	}
+	return all
+}
+
+// Owners finds the overlay whose agent ran a job. The zero value has no overlays.
+type Owners struct {
+	bySlug     map[string]Overlay
+	byDispatch map[string]string
+}
+
+// NewOwners returns the owners of the agents of these overlays.
+func NewOwners(overlays []Overlay) Owners {
+	o := Owners{bySlug: map[string]Overlay{}, byDispatch: map[string]string{}}
+	for _, v := range overlays {
+		for _, former := range v.Former {
+			o.bySlug[former] = v
+		}
+		for _, d := range v.Dispatches {
+			o.byDispatch[d.ID] = v.Name
+		}
+	}
+	for _, v := range overlays {
+		o.bySlug[v.Slug()] = v
+	}
+	return o
+}
+
+// Of returns the overlay that dispatched the agent, and the dispatch if it is known. Both are
+// empty for an agent that muster did not order. If only the agent's name is known, the dispatches
+// that are still in git determine the overlay.
+func (o Owners) Of(s Sighting) (overlay, dispatch string) {
+	tags := s.tags()
+	dispatch, _ = TagValue(tags, TagDispatch)
+	slug, ok := TagValue(tags, TagOverlay)
+	if !ok {
+		overlay = o.byDispatch[dispatch]
+	} else if v, known := o.bySlug[slug]; known {
+		if own, _ := v.owns(tags, slug); own {
+			overlay = v.Name
+		}
+	}
+	if overlay == "" {
+		return "", ""
+	}
+	return overlay, dispatch
+}
+
+// Tag keys that muster gives its agents, in addition to the policy's own.
+const (
+	TagQueue    = "queue"
+	TagDispatch = "dispatch"
+	TagIndex    = "index"
+	TagOverlay  = "overlay"
+	// TagFleet distinguishes the fleet repository from others of the same Buildkite organisation;
+	// see [Overlay.Fleet].
+	TagFleet = "muster"
+	// TagWarm is the idle time-out of agents of the warm pool, in seconds. The agent carries it
+	// because the manifest leaves git while the agent runs, and the policy may be edited.
+	TagWarm = "muster-warm"
+	// TagUptime is the uptime, in seconds, of agents that take more than one job. TagTemplate is a
+	// hash of the template that they were created from. Agents carry both for the same reason as
+	// TagWarm.
+	TagUptime   = "muster-uptime"
+	TagTemplate = "muster-template"
+)
+
+// TagValue returns the value of the first tag with the key; false if there is no such tag.
+func TagValue(tags []string, key string) (string, bool) {
+	for _, t := range tags {
+		if v, ok := strings.CutPrefix(t, key); ok && strings.HasPrefix(v, "=") {
+			return v[1:], true
+		}
+	}
+	return "", false
+}
+
+// Satisfies reports whether an agent with the tags may take a job with the
+// rules: every rule must be among the tags, and "key=*" and "key=" take any
+// value of key.
+// Source: buildkite.com/docs/agent/v3/cli-start#agent-targeting.
+func Satisfies(tags, rules []string) bool {
+	return !slices.ContainsFunc(rules, func(rule string) bool { return !carries(tags, rule) })
+}
+
+func carries(tags []string, rule string) bool {
+	if key, value, ok := strings.Cut(rule, "="); ok && (value == "*" || value == "") {
+		_, has := TagValue(tags, key)
+		return has
+	}
+	return slices.Contains(tags, rule)
+}
+
+// AgentTags returns the tags with which agents of the overlay are ordered, except those for their
+// dispatch and index: the queue, the policy's own, the overlay, and the fleet if it is known.
+func (o Overlay) AgentTags() []string {
+	tags := append([]string{TagQueue + "=" + o.Policy.Queue}, o.Policy.Tags...)
+	tags = append(tags, TagOverlay+"="+o.Slug())
+	if o.Fleet != "" {
+		tags = append(tags, TagFleet+"="+o.Fleet)
+	}
+	return tags
+}
+
+// outdated reports whether the policy has been given tags or another cluster
+// since the dispatch was ordered. Its agents cannot be expected to take jobs
+// that ask for those.
+func (o Overlay) outdated(d Dispatch) bool {
+	return o.otherQueue(d) || d.Tags != nil && !Satisfies(d.Tags, without(o.AgentTags(), TagFleet))
+}
+
+// otherQueue reports whether the policy has been given another queue or cluster since
+// the dispatch was ordered: its agents serve the old one.
+func (o Overlay) otherQueue(d Dispatch) bool {
+	queue, told := TagValue(d.Tags, TagQueue)
+	return told && queue != o.Policy.Queue || d.Cluster != o.Policy.Cluster
+}
+
+// owns reports whether an agent with the tags is the overlay's, and whether it is
+// a namesake's: of another fleet that has an overlay of the same name.
+func (o *Overlay) owns(tags []string, slug string) (own, namesake bool) {
+	if of, _ := TagValue(tags, TagOverlay); of != slug && !slices.Contains(o.Former, of) {
+		return false, false
+	}
+	loaded, said := TagValue(tags, TagFleet)
+	own = !said || o.Fleet == "" || loaded == o.Fleet
+	return own, !own
+}
+
+// ordered reports whether an agent known only by its name belongs to a dispatch of the overlay.
+func (o *Overlay) ordered(tags []string) bool {
+	if _, told := TagValue(tags, TagQueue); told {
+		return false
+	}
+	id, ok := TagValue(tags, TagDispatch)
+	return ok && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id })
+}
+
+// uptimeOf returns for how long an agent takes jobs; false if it takes one, or its uptime is
+// unknown.
+func uptimeOf(tags []string) (time.Duration, bool) {
+	return secondsIn(tags, TagUptime)
+}
+
+// secondsIn returns the value of a tag that is a number of seconds; false if it is
+// missing or not positive.
+func secondsIn(tags []string, key string) (time.Duration, bool) {
+	text, ok := TagValue(tags, key)
+	if !ok {
+		return 0, false // Atoi would allocate an error for nearly every agent
+	}
+	seconds, err := strconv.Atoi(text)
+	return time.Duration(seconds) * time.Second, err == nil && seconds > 0
+}
+
+// outgrown reports whether a reusable agent was created from another template than the overlay has
+// now. It returns false if either template is unknown, or if the current one is refused.
+func (o Overlay) outgrown(tags []string) bool {
+	made, told := TagValue(tags, TagTemplate)
+	return told && o.Template != "" && made != o.Template && !o.Refused.Active()
+}
+
+func without(tags []string, key string) []string {
+	return slices.DeleteFunc(slices.Clone(tags), func(t string) bool { return strings.HasPrefix(t, key+"=") })
+}
+
+// sameCluster reports whether an agent of one cluster can serve another; an
+// empty one is not known, or any.
+func sameCluster(agent, cluster string) bool {
+	return agent == "" || cluster == "" || agent == cluster
 }

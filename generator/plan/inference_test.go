@@ -1,37 +1,35 @@
-package plan_test
+package plan
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	"muster/generator/plan"
 )
 
 // blind is a queue whose agents nobody lists, as it is looked at every 15 seconds.
 type blind struct {
-	inference plan.Inference
-	register  plan.Registrations
-	overlay   plan.Overlay
+	inference Inference
+	register  Registrations
+	overlay   Overlay
 	at        time.Time
-	runs      []plan.Run
-	jobs      []plan.Job
+	runs      []Run
+	jobs      []Job
 }
 
-func newBlind(dispatches ...plan.Dispatch) *blind {
-	return &blind{at: monday(10), overlay: plan.Overlay{Name: "a", Policy: plan.Policy{
+func newBlind(dispatches ...Dispatch) *blind {
+	return &blind{at: monday(10), overlay: Overlay{Name: "a", Policy: Policy{
 		Queue: "default", Max: 20, Lease: 15 * time.Minute, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 	}, Dispatches: dispatches}}
 }
 
 func monday(hour int) time.Time { return time.Date(2026, time.January, 5, hour, 0, 0, 0, time.UTC) }
 
-// ordered is a dispatch of so many agents, so many minutes after ten.
-func ordered(id string, agents, minute int) plan.Dispatch {
+// orderOf is a dispatch of so many agents, so many minutes after ten.
+func orderOf(id string, agents, minute int) Dispatch {
 	at := monday(10).Add(time.Duration(minute) * time.Minute)
-	return plan.Dispatch{
-		ID: id, Purpose: plan.ForDemand, Agents: agents, At: at, NotAfter: at.Add(15 * time.Minute), IdleTimeout: 5 * time.Minute,
+	return Dispatch{
+		ID: id, Purpose: ForDemand, Agents: agents, At: at, NotAfter: at.Add(15 * time.Minute), IdleTimeout: 5 * time.Minute,
 		Tags: []string{"queue=default", "overlay=a"},
 	}
 }
@@ -39,7 +37,7 @@ func ordered(id string, agents, minute int) plan.Dispatch {
 // run has jobs be taken, or end.
 func (b *blind) run(running bool, ids ...string) {
 	for _, id := range ids {
-		b.runs = append(b.runs, plan.Run{ID: id, Queue: "default", Cluster: "ci", Running: running})
+		b.runs = append(b.runs, Run{ID: id, Queue: "default", Cluster: "ci", Running: running})
 	}
 }
 
@@ -47,9 +45,9 @@ func (b *blind) run(running bool, ids ...string) {
 // the overlay's own as they are counted; and what cannot be known.
 func (b *blind) poll(after time.Duration, agents, idle int) (string, string) {
 	b.at = b.at.Add(after)
-	s := b.inference.Infer([]plan.Overlay{b.overlay}, plan.Snapshot{
-		At: b.at, Jobs: b.jobs, Queues: []plan.Queue{{Cluster: "ci", ClusterName: "ci", Key: "default"}},
-		Counted: &plan.Counted{At: b.at, Queues: []plan.CountedQueue{{Queue: "default", Cluster: "ci", Agents: agents, Idle: idle}}, Runs: b.runs},
+	s := b.inference.Infer([]Overlay{b.overlay}, Snapshot{
+		At: b.at, Jobs: b.jobs, Queues: []Queue{{Cluster: "ci", ClusterName: "ci", Key: "default"}},
+		Counted: &Counted{At: b.at, Queues: []CountedQueue{{Queue: "default", Cluster: "ci", Agents: agents, Idle: idle}}, Runs: b.runs},
 	})
 	still := b.runs[:0]
 	for _, r := range b.runs {
@@ -59,9 +57,9 @@ func (b *blind) poll(after time.Duration, agents, idle int) (string, string) {
 	}
 	b.runs = still
 	b.register.Note(s)
-	b.register.Reconcile([]plan.Overlay{b.overlay}, s.At)
-	for _, o := range plan.Observe([]plan.Overlay{b.overlay}, s, &b.register) {
-		for _, d := range plan.Decide("tip", []plan.Overlay{b.overlay}, o) {
+	b.register.Reconcile([]Overlay{b.overlay}, s.At)
+	for _, o := range Observe([]Overlay{b.overlay}, s, &b.register) {
+		for _, d := range Decide("tip", []Overlay{b.overlay}, o) {
 			return fmt.Sprintf("%d in flight, %d idle, %d busy, %d stopping", d.Sum.InFlight, d.Sum.Idle, d.Sum.Busy, d.Sum.Stopping), s.Unread
 		}
 	}
@@ -87,7 +85,7 @@ func (b *blind) end(id string) {
 // TestInferred: jobs that were taken and agents that are idle are agents of the oldest
 // dispatches, and what has not come is in flight until its lease is over.
 func TestInferred(t *testing.T) {
-	b := newBlind(ordered("a-1", 2, 0), ordered("a-2", 3, 1))
+	b := newBlind(orderOf("a-1", 2, 0), orderOf("a-2", 3, 1))
 	b.want(t, 2*time.Minute, 0, 0, "5 in flight, 0 idle, 0 busy, 0 stopping")
 	b.run(true, "x")
 	b.want(t, 15*time.Second, 1, 0, "4 in flight, 0 idle, 1 busy, 0 stopping")
@@ -104,7 +102,7 @@ func TestInferred(t *testing.T) {
 
 // TestInferredLingering: an agent that is still connected after its job is no agent that came.
 func TestInferredLingering(t *testing.T) {
-	b := newBlind(ordered("a-1", 3, 0))
+	b := newBlind(orderOf("a-1", 3, 0))
 	b.want(t, time.Minute, 0, 0, "3 in flight, 0 idle, 0 busy, 0 stopping")
 	b.run(true, "x")
 	b.want(t, 15*time.Second, 1, 0, "2 in flight, 0 idle, 1 busy, 0 stopping")
@@ -116,7 +114,7 @@ func TestInferredLingering(t *testing.T) {
 // TestInferredAnew: a process that begins knows of no agent whose it is: all that is in
 // git is in flight, and who is there counts against max and may take the jobs that come.
 func TestInferredAnew(t *testing.T) {
-	b := newBlind(ordered("a-1", 3, 0))
+	b := newBlind(orderOf("a-1", 3, 0))
 	b.want(t, 2*time.Minute, 4, 1, "3 in flight, 1 idle, 3 busy, 0 stopping")
 	b.run(true, "x")
 	b.want(t, 15*time.Second, 4, 0, "3 in flight, 0 idle, 4 busy, 0 stopping")
@@ -133,7 +131,7 @@ func TestInferredStrangers(t *testing.T) {
 	if _, unread := b.poll(15*time.Second, 1, 0); !strings.Contains(unread, "queue default has agents that muster did not order") {
 		t.Errorf("%q", unread)
 	}
-	b.overlay.Dispatches = []plan.Dispatch{ordered("a-1", 2, 1)}
+	b.overlay.Dispatches = []Dispatch{orderOf("a-1", 2, 1)}
 	b.run(true, "y")
 	b.want(t, time.Minute, 2, 0, "2 in flight, 0 idle, 2 busy, 0 stopping")
 	if got, unread := b.poll(15*time.Minute-30*time.Second, 2, 0); unread != "" || !strings.HasPrefix(got, "1 in flight") {
@@ -143,7 +141,7 @@ func TestInferredStrangers(t *testing.T) {
 
 // TestInferredReuse: an agent that stays is there again after its job.
 func TestInferredReuse(t *testing.T) {
-	d := ordered("a-1", 2, 0)
+	d := orderOf("a-1", 2, 0)
 	d.Uptime = 30 * time.Minute
 	b := newBlind(d)
 	b.want(t, time.Minute, 0, 0, "2 in flight, 0 idle, 0 busy, 0 stopping")
@@ -159,11 +157,11 @@ func TestInferredReuse(t *testing.T) {
 // TestInferredBack: a job that was given back was taken by an agent all the same; who takes
 // it then is another one.
 func TestInferredBack(t *testing.T) {
-	b := newBlind(ordered("a-1", 3, 0))
+	b := newBlind(orderOf("a-1", 3, 0))
 	b.poll(time.Minute, 0, 0)
 	b.run(true, "x")
 	b.want(t, 15*time.Second, 1, 0, "2 in flight, 0 idle, 1 busy, 0 stopping")
-	b.runs, b.jobs = nil, []plan.Job{{ID: "x", Cluster: "ci", Rules: []string{"queue=default"}, State: plan.JobPending, Since: b.at}}
+	b.runs, b.jobs = nil, []Job{{ID: "x", Cluster: "ci", Rules: []string{"queue=default"}, State: JobPending, Since: b.at}}
 	b.want(t, time.Minute, 0, 0, "2 in flight, 0 idle, 0 busy, 0 stopping")
 	b.jobs = nil
 	b.run(true, "x")
@@ -173,24 +171,24 @@ func TestInferredBack(t *testing.T) {
 // TestInferredRetired: agents of a dispatch that another muster has ordered and retired
 // between two looks are not taken for others'.
 func TestInferredRetired(t *testing.T) {
-	b := newBlind(ordered("a-1", 2, 0))
+	b := newBlind(orderOf("a-1", 2, 0))
 	b.poll(time.Minute, 0, 0)
-	b.inference.Retired("a", ordered("a-2", 1, 0))
+	b.inference.Retired("a", orderOf("a-2", 1, 0))
 	b.run(true, "x", "y")
 	b.want(t, 15*time.Second, 2, 0, "0 in flight, 0 idle, 2 busy, 0 stopping")
-	b = newBlind(ordered("a-3", 2, 1))
+	b = newBlind(orderOf("a-3", 2, 1))
 	b.poll(90*time.Second, 0, 0)
-	b.inference.Retired("a", ordered("a-2", 1, 0))
+	b.inference.Retired("a", orderOf("a-2", 1, 0))
 	b.run(true, "x")
 	b.want(t, 15*time.Second, 1, 0, "2 in flight, 0 idle, 1 busy, 0 stopping")
 }
 
 // TestSharing: overlays of one queue share it, but in clusters of which each names another.
 func TestSharing(t *testing.T) {
-	of := func(name, queue, cluster string) plan.Overlay {
-		return plan.Overlay{Name: name, Policy: plan.Policy{Queue: queue, Cluster: cluster}}
+	of := func(name, queue, cluster string) Overlay {
+		return Overlay{Name: name, Policy: Policy{Queue: queue, Cluster: cluster}}
 	}
-	got := plan.Sharing([]plan.Overlay{of("a", "q", ""), of("b", "q", "ci"), of("c", "r", "ci"), of("d", "r", "gpu"), of("e", "s", "")})
+	got := Sharing([]Overlay{of("a", "q", ""), of("b", "q", "ci"), of("c", "r", "ci"), of("d", "r", "gpu"), of("e", "s", "")})
 	if fmt.Sprint(got) != "map[a:b b:a]" {
 		t.Error(got)
 	}

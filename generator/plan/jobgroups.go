@@ -201,14 +201,16 @@ func largest(groups []Unmatched) []Unmatched {
 func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
 	type likeness struct {
 		overlays, takers string
-		away             bool // none of them counts here, and so neither does their age
+		otherQueues      int // 1 if none of them counts here, and so neither does their age; otherwise 0
 	}
 	byLikeness := map[likeness]*Demand{}
 	of := make([]likeness, len(classes))
 	for j, c := range classes {
-		of[j] = likeness{overlays: strings.Join(c.overlays, "\x00"), away: c.pending == 0 && c.otherQueues > 0}
+		of[j] = likeness{overlays: strings.Join(c.overlays, "\x00")}
 		if c.pending > 0 {
 			of[j].takers = takers(idle, j)
+		} else {
+			of[j].otherQueues = min(1, c.otherQueues)
 		}
 		d := byLikeness[of[j]]
 		if d == nil {
@@ -218,7 +220,7 @@ func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
 		d.add(c)
 	}
 	order := slices.SortedFunc(maps.Keys(byLikeness), func(a, b likeness) int {
-		return cmp.Or(slices.Compare(byLikeness[a].Overlays, byLikeness[b].Overlays), cmp.Compare(a.takers, b.takers), cmp.Compare(b2i(a.away), b2i(b.away)))
+		return cmp.Or(slices.Compare(byLikeness[a].Overlays, byLikeness[b].Overlays), cmp.Compare(a.takers, b.takers), cmp.Compare(a.otherQueues, b.otherQueues))
 	})
 	var jobs []Demand
 	takes := make([]Indexes, len(idle))
@@ -250,13 +252,6 @@ func groupIdle(idle []kind, counts []int, takes []Indexes, overlays []Overlay) (
 	return agents
 }
 
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // takers returns a string with one digit for each kind of agents: '1' if it can take a class,
 // otherwise '0'.
 func takers(idle []kind, class int) string {
@@ -286,9 +281,7 @@ func (d *Demand) add(c *class) {
 	d.addStages(c)
 	d.Limited += c.limited
 	d.Blocked += c.blocked
-	if at := c.oldest.UTC().Truncate(time.Second); !c.oldest.IsZero() && (d.Oldest == nil || at.Before(*d.Oldest)) {
-		d.Oldest = &at
-	}
+	d.Oldest = earliest(d.Oldest, c.oldest)
 	if at := c.newest.UTC().Truncate(time.Second).Add(time.Second); !c.newest.IsZero() && (d.Newest == nil || at.After(*d.Newest)) {
 		d.Newest = &at
 	}

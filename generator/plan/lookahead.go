@@ -218,9 +218,15 @@ func (d *Demand) addStages(c *class) {
 	slices.SortFunc(d.Stages, func(a, b Stage) int { return cmp.Or(a.due().Compare(b.due()), cmp.Compare(a.Name, b.Name)) })
 	d.Later += c.notYet
 	d.Within = max(d.Within, int(c.within/time.Second))
-	if at := c.earliest.UTC().Truncate(time.Second); !c.earliest.IsZero() && (d.Earliest == nil || at.Before(*d.Earliest)) {
-		d.Earliest = &at
+	d.Earliest = earliest(d.Earliest, c.earliest)
+}
+
+// earliest returns the earlier of two times, in seconds. Both may be unknown: nil and zero.
+func earliest(a *time.Time, b time.Time) *time.Time {
+	if b = b.UTC().Truncate(time.Second); b.IsZero() || a != nil && !b.Before(*a) {
+		return a
 	}
+	return &b
 }
 
 // known are the jobs of the group's stages.
@@ -256,30 +262,20 @@ func (s *share) lookAheadTo(group Demand, now time.Time) {
 	}
 }
 
-// portion is the policy's share of a stage's jobs, which may be one. What is left of an agent
-// is one for as many stages as the share says: their names choose them.
-func portion(lookahead float64, s Stage) int {
-	chance := sha256.Sum256([]byte(s.Name))
-	return int(lookahead*float64(s.Jobs) + float64(chance[0])/256 + 1e-9)
-}
-
-// stageSums is how many agents the stages ask for, and how many of these are dispatched if
-// they are not there.
-func (s *share) stageSums() (jobs, wants int) {
-	for _, a := range s.ahead {
-		jobs += a.share
-		wants += a.wants
-	}
-	return jobs, wants
-}
-
-// held returns how many agents are ordered again if they are missing: for stages that agents were
-// dispatched for before.
+// held returns how many agents are dispatched again if they are missing: for stages that agents
+// were dispatched for before.
 func (s *share) held() (agents int) {
 	for _, a := range s.ahead {
 		agents += a.wants - a.new
 	}
 	return agents
+}
+
+// portion is the policy's share of a stage's jobs, which may be one. What is left of an agent
+// is one for as many stages as the share says: their names choose them.
+func portion(lookahead float64, s Stage) int {
+	chance := sha256.Sum256([]byte(s.Name))
+	return int(lookahead*float64(s.Jobs) + float64(chance[0])/256 + 1e-9)
 }
 
 // keepStages keeps what the overlay remembers of the stages of a group.

@@ -2,9 +2,14 @@ package plan
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // reference decides by docs/reference/decision.md alone: one agent and one job at a
@@ -378,4 +383,514 @@ func (r *reference) roomOf(o *refOverlay) int {
 		return 0
 	}
 	return room
+}
+
+// fresh is the policy's share of the new upcoming jobs, less the agents that "are
+// subtracted until the share of the others is dispatched"; and of stages, the "share less
+// these agents".
+func (r *reference) fresh(i int, upcoming, before []int) int {
+	o := r.overlays[i]
+	share := func(n int) int { return int(o.Policy.Lookahead * float64(n)) }
+	part := 0
+	for _, j := range r.snapshot.Jobs {
+		if j.State == JobUpcoming && r.looksAhead(j) == i && r.moment(j) == momentUnknown && !r.lookedAhead(j) && !j.Created.After(o.State.Partial.Until) {
+			part++
+		}
+	}
+	_, more, _ := r.stages(i)
+	return share(upcoming[i]-before[i]) - min(share(part), o.State.Partial.Agents) + more
+}
+
+// lookedAhead: "`state.yaml` remembers the creation time of the newest job that was looked
+// ahead to (`lookedAhead`). What any overlay that could take the job remembers counts."
+func (r *reference) lookedAhead(j Job) bool {
+	return slices.ContainsFunc(r.overlays, func(o *refOverlay) bool { return o.canTake(j) && !j.Created.After(o.State.LookedAhead) })
+}
+
+// What is known of when an upcoming job can run.
+const (
+	momentUnknown = iota
+	momentLater   // "Until then its jobs are not demand"
+	momentDue
+)
+
+// lead: "75 seconds, or with `lease: auto` and 20 known start-up times their 90th percentile
+// and 8 seconds for a tick. The longest time of the overlays that look ahead and could take
+// the job counts", in the queue for which the job counts.
+func (r *reference) lead(j Job) (longest time.Duration) {
+	first := r.looksAhead(j)
+	for _, o := range r.overlays {
+		if o.Policy.Lookahead == 0 || !o.canTake(j) || first >= 0 && o.Policy.Queue != r.overlays[first].Policy.Queue {
+			continue
+		}
+		lead := 75 * time.Second
+		var seconds []int
+		for _, part := range strings.Fields(o.State.StartupTimes.String()) {
+			var took, agents int
+			fmt.Sscanf(part, "%d:%d", &took, &agents)
+			seconds = append(seconds, slices.Repeat([]int{took}, agents)...)
+		}
+		if o.Policy.LeaseAuto && len(seconds) >= 20 {
+			lead = time.Duration(seconds[(90*len(seconds)+99)/100-1]+8) * time.Second
+		}
+		longest = max(longest, lead)
+	}
+	return longest
+}
+
+// moment: a stage "is looked ahead to when it is due within start-up and transport", and
+// "Once agents were dispatched for a stage, it stays due".
+func (r *reference) moment(j Job) int {
+	agents, _ := r.dispatchedFor(j)
+	switch {
+	case j.Stage != "" && agents > 0, !j.Due.IsZero() && j.Due.Sub(r.snapshot.At) <= r.lead(j):
+		return momentDue
+	case j.Due.IsZero():
+		return momentUnknown
+	}
+	return momentLater
+}
+
+// nameOf is what `state.yaml` calls the jobs of a stage that are alike.
+func nameOf(j Job) string {
+	return (&class{cluster: j.Cluster, rules: slices.Compact(slices.Sorted(slices.Values(j.Rules)))}).stageName(j.Stage)
+}
+
+// dispatchedFor: "What any overlay that could take the jobs remembers counts."
+func (r *reference) dispatchedFor(j Job) (agents int, since time.Time) {
+	for _, o := range r.overlays {
+		for _, a := range o.State.AheadOf {
+			if o.canTake(j) && a.Stage == nameOf(j) {
+				agents += a.Agents
+				if a.At.After(since) {
+					since = a.At
+				}
+			}
+		}
+	}
+	return agents, since
+}
+
+// stages says how many agents the stages that an overlay looks ahead to ask for; how many
+// of them nothing was dispatched for; and how many were, so shortly ago that "none can
+// have idled out".
+func (r *reference) stages(i int) (jobs, fresh, held int) {
+	o := r.overlays[i]
+	first, count := map[string]Job{}, map[string]int{}
+	for _, j := range r.snapshot.Jobs {
+		if j.State == JobUpcoming && r.looksAhead(j) == i && r.moment(j) == momentDue {
+			first[nameOf(j)] = j
+			count[nameOf(j)]++
+		}
+	}
+	for name, j := range first {
+		chance := sha256.Sum256([]byte(strings.TrimSpace(name)))
+		share := int(o.Policy.Lookahead*float64(count[name]) + float64(chance[0])/256)
+		agents, since := r.dispatchedFor(j)
+		jobs += share
+		fresh += max(0, share-agents)
+		if r.snapshot.At.Sub(since) < 5*time.Minute {
+			held += min(share, agents)
+		}
+	}
+	return jobs, fresh, held
+}
+
+// lookAhead asks for what the overlays look ahead to.
+func (r *reference) lookAhead(upcoming, before []int) {
+	for i, o := range r.overlays {
+		jobs, _, held := r.stages(i)
+		fresh := r.fresh(i, upcoming, before)
+		r.ask(wantHeld, i, held)
+		r.ask(wantFresh, i, fresh)
+		r.ask(wantAgain, i, int(o.Policy.Lookahead*float64(upcoming[i]))+jobs-fresh-held)
+	}
+}
+
+// serveThere: "Agents that are connected or in flight serve in this order": "pending jobs",
+// "look-ahead that lost an agent", "buffers", "look-ahead that agents were dispatched for
+// before", "other look-ahead". Then "unused agents of another overlay of the queue that could
+// take every job to which this overlay looks ahead serve its look-ahead, of step 2 first".
+func (r *reference) serveThere() {
+	for _, kind := range []int{wantJob, wantHeld, wantBuffer, wantAgain, wantFresh} {
+		for r.turn = range r.overlays { // "by queue, priority and name"
+			r.stage(0, len(r.agents), kind)
+		}
+	}
+	for i := range r.overlays {
+		for k := range r.overlays {
+			if i != k && r.overlays[i].Policy.Queue == r.overlays[k].Policy.Queue && r.takesAllAhead(i, k) {
+				r.others = append(r.others, [2]int{i, k})
+			}
+		}
+	}
+	for _, kind := range []int{wantHeld, wantFresh, wantBuffer} {
+		for r.turn = range r.overlays { // "by queue, priority and name"
+			r.stage(0, len(r.agents), kind)
+		}
+	}
+	r.others = nil
+	r.there, r.turn = len(r.agents), -1
+}
+
+// stage lets the agents from first to last serve what is asked for of these kinds. What is
+// served of other kinds stays served.
+func (r *reference) stage(first, last int, kinds ...int) {
+	r.kinds = kinds
+	for i := first; i < last; i++ {
+		r.employ(i)
+	}
+}
+
+// countConnected goes through the agents that Buildkite shows.
+func (r *reference) countConnected() {
+	var nobodys []*refAgent
+	for _, a := range r.snapshot.Agents {
+		if r.idle(a) && !slices.ContainsFunc(r.overlays, func(o *refOverlay) bool { return o.owns(a) }) {
+			nobodys = append(nobodys, &refAgent{tags: a.Tags, cluster: a.Cluster, of: r.standsIn(a)})
+		}
+	}
+	for i, o := range r.overlays {
+		for _, a := range r.snapshot.Agents {
+			switch {
+			case !o.owns(a):
+				continue
+			case r.stops(a) || !o.here(a):
+				o.stopping++ // "In another queue or cluster than the policy's, as after an edit: stopping"
+			default:
+				o.current++
+			}
+			if !r.idle(a) {
+				continue
+			}
+			agent := &refAgent{tags: a.Tags, cluster: a.Cluster, of: -1, replacing: r.replacing(o, a)}
+			if o.here(a) && refTakes(a.Tags, o.tags()) {
+				agent.of = i
+			}
+			r.agents = append(r.agents, agent)
+		}
+	}
+	r.agents = append(r.agents, nobodys...)
+}
+
+// standsIn: "Agents that muster did not start lower `missing`", of the first overlay "in
+// whose cluster it is and whose tags it has". Those that another muster started take jobs,
+// and are part of no buffer here.
+func (r *reference) standsIn(a Agent) int {
+	return slices.IndexFunc(r.overlays, func(o *refOverlay) bool {
+		return o.here(a) && refTakes(a.Tags, o.Policy.Tags) && !refTakes(a.Tags, []string{"overlay=*"})
+	})
+}
+
+// uptimeLeft is for how long a reusable agent takes jobs: "The uptime (tag
+// `muster-uptime=<seconds>`) begins when the agent connected. If Buildkite does not report
+// when, the agent counts as idle until it disconnects."
+func (r *reference) uptimeLeft(a Agent) (left time.Duration, stays bool) {
+	for _, t := range a.Tags {
+		var seconds int
+		if n, _ := fmt.Sscanf(t, "muster-uptime=%d", &seconds); n == 1 {
+			if a.Connected.IsZero() {
+				return time.Hour * 24 * 365, true
+			}
+			return time.Duration(seconds)*time.Second - r.snapshot.At.Sub(a.Connected), true
+		}
+	}
+	return 0, false
+}
+
+// leaves is how long a warm agent still waits for a job: "The time-out is that of the agent
+// (tag `muster-warm=<seconds>`)". "For a reusable agent the end of its uptime counts instead
+// where that ends before."
+func (r *reference) leaves(o *refOverlay, a Agent) (left, timeout time.Duration, warm bool) {
+	for _, t := range a.Tags {
+		var seconds int
+		if n, _ := fmt.Sscanf(t, "muster-warm=%d", &seconds); n == 1 && o.owns(a) && o.here(a) && r.idle(a) {
+			timeout = time.Duration(seconds) * time.Second
+			left = timeout - r.snapshot.At.Sub(a.IdleSince)
+			if ends, stays := r.uptimeLeft(a); stays && !a.Connected.IsZero() {
+				left, timeout = min(left, ends), 30*time.Minute // all have this uptime
+			}
+			return left, timeout, true
+		}
+	}
+	return 0, 0, false
+}
+
+// replacing: "When the first credited one of an overlay is within five minutes of its idle
+// time-out, it and those that follow within a sixth of that time-out are *replacing*: counted
+// neither for `min` nor for `buffer`". So is "A credited idle reusable agent whose template
+// (tag `muster-template`) is not the overlay's".
+func (r *reference) replacing(o *refOverlay, a Agent) bool {
+	old := refTakes(a.Tags, []string{"muster-template=*"}) && o.Template != "" && !slices.Contains(a.Tags, "muster-template="+o.Template)
+	if old && r.idle(a) && o.here(a) && refTakes(a.Tags, o.tags()) {
+		return true
+	}
+	left, _, warm := r.leaves(o, a)
+	first, after := left, time.Duration(0)
+	for _, other := range r.snapshot.Agents {
+		if left, timeout, warm := r.leaves(o, other); warm && (left < first || left == first && timeout/6 > after) {
+			first, after = left, timeout/6
+		}
+	}
+	return warm && first <= 5*time.Minute && left <= first+after
+}
+
+// countInFlight: "Σ over dispatches within lease (agents − registered)".
+func (r *reference) countInFlight() {
+	for i, o := range r.overlays {
+		late := r.overdue(o)
+		for _, d := range o.Dispatches {
+			// "An index that has not registered is *lost* two minutes after its lease"
+			if r.snapshot.At.After(d.NotAfter.Add(2 * time.Minute)) {
+				continue
+			}
+			for index := range d.Agents {
+				seen := func(a Agent) bool {
+					return slices.Contains(a.Tags, "dispatch="+d.ID) && slices.Contains(a.Tags, fmt.Sprint("index=", index))
+				}
+				switch {
+				case slices.ContainsFunc(r.snapshot.Agents, seen):
+				case d.Cluster != "*" && d.Cluster != o.Policy.Cluster:
+					// "A dispatch for a queue or cluster that the policy no longer names counts
+					// as stopping."
+					o.stopping++
+				default:
+					o.current++
+					o.inFlight++
+					if late[d.ID] > 0 { // "neither for jobs and look-ahead nor for `min` and `buffer`, but against `max`"
+						late[d.ID]--
+						o.replacing++
+						continue
+					}
+					// "Agents in flight count with the tags that their dispatch was given. They
+					// can take jobs by these tags, and are credited to their overlay while these
+					// include all its tags."
+					agent := &refAgent{tags: o.tags(), cluster: o.cluster, of: i}
+					if d.Tags != nil {
+						agent.tags = d.Tags
+					}
+					if !refTakes(agent.tags, o.tags()) {
+						agent.of = -1
+					}
+					r.agents = append(r.agents, agent)
+				}
+			}
+		}
+	}
+}
+
+// drawStartupTimes gives some overlays `lease: auto` and start-up times.
+func drawStartupTimes(t *rapid.T, o *Overlay, now time.Time) {
+	if rapid.IntRange(0, 2).Draw(t, "lease: auto") > 0 {
+		return
+	}
+	o.Policy.LeaseAuto = true
+	known := rapid.SampledFrom([]string{"30:20", "46:20", "60:100 113:10", "215:40", "312:25", "30:19", ""}).Draw(t, "boots")
+	if err := o.State.StartupTimes.UnmarshalText([]byte(known)); err != nil {
+		t.Fatal(err)
+	}
+	if ago := rapid.SampledFrom([]int{0, 1, 10, 16, 60}).Draw(t, "served"); ago > 0 {
+		o.State.ServedAt = now.Add(-time.Duration(ago) * time.Minute)
+	}
+}
+
+// orderOf is how many of an order have been seen, and of how many; over reports that nothing of
+// it is awaited any more.
+func (r *reference) orderOf(o *refOverlay, at time.Time) (came, agents int, over bool) {
+	over = true
+	for _, d := range o.Dispatches {
+		if !d.At.Equal(at) {
+			continue
+		}
+		seen := len(r.indexes(d))
+		came, agents = came+seen, agents+d.Agents
+		over = over && (seen == d.Agents || r.snapshot.At.After(d.NotAfter.Add(2*time.Minute)))
+	}
+	return came, agents, over
+}
+
+// indexes are those of a dispatch that were seen, and how long after the order they came;
+// negative where that is not told.
+func (r *reference) indexes(d Dispatch) map[int]time.Duration {
+	all := map[int]time.Duration{}
+	for index := range d.Agents {
+		for _, a := range r.snapshot.Agents {
+			if !slices.Contains(a.Tags, "dispatch="+d.ID) || !slices.Contains(a.Tags, fmt.Sprint("index=", index)) {
+				continue
+			}
+			took, known := all[index]
+			switch {
+			case a.Connected.IsZero() && !known:
+				all[index] = -1
+			case !a.Connected.IsZero() && (!known || took < 0 || a.Connected.Sub(d.At) < took):
+				all[index] = max(0, a.Connected.Sub(d.At))
+			}
+		}
+	}
+	return all
+}
+
+// startupTimes are the seconds that agents took: those that the state remembers, and of each
+// dispatch that leaves git now "those of its agents that registered", by the histogram's
+// bounds, each "a tenth above the one before or a second".
+func (r *reference) startupTimes(o *refOverlay) (seconds []int) {
+	for _, part := range strings.Fields(o.State.StartupTimes.String()) {
+		var took, agents int
+		fmt.Sscanf(part, "%d:%d", &took, &agents)
+		seconds = append(seconds, slices.Repeat([]int{took}, agents)...)
+	}
+	for _, d := range o.Dispatches {
+		if _, _, over := r.orderOf(o, d.At); !over || o.Suspended.Active() {
+			continue
+		}
+		for _, took := range r.indexes(d) {
+			bound := 1
+			for time.Duration(bound)*time.Second < took {
+				bound += max(1, bound/10)
+			}
+			if took >= 0 {
+				seconds = append(seconds, bound)
+			}
+		}
+	}
+	slices.Sort(seconds)
+	return seconds
+}
+
+// overdue is how many of each dispatch are `late`: "An index is overdue from twice the 99th
+// percentile after its order on, and a minute at least." "Half of an order's overdue agents
+// (rounded up) do not count, and all of them from three times the percentile on".
+func (r *reference) overdue(o *refOverlay) map[string]int {
+	all, boots := map[string]int{}, r.startupTimes(o)
+	if !o.Policy.LeaseAuto || len(boots) < 20 {
+		return all
+	}
+	after := max(time.Minute, 2*time.Second*time.Duration(boots[(99*len(boots)+99)/100-1]))
+	orders := slices.Clone(o.Dispatches)
+	slices.SortStableFunc(orders, func(a, b Dispatch) int { return a.At.Compare(b.At) })
+	one := 1
+	for i, d := range orders {
+		if i > 0 && orders[i-1].At.Equal(d.At) {
+			continue
+		}
+		missing := func(d Dispatch) int {
+			if !d.At.Equal(orders[i].At) || d.Cluster != o.Policy.Cluster || r.snapshot.At.After(d.NotAfter.Add(2*time.Minute)) {
+				return 0
+			}
+			return d.Agents - len(r.indexes(d))
+		}
+		n := 0
+		for _, x := range orders {
+			n += missing(x)
+		}
+		switch age := r.snapshot.At.Sub(d.At); {
+		case age < after:
+			n = 0
+		case 2*age < 3*after:
+			n = (n + 1) / 2
+		}
+		// "only where an equally old or newer order has registered by half"
+		served := !o.State.ServedAt.Before(d.At) || slices.ContainsFunc(orders, func(x Dispatch) bool {
+			came, agents, _ := r.orderOf(o, x.At)
+			return !x.At.Before(d.At) && 2*came >= agents
+		})
+		if !served { // "Beyond those, one agent of an overlay at a time is `late`"
+			n = min(n, one)
+			one -= n
+		}
+		for _, x := range orders {
+			take := min(n, missing(x))
+			all[x.ID] += take
+			n -= take
+		}
+	}
+	return all
+}
+
+// TestReference compares what is decided with what the reference decides, for
+// each overlay.
+func TestReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawSmall(t)
+		r := newReference(d.overlays, d.snapshot)
+		demand := make([]int, len(r.overlays))
+		for _, x := range d.decide() {
+			i := slices.IndexFunc(r.overlays, func(o *refOverlay) bool { return o.Name == x.Overlay })
+			o, sum := r.overlays[i], x.Sum
+			demand[i] = sum.Demand
+			if x.State.Breaker.Open() || x.Suspended.Active() != o.suspended {
+				t.Fatalf("%s is suspended: %q, the breaker is %+v\n%s", o.Name, x.Suspended, x.State.Breaker, d)
+			}
+			got := [5]int{sum.Current, sum.Stopping, sum.InFlight, sum.Replacing + sum.Overdue, sum.Dispatch}
+			if want := [5]int{o.current, o.stopping, o.inFlight, o.replacing, o.dispatch}; got != want {
+				t.Fatalf("%s: current, stopping, in flight, replacing and dispatch are %v, the reference has %v\n%s", o.Name, got, want, d)
+			}
+		}
+		if !r.allows(demand) {
+			t.Fatalf("agents for jobs: %v of %d\n%s", demand, r.dispatched(), d)
+		}
+		// With several overlays, either buffer may be served. A single overlay orders no more
+		// agents for jobs than it must.
+		if len(demand) == 1 && demand[0] > 0 && r.allows([]int{demand[0] - 1}) {
+			t.Fatalf("agents for jobs: %v, and one less would do\n%s", demand, d)
+		}
+	})
+}
+
+func (r *reference) dispatched() (n int) {
+	for _, o := range r.overlays {
+		n += o.dispatch
+	}
+	return n
+}
+
+// allows reports whether the orders can be split so: "The agents that jobs and
+// look-ahead ask for are Jobs of the purpose `demand`, the rest `warm-pool`."
+// Agents for jobs must all serve jobs or look-ahead, and the others must not,
+// while as many of them serve, and as much is served of each kind.
+func (r *reference) allows(demand []int) bool {
+	s, other := r.again(demand), r.again(nil)
+	for _, a := range s.agents {
+		if a.forJobs && !a.busy {
+			return false
+		}
+	}
+	return s.served() == other.served()
+}
+
+// again serves with what was ordered, where demand says how many of each overlay are for
+// jobs, the rest for buffers; nil: for any of it. "Agents that are dispatched serve pending
+// jobs, then look-ahead of step 2, then other look-ahead, then buffers."
+func (r *reference) again(demand []int) *reference {
+	s := &reference{snapshot: r.snapshot, overlays: r.overlays}
+	for _, a := range r.agents[:r.there] {
+		s.agents = append(s.agents, &refAgent{tags: a.tags, cluster: a.cluster, of: a.of, replacing: a.replacing})
+	}
+	for _, w := range r.wants {
+		s.wants = append(s.wants, &refWant{kind: w.kind, job: w.job, of: w.of, by: -1})
+	}
+	s.serveThere()
+	for i, o := range r.overlays {
+		for n := range o.dispatch {
+			a := &refAgent{tags: o.tags(), cluster: o.cluster, of: i, ordered: true}
+			if demand != nil {
+				a.forJobs, a.forPool = n < demand[i], n >= demand[i]
+			}
+			s.agents = append(s.agents, a)
+		}
+	}
+	for _, kind := range []int{wantJob, wantHeld, wantFresh, wantBuffer} {
+		s.stage(s.there, len(s.agents), kind)
+	}
+	return s
+}
+
+// served counts what is served of each kind.
+func (r *reference) served() (n [wantAgain + 1]int) {
+	for _, w := range r.wants {
+		if w.by >= 0 {
+			n[w.kind]++
+		}
+	}
+	return n
 }

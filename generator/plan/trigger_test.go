@@ -1,4 +1,4 @@
-package plan_test
+package plan
 
 import (
 	"slices"
@@ -6,13 +6,38 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"muster/generator/plan"
 )
+
+// TestMore: jobs have come where more are scheduled in a queue of an overlay than before.
+func TestMore(t *testing.T) {
+	type queues = map[string]QueueCounts
+	overlays := []Overlay{{Policy: Policy{Queue: "a"}}, {Policy: Policy{Queue: "b"}}}
+	counts := func(cluster string, q queues) Counts {
+		return Counts{Clusters: []ClusterCounts{{Cluster: cluster, Queues: q}}}
+	}
+	before := counts("ci", queues{"a": {Scheduled: 2}})
+	for name, c := range map[string]struct {
+		now  Counts
+		want bool
+	}{
+		"the same":             {before, false},
+		"more":                 {counts("ci", queues{"a": {Scheduled: 3}}), true},
+		"fewer":                {counts("ci", queues{"a": {Scheduled: 1}}), false},
+		"in the other":         {counts("ci", queues{"a": {Scheduled: 2}, "b": {Scheduled: 1}}), true},
+		"in nobody's":          {counts("ci", queues{"a": {Scheduled: 2}, "c": {Scheduled: 1}}), false},
+		"agents":               {counts("ci", queues{"a": {Scheduled: 2, Agents: 3, Idle: 1}}), false},
+		"of another cluster":   {counts("gpu", queues{"a": {Scheduled: 9}}), false},
+		"of no cluster at all": {Counts{}, false},
+	} {
+		if got := c.now.More(overlays, before); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
 
 // begin lets n begin, each called for as soon as the one before has begun, and returns
 // when they did.
-func begin(p *plan.Pace, from time.Time, n int) (at []time.Duration) {
+func begin(p *Pace, from time.Time, n int) (at []time.Duration) {
 	last, now := from.Add(-time.Hour), from
 	for range n {
 		now = now.Add(p.Wait(now, last))
@@ -26,7 +51,7 @@ func begin(p *plan.Pace, from time.Time, n int) (at []time.Duration) {
 // TestPulse: after a rest a few begin a second apart, and then one each three seconds; the
 // same after another rest.
 func TestPulse(t *testing.T) {
-	p := &plan.Pace{Every: 3 * time.Second}
+	p := &Pace{Every: 3 * time.Second}
 	want := []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 6 * time.Second, 9 * time.Second}
 	from := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 	for range 2 {
@@ -39,7 +64,7 @@ func TestPulse(t *testing.T) {
 
 // TestShortMean: a mean below a second is the least time too.
 func TestShortMean(t *testing.T) {
-	p := &plan.Pace{Every: 200 * time.Millisecond}
+	p := &Pace{Every: 200 * time.Millisecond}
 	got := begin(p, time.Now(), 6)
 	if got[5] != 5*p.Every {
 		t.Errorf("they begin after %v", got)
@@ -51,7 +76,7 @@ func TestShortMean(t *testing.T) {
 func TestPace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		every := time.Duration(rapid.IntRange(1000, 60_000).Draw(t, "every")) * time.Millisecond
-		p := &plan.Pace{Every: every}
+		p := &Pace{Every: every}
 		now := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 		began := []time.Time{now}
 		for _, rest := range rapid.SliceOfN(rapid.IntRange(0, 200_000), 1, 60).Draw(t, "rests") {
@@ -63,7 +88,7 @@ func TestPace(t *testing.T) {
 		for i := range began {
 			for j := i + 1; j < len(began); j++ {
 				between := began[j].Sub(began[i])
-				if between < plan.MinTickSpacing {
+				if between < MinTickSpacing {
 					t.Fatalf("%s between two", between)
 				}
 				if least := time.Duration(j-i-4) * every; between < least {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -166,6 +167,29 @@ func TestNothingWaitsUnmatched(t *testing.T) {
 		got := Observe(overlays, Snapshot{Jobs: []Job{{ID: "j", Rules: rules, State: state}}}, &Registrations{})[0].Unmatched
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v: (-want +got)\n%s", state, diff)
+		}
+	}
+}
+
+// TestJobsFor: the jobs that an overlay's agents could take, the longest pending first.
+func TestJobsFor(t *testing.T) {
+	at := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
+	overlays := []Overlay{{Name: "a", Policy: Policy{Queue: "q", Cluster: "ci", Tags: []string{"os=linux"}}}, {Name: "b", Policy: Policy{Queue: "other"}}}
+	job := func(id string, after time.Duration, cluster string, state JobState, rules ...string) Job {
+		return Job{ID: id, Cluster: cluster, State: state, Rules: rules, Since: at.Add(after)}
+	}
+	s := Snapshot{At: at, Queues: []Queue{{Cluster: "1", ClusterName: "ci", Key: "q"}, {Cluster: "2", ClusterName: "gpu", Key: "q"}}, Jobs: []Job{
+		job("later", 2, "1", JobPending, "queue=q"), job("first", 1, "1", JobPending, "queue=q", "os=linux"), job("second", 1, "1", JobPending, "queue=*"),
+		job("told", 0, "1", JobPending, "queue=q"), job("limited", 0, "1", JobLimited, "queue=q"), job("unmatched", 0, "1", JobPending, "queue=q", "os=plan9"),
+		job("elsewhere", 0, "2", JobPending, "queue=q"), job("another", 0, "1", JobPending, "queue=other"),
+	}}
+	for most, want := range []string{"", "first", "first second", "first second later", "first second later"} {
+		var ids []string
+		for _, j := range JobsFor(overlays, s, "a", most, func(id string) bool { return id == "told" }) {
+			ids = append(ids, j.ID)
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("%d: %s, want %s", most, got, want)
 		}
 	}
 }

@@ -1,0 +1,472 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestMarkReplacing: an agent is replaced once it is close to its idle time-out, with
+// all of its overlay that follow soon after the first of them.
+func TestMarkReplacing(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	const hour, m, s = time.Hour, time.Minute, time.Second
+	type agent struct {
+		timeout, left time.Duration // of the idle time-out
+		credit        int
+		want          bool
+	}
+	for name, agents := range map[string][]agent{
+		"five minutes of an hour":           {{hour, 5 * m, 0, true}},
+		"more":                              {{hour, 5*m + s, 0, false}},
+		"a twelfth of four hours":           {{4 * hour, 20 * m, 0, true}},
+		"more of four hours":                {{4 * hour, 20*m + s, 0, false}},
+		"half of eight minutes":             {{8 * m, 4 * m, 0, true}},
+		"more of eight minutes":             {{8 * m, 4*m + s, 0, false}},
+		"over already":                      {{hour, -m, 0, true}},
+		"within a sixth of the first":       {{hour, 5 * m, 0, true}, {hour, 15 * m, 0, true}, {hour, 15*m + s, 0, false}},
+		"the first is not the first listed": {{hour, 4 * m, 0, true}, {hour, m, 0, true}, {hour, 11 * m, 0, true}, {hour, 12 * m, 0, false}},
+		"the first is listed first":         {{hour, m, 0, true}, {hour, 4 * m, 0, true}, {hour, 12 * m, 0, false}},
+		"a sixth of the first one's":        {{2 * hour, 10 * m, 0, true}, {hour, 30 * m, 0, true}, {hour, 31 * m, 0, false}},
+		"another overlay's":                 {{hour, m, 0, true}, {hour, 10 * m, 1, false}},
+		"each overlay by itself":            {{hour, m, 0, true}, {hour, 5 * m, 1, true}, {hour, 14 * m, 1, true}, {hour, 14 * m, 0, false}},
+		"nobody's":                          {{hour, m, -1, false}},
+	} {
+		var idle []idleAgent
+		for _, a := range agents {
+			tags := []string{"queue=q", fmt.Sprintf("%s=%d", TagWarm, a.timeout/time.Second)}
+			idle = append(idle, idleAgent{Agent: Agent{Tags: tags, IdleSince: now.Add(a.left - a.timeout)}, credit: a.credit})
+		}
+		// Of these it is not known since when they are idle, or for how long they may be.
+		idle = append(idle, idleAgent{Agent: Agent{Tags: []string{TagWarm + "=3600"}}}, idleAgent{Agent: Agent{IdleSince: now.Add(-hour)}})
+		queueReader{overlays: []Overlay{{Name: "a"}, {Name: "b"}}, snapshot: Snapshot{At: now}}.markReplacing(idle)
+		for i, got := range idle {
+			if want := i < len(agents) && agents[i].want; got.replacing != want {
+				t.Errorf("%s: agent %d is replaced: %t", name, i, got.replacing)
+			}
+		}
+	}
+}
+
+// TestReplaceAgentsThatStay: those of the warm pool are replaced before their uptime is
+// over, and all that were made from an older template are. None is for what is not
+// known, or cannot be made.
+func TestReplaceAgentsThatStay(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	const uptime = 30 * time.Minute
+	for name, c := range map[string]struct {
+		tags      []string
+		connected time.Duration // before now; negative: not known
+		idle      time.Duration // it waits for a job
+		overlay   Overlay
+		want      bool
+	}{
+		"its uptime ends":                 {[]string{"muster-warm=3600", "muster-uptime=1800"}, uptime - 5*time.Minute, time.Minute, Overlay{}, true},
+		"a little later":                  {[]string{"muster-warm=3600", "muster-uptime=1800"}, uptime - 5*time.Minute - time.Second, time.Minute, Overlay{}, false},
+		"its idle time-out comes first":   {[]string{"muster-warm=3600", "muster-uptime=7200"}, time.Hour, 55 * time.Minute, Overlay{}, true},
+		"nobody knows since when":         {[]string{"muster-warm=3600", "muster-uptime=1800"}, -1, 40 * time.Minute, Overlay{}, false},
+		"ordered for jobs":                {[]string{"muster-uptime=1800"}, uptime - time.Second, time.Minute, Overlay{}, false},
+		"an older template":               {[]string{"muster-uptime=1800", "muster-template=old"}, time.Minute, time.Minute, Overlay{Template: "new"}, true},
+		"the template of now":             {[]string{"muster-uptime=1800", "muster-template=new"}, time.Minute, time.Minute, Overlay{Template: "new"}, false},
+		"a template that is not known":    {[]string{"muster-uptime=1800", "muster-template=old"}, time.Minute, time.Minute, Overlay{}, false},
+		"made before it was said":         {[]string{"muster-uptime=1800"}, time.Minute, time.Minute, Overlay{Template: "new"}, false},
+		"nothing is made of the new one":  {[]string{"muster-uptime=1800", "muster-template=old"}, time.Minute, time.Minute, Overlay{Template: "new", Refused: Suspension{Code: Invalid}}, false},
+		"close to its end by neither one": {[]string{"muster-warm=3600", "muster-uptime=3600"}, time.Minute, time.Minute, Overlay{}, false},
+	} {
+		a := idleAgent{Agent: Agent{Tags: c.tags, IdleSince: now.Add(-c.idle)}}
+		if c.connected >= 0 {
+			a.Connected = now.Add(-c.connected)
+		}
+		other := a
+		other.credit = -1
+		idle := []idleAgent{a, other}
+		queueReader{overlays: []Overlay{c.overlay}, snapshot: Snapshot{At: now}}.markReplacing(idle)
+		if idle[0].replacing != c.want || idle[1].replacing {
+			t.Errorf("%s: it is replaced: %t, and one of no overlay %t", name, idle[0].replacing, idle[1].replacing)
+		}
+	}
+}
+
+// TestCountWrongTags: agents that came without a tag that they were told to carry, and
+// are of no other use, are counted while others of their dispatch are still to come.
+func TestCountWrongTags(t *testing.T) {
+	told := []string{"queue=q", "os=linux", "overlay=a"}
+	lost := []string{"queue=q", "overlay=a", "dispatch=a-1"}
+	base := func() (Overlay, Dispatch, Seen, idleAgent, *class) {
+		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Tags: []string{"os=linux"}}}
+		d := Dispatch{ID: "a-1", Agents: 3, Tags: told, Purpose: ForDemand}
+		var one Indexes
+		one.Add(0)
+		return o, d, Seen{Registered: one}, idleAgent{Agent: Agent{Tags: lost}, credit: -1}, &class{rules: []string{"queue=q", "os=linux"}, pending: 1}
+	}
+	for name, c := range map[string]struct {
+		change            func(*Overlay, *Dispatch, *Seen, *idleAgent, *class)
+		dispatch, overlay int // wrong tags that are counted
+	}{
+		"wrong":              {func(*Overlay, *Dispatch, *Seen, *idleAgent, *class) {}, 2, 2},
+		"told by the policy": {func(_ *Overlay, d *Dispatch, _ *Seen, _ *idleAgent, _ *class) { d.Tags = nil }, 2, 2},
+		"all have come":      {func(_ *Overlay, d *Dispatch, _ *Seen, _ *idleAgent, _ *class) { d.Agents = 1 }, 2, 0},
+		"part of a buffer":   {func(_ *Overlay, _ *Dispatch, _ *Seen, a *idleAgent, _ *class) { a.credit = 0 }, 0, 0},
+		"nobody's dispatch":  {func(_ *Overlay, _ *Dispatch, _ *Seen, a *idleAgent, _ *class) { a.Tags = told }, 0, 0},
+		"the policy lost the tag": {func(_ *Overlay, d *Dispatch, _ *Seen, a *idleAgent, c *class) {
+			d.Tags, a.Tags, c.rules = append([]string{"x=y"}, told...), append([]string{"dispatch=a-1"}, told...), []string{"no=such"}
+		}, 2, 2},
+		"one has worked": {func(_ *Overlay, _ *Dispatch, s *Seen, _ *idleAgent, _ *class) { s.HadJob = 1 }, 0, 0},
+		"a tag was added since": {func(o *Overlay, _ *Dispatch, _ *Seen, _ *idleAgent, _ *class) {
+			o.Policy.Tags = append(o.Policy.Tags, "x=y")
+		}, 0, 0},
+		"it can take a job":       {func(_ *Overlay, _ *Dispatch, _ *Seen, _ *idleAgent, c *class) { c.rules = []string{"queue=q"} }, 0, 0},
+		"the job is not runnable": {func(_ *Overlay, _ *Dispatch, _ *Seen, _ *idleAgent, c *class) { c.rules, c.pending = nil, 0 }, 2, 2},
+		"the job is elsewhere": {func(_ *Overlay, _ *Dispatch, _ *Seen, a *idleAgent, c *class) {
+			c.rules, c.cluster, a.Cluster = nil, "x", "y"
+		}, 2, 2},
+		"the cluster is wrong": {func(_ *Overlay, _ *Dispatch, _ *Seen, a *idleAgent, _ *class) {
+			a.Tags, a.Cluster = append([]string{"dispatch=a-1"}, told...), "y"
+		}, 0, 2},
+		"of the warm pool, and so": {func(_ *Overlay, d *Dispatch, _ *Seen, a *idleAgent, _ *class) {
+			d.Purpose, a.Tags, a.Cluster = ForWarmPool, append([]string{"dispatch=a-1"}, told...), "y"
+		}, 0, 0},
+	} {
+		o, d, seen, a, job := base()
+		if name == "the cluster is wrong" || name == "of the warm pool, and so" {
+			job.cluster = "x"
+		}
+		c.change(&o, &d, &seen, &a, job)
+		o.Dispatches = []Dispatch{{ID: "a-0", Agents: 1}, d}
+		supplies := []Supply{{Overlay: "a", Dispatches: map[string]Seen{"a-1": seen}}}
+		queueReader{overlays: []Overlay{o}, clusters: []string{""}}.countWrongTags([]idleAgent{a, a}, []*class{{rules: []string{"no=such"}, pending: 1}, job}, supplies)
+		_, other := supplies[0].Dispatches["a-0"]
+		if got := supplies[0].Dispatches["a-1"].WrongTags; got != c.dispatch || supplies[0].WrongTags != c.overlay || other {
+			t.Errorf("%s: %d of the dispatch and %d of the overlay, want %d and %d; another: %t", name, got, supplies[0].WrongTags, c.dispatch, c.overlay, other)
+		}
+	}
+}
+
+// TestCreditTo: an agent is part of the buffer of its own overlay, or, where muster
+// did not start it, of the first whose tags it has.
+func TestCreditTo(t *testing.T) {
+	overlays := []Overlay{
+		{Name: "a", Fleet: "f", Policy: Policy{Queue: "q", Tags: []string{"os=linux"}}},
+		{Name: "b", Fleet: "f", Former: []string{"was-b"}, Policy: Policy{Queue: "q"}},
+		{Name: "c", Fleet: "f", Policy: Policy{Queue: "q"}},
+	}
+	q := queueReader{overlays: overlays, clusters: []string{"one", "one", ""}}
+	for _, o := range overlays {
+		q.tags = append(q.tags, o.AgentTags())
+	}
+	for name, c := range map[string]struct {
+		agent Agent
+		want  int
+	}{
+		"its own":                 {Agent{Tags: overlays[1].AgentTags(), Cluster: "one"}, 1},
+		"its own, without a tag":  {Agent{Tags: []string{"queue=q", "overlay=a", "muster=f"}, Cluster: "one"}, -1},
+		"its own, elsewhere":      {Agent{Tags: overlays[1].AgentTags(), Cluster: "two"}, -1},
+		"its own, by a former":    {Agent{Tags: []string{"queue=q", "overlay=was-b", "muster=f"}, Cluster: "one"}, 1},
+		"of no fleet":             {Agent{Tags: []string{"queue=q", "overlay=b"}, Cluster: "one"}, 1},
+		"of another fleet":        {Agent{Tags: []string{"queue=q", "overlay=b", "muster=g"}, Cluster: "one"}, -1},
+		"nobody's, with all tags": {Agent{Tags: []string{"queue=q", "os=linux"}, Cluster: "one"}, 0},
+		"nobody's":                {Agent{Tags: []string{"queue=q"}, Cluster: "one"}, 1},
+		"nobody's, elsewhere":     {Agent{Tags: []string{"queue=q", "os=linux"}, Cluster: "two"}, 2},
+		"of no queue":             {Agent{Cluster: "one"}, -1},
+	} {
+		if got := q.creditTo(c.agent); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestKinds: idle agents are given jobs in this order: those that are replaced, those of
+// no buffer, and the others by overlay; alike ones together.
+func TestKinds(t *testing.T) {
+	classes := []*class{{rules: []string{"os=linux"}, pending: 1}, {pending: 0}, {pending: 1, cluster: "x"}}
+	linux := Agent{Tags: []string{"os=linux"}, Cluster: "x"}
+	agents := []idleAgent{{credit: 1}, {credit: 0, Agent: linux}, {credit: 0}, {credit: -1}, {credit: 2, replacing: true}, {credit: 0, Agent: Agent{Cluster: "y"}}, {credit: 0}}
+	all, counts := kinds(agents, classes)
+	var got []string
+	for i, k := range all {
+		got = append(got, fmt.Sprintf("%d of %d, %t: %03b", counts[i], k.credit, k.replacing, k.takes[0]))
+	}
+	want := []string{"1 of 2, true: 100", "1 of -1, false: 100", "1 of 0, false: 000", "2 of 0, false: 100", "1 of 0, false: 101", "1 of 1, false: 100"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestAsOfJobs: agents are what they were when the jobs were read.
+func TestAsOfJobs(t *testing.T) {
+	dispatched := []string{"dispatch=a-1", "index=0"}
+	s := Snapshot{At: orderedAt,
+		Agents: []Agent{
+			{ID: "idle", State: AgentIdle}, {ID: "took a job", State: AgentIdle}, {ID: "had a job", State: AgentIdle}, {ID: "stopping", State: AgentStopping},
+			{ID: "leaves", State: AgentIdle, Tags: dispatched, LastJobFinished: orderedAt.Add(-longestLinger + time.Second)},
+			{ID: "stayed", State: AgentIdle, Tags: dispatched, LastJobFinished: orderedAt.Add(-longestLinger)},
+			{ID: "new", State: AgentIdle, Tags: dispatched},
+			{ID: "nobody's", State: AgentIdle, LastJobFinished: orderedAt.Add(-time.Second)},
+		},
+		Sightings: []Sighting{
+			{Agent: "took a job", Running: true}, {Agent: "stopping", Running: true}, {Agent: "had a job"}, {Agent: "came", Name: "a-1-3", Running: true},
+			{Agent: "came", Name: "a-1-3", Running: true}, {Agent: "came and left", Name: "a-1-4"},
+		}}
+	list := func(s Snapshot) (all []string) {
+		for _, a := range asOfJobs(s, nil) {
+			all = append(all, fmt.Sprintf("%s: %v %s", a.ID, a.State, a.Cluster))
+		}
+		return all
+	}
+	want := []string{
+		fmt.Sprintf("idle: %v -", AgentIdle), fmt.Sprintf("took a job: %v -", AgentBusy), fmt.Sprintf("had a job: %v -", AgentIdle), fmt.Sprintf("stopping: %v -", AgentStopping),
+		fmt.Sprintf("leaves: %v -", AgentStopping), fmt.Sprintf("stayed: %v -", AgentIdle), fmt.Sprintf("new: %v -", AgentIdle), fmt.Sprintf("nobody's: %v -", AgentIdle), fmt.Sprintf("came: %v ", AgentBusy),
+	}
+	if diff := cmp.Diff(want, list(s)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	clustered := Snapshot{At: orderedAt, Agents: []Agent{{ID: "a", State: AgentIdle, Cluster: "x"}, {ID: "b", State: AgentIdle}}}
+	if diff := cmp.Diff([]string{fmt.Sprintf("a: %v x", AgentIdle), fmt.Sprintf("b: %v -", AgentIdle)}, list(clustered)); diff != "" {
+		t.Errorf("in clusters (-want +got)\n%s", diff)
+	}
+}
+
+// TestCameAndHadAJob: an agent that came while a long look went on, and has had its job
+// by its end, is connected for a while, and counts against max.
+func TestCameAndHadAJob(t *testing.T) {
+	tags := []string{"queue=default", "dispatch=a-1", "index=4"}
+	for _, c := range []struct {
+		name    string
+		tags    []string
+		started time.Duration // after the agents were read
+		took    time.Duration // the whole look
+		counts  bool
+	}{
+		{"in between", tags, 10 * time.Second, time.Minute, true},
+		{"before the agents were read", tags, 0, time.Minute, false},
+		{"long before the end", tags, time.Second, longestLinger + time.Second, false},
+		{"nobody's", tags[:1], 10 * time.Second, time.Minute, false},
+	} {
+		s := Snapshot{At: orderedAt, Until: orderedAt.Add(c.took), Sightings: []Sighting{{Agent: "x", Tags: c.tags, Started: orderedAt.Add(c.started)}}}
+		all := asOfJobs(s, nil)
+		if counts := len(all) == 1 && all[0].State == AgentStopping; counts != c.counts || len(all) > 1 {
+			t.Errorf("%s: %+v, want %t", c.name, all, c.counts)
+		}
+	}
+}
+
+// TestAgentsThatStay: an agent that takes more than one job is idle at once when it has
+// had one, until its uptime is over; its own, whatever the policy says by now.
+func TestAgentsThatStay(t *testing.T) {
+	const uptime = 30 * time.Minute
+	stays := []string{"queue=default", "dispatch=a-1", "index=0", "muster-uptime=1800"}
+	for _, c := range []struct {
+		name      string
+		tags      []string
+		state     AgentState
+		connected time.Duration // before the look; zero: not known
+		want      AgentState
+	}{
+		{"had a job", stays, AgentIdle, time.Minute, AgentIdle},
+		{"its uptime is over", stays, AgentIdle, uptime, AgentStopping},
+		{"a second less", stays, AgentIdle, uptime - time.Second, AgentIdle},
+		{"it works beyond its uptime", stays, AgentBusy, uptime, AgentBusy},
+		{"nobody knows since when it is there", stays, AgentIdle, 0, AgentIdle},
+		{"told nonsense", []string{"dispatch=a-1", "muster-uptime=soon"}, AgentIdle, time.Minute, AgentStopping},
+		{"told nothing", stays[:3], AgentIdle, uptime, AgentStopping},
+	} {
+		a := Agent{ID: "x", Tags: c.tags, State: c.state, LastJobFinished: orderedAt.Add(-time.Second)}
+		if c.connected > 0 {
+			a.Connected = orderedAt.Add(-c.connected)
+		}
+		if got := asOfJobs(Snapshot{At: orderedAt, Agents: []Agent{a}}, nil); len(got) != 1 || got[0].State != c.want {
+			t.Errorf("%s: %+v, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestCameAndStays: an agent that came while a long look went on, and has had a job by
+// its end, waits for another for as long as nobody sees that it has left.
+func TestCameAndStays(t *testing.T) {
+	tags := []string{"queue=default", "dispatch=a-1", "index=4", "muster-uptime=1800"}
+	for _, c := range []struct {
+		name    string
+		g       Sighting
+		staying bool // of a dispatch in git whose agents stay
+		want    AgentState
+	}{
+		{"idle", Sighting{Tags: tags}, true, AgentIdle},
+		{"idle, and its dispatch has gone", Sighting{Tags: tags}, false, AgentIdle},
+		{"known by its name", Sighting{Name: "a-1-4"}, true, AgentStopping},
+		{"known by its name, for one job", Sighting{Name: "a-1-4"}, false, ""},
+		{"running", Sighting{Name: "a-1-4", Running: true}, true, AgentBusy},
+	} {
+		c.g.Agent, c.g.Started = "x", orderedAt.Add(time.Second)
+		s := Snapshot{At: orderedAt, Until: orderedAt.Add(10 * time.Minute), Sightings: []Sighting{c.g}}
+		var got AgentState
+		for _, a := range asOfJobs(s, map[string]bool{"a-1": c.staying}) {
+			got = a.State
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	overlays := []Overlay{{Dispatches: []Dispatch{{ID: "a-1", Uptime: time.Minute}, {ID: "a-2"}}}}
+	if got := reusable(overlays); !got["a-1"] || got["a-2"] {
+		t.Errorf("staying are %v", got)
+	}
+}
+
+// TestFindUnserved: the queues with pending jobs that no overlay serves, with how many
+// and the first of them.
+func TestFindUnserved(t *testing.T) {
+	job := func(queue, url string, state JobState, more ...string) Job {
+		return Job{ID: url, Rules: append([]string{"queue=" + queue}, more...), State: state, URL: url, Since: orderedAt}
+	}
+	s := Snapshot{At: orderedAt, Jobs: []Job{
+		job("served", "s1", JobPending), job("served", "s2", JobPending, "os=none"), job("z", "z2", JobPending), job("z", "z1", JobPending, "os=linux"), job("z", "z3", JobUpcoming),
+		job("b", "b1", JobPending), job("later", "l1", JobUpcoming), job("*", "any", JobPending), job("*", "none", JobPending, "os=none"),
+	}}
+	got := FindUnserved([]Overlay{{Name: "a", Policy: Policy{Queue: "served"}}}, s)
+	want := []Unserved{{Queue: "*", Jobs: 1, Example: "none"}, {Queue: "b", Jobs: 1, Example: "b1"}, {Queue: "z", Jobs: 2, Example: "z1"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestJobsOfAClusterWithoutTheQueueAreUnserved asserts that jobs of a cluster get no
+// agent, and are reported, if only agents in no cluster have the queue that they ask for.
+func TestJobsOfAClusterWithoutTheQueueAreUnserved(t *testing.T) {
+	overlays := []Overlay{{Name: "a", Policy: Policy{Queue: "default", Max: 5}}}
+	rules := []string{"queue=default"}
+	s := Snapshot{At: orderedAt, Queues: []Queue{{Cluster: "c1", ClusterName: "ci", Key: "other"}},
+		Agents: []Agent{{ID: "x", Tags: rules, State: AgentBusy}},
+		Jobs:   []Job{{ID: "1", Rules: rules, Cluster: "c1", State: JobPending, URL: "u1", Since: orderedAt}, {ID: "2", Rules: rules, State: JobPending, Since: orderedAt}}}
+	if pending, _ := Observe(overlays, s, &Registrations{})[0].Count("a"); pending != 1 {
+		t.Errorf("%d jobs are pending, want that in no cluster", pending)
+	}
+	want := []Unserved{{Queue: "default", Cluster: "ci", Jobs: 1, Example: "u1"}}
+	if diff := cmp.Diff(want, FindUnserved(overlays, s)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestInFlightTags: agents in flight count with the tags that their dispatch was given,
+// whatever the policy says by now: as they will once they register.
+func TestInFlightTags(t *testing.T) {
+	plain, gpu := []string{"queue=q", "overlay=a"}, []string{"queue=q", "gpu=a100", "overlay=a"}
+	wants := func(more ...string) []string { return append([]string{"queue=q"}, more...) }
+	for name, c := range map[string]struct {
+		told    []string // of 3 agents in flight
+		tags    []string // of the policy now
+		change  func(*Overlay)
+		rules   []string // of 3 pending jobs
+		want    int      // dispatched
+		other   int      // by an overlay with gpu=a100, if there is one
+		another bool
+	}{
+		"the tags of the policy":             {gpu, []string{"gpu=a100"}, nil, wants("gpu=a100"), 0, 0, false},
+		"not told":                           {nil, []string{"gpu=a100"}, nil, wants("gpu=a100"), 0, 0, false},
+		"a tag was added, and jobs want it":  {plain, []string{"gpu=a100"}, nil, wants("gpu=a100"), 3, 0, false},
+		"a tag was added, and jobs do not":   {plain, []string{"gpu=a100"}, nil, wants(), 0, 0, false},
+		"a tag was changed":                  {gpu, []string{"gpu=h100"}, nil, wants("gpu=h100"), 3, 0, false},
+		"a tag was changed, any will do":     {gpu, []string{"gpu=h100"}, nil, wants("gpu=*"), 0, 0, false},
+		"a tag was removed":                  {gpu, nil, nil, wants(), 0, 0, false},
+		"a tag was removed, another has it":  {gpu, nil, nil, wants("gpu=a100"), 0, 0, true},
+		"not of it, and another has the tag": {plain, nil, nil, wants("gpu=a100"), 0, 3, true},
+		"the buffer wants the new tag":       {plain, []string{"gpu=a100"}, func(o *Overlay) { o.Policy.Buffer = 2 }, nil, 2, 0, false},
+		"the buffer wants one tag less":      {gpu, nil, func(o *Overlay) { o.Policy.Buffer = 2 }, nil, 0, 0, false},
+		"min counts them":                    {plain, []string{"gpu=a100"}, func(o *Overlay) { o.Policy.Min = 3 }, nil, 0, 0, false},
+		"max counts them":                    {plain, []string{"gpu=a100"}, func(o *Overlay) { o.Policy.Max = 4 }, wants("gpu=a100"), 1, 0, false},
+		"their lease is over":                {plain, []string{"gpu=a100"}, func(o *Overlay) { o.Dispatches[0].NotAfter = orderedAt.Add(-Grace - time.Second) }, wants(), 3, 0, false},
+		"renamed":                            {[]string{"queue=q", "overlay=was"}, nil, func(o *Overlay) { o.Former = []string{"was"} }, wants(), 0, 0, false},
+	} {
+		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Tags: c.tags, Max: 10, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
+		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Tags: c.told, Purpose: ForDemand}}
+		if c.change != nil {
+			c.change(&o)
+		}
+		overlays := []Overlay{o}
+		if c.another {
+			b := Overlay{Name: "b", Policy: o.Policy}
+			b.Policy.Tags = []string{"gpu=a100"}
+			overlays = append(overlays, b)
+		}
+		s := Snapshot{At: orderedAt}
+		for range 3 {
+			if c.rules != nil {
+				s.Jobs = append(s.Jobs, Job{Rules: c.rules, State: JobPending, Since: orderedAt})
+			}
+		}
+		d := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0])
+		if d[0].Sum.Dispatch != c.want || c.another && d[1].Sum.Dispatch != c.other {
+			t.Errorf("%s: dispatched %+v, want %d and %d", name, d, c.want, c.other)
+		}
+		for _, x := range d {
+			for _, wrong := range againstFormula(t, x, "") {
+				t.Errorf("%s: %s: %s", name, x.Overlay, wrong)
+			}
+		}
+		if got, want := d[0].Sum.InFlight, 3; got != want && !o.Dispatches[0].Expired(orderedAt) {
+			t.Errorf("%s: %d in flight, want %d", name, got, want)
+		}
+	}
+}
+
+// TestInFlightTagsOfAnyQueue: the same for jobs of any queue.
+func TestInFlightTagsOfAnyQueue(t *testing.T) {
+	a := ofQueue("a", func(o *Overlay) {
+		o.Policy.Max, o.Policy.Tags = 3, []string{"gpu=a100"}
+		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Tags: []string{"queue=a", "overlay=a"}, Purpose: ForDemand}}
+	})
+	b := ofQueue("b", func(o *Overlay) { o.Policy.Tags = a.Policy.Tags })
+	for rule, want := range map[string][2]string{"gpu=a100": {"a 0/0 (2)", "b 2/2 (0)"}, "queue=*": {"a 2/0 (0)", "b 0/0 (2)"}} {
+		if got := sums([]Overlay{a, b}, Snapshot{At: orderedAt, Jobs: roaming(2, rule)}); [2]string(got) != want {
+			t.Errorf("%s: %q, want %q", rule, got, want)
+		}
+	}
+}
+
+// TestOtherTagsAreNoted: only where it makes a difference does an observation say what
+// a dispatch was told.
+func TestOtherTagsAreNoted(t *testing.T) {
+	o := Overlay{Name: "a", Fleet: "f", Policy: Policy{Queue: "q", Max: 10}}
+	for name, c := range map[string]struct {
+		told []string
+		want bool
+	}{
+		"the same": {o.AgentTags(), false}, "before fleets had a tag": {[]string{"queue=q", "overlay=a"}, false}, "more": {append(o.AgentTags(), "os=linux"), false},
+		"another queue, which is counted apart": {[]string{"queue=x", "overlay=a"}, false},
+	} {
+		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt, NotAfter: orderedAt.Add(lease), Tags: c.told}}
+		s := Snapshot{At: orderedAt, Jobs: []Job{{Rules: []string{"queue=q"}, State: JobPending, Since: orderedAt}}}
+		if got := Observe([]Overlay{o}, s, &Registrations{})[0].Overlays[0].OtherTags; len(got) > 0 != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestWildcards: "key=*" and "key=" take any value of key, and nothing else is
+// a wildcard; case counts.
+func TestWildcards(t *testing.T) {
+	tags := []string{"queue=q", "os=linux", "empty="}
+	for rule, want := range map[string]bool{
+		"os=linux": true, "os=*": true, "os=": true, "queue=": true, "empty=": true, "empty=*": true,
+		"os=lin*": false, "os=mac": false, "arch=*": false, "arch=": false, "o=": false, "os": false, "*": false, "os=linux=": false,
+		"OS=linux": false, "os=Linux": false, "OS=*": false, "QUEUE=": false, // letters count as they are
+	} {
+		if got := Satisfies(tags, []string{rule}); got != want {
+			t.Errorf("the rule %q is satisfied: %t, want %t", rule, got, want)
+		}
+	}
+}
+
+// TestPodTags: agents of the warm pool are told how long they may be idle.
+func TestPodTags(t *testing.T) {
+	tags := []string{"queue=q"}
+	for purpose, want := range map[Purpose][]string{
+		ForDemand: {"queue=q", "dispatch=d"}, ForWarmPool: {"queue=q", "dispatch=d", "muster-warm=3600"},
+	} {
+		if got := (Dispatch{ID: "d", Tags: tags, Purpose: purpose, IdleTimeout: time.Hour}).PodTags(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", purpose, got, want)
+		}
+	}
+}
