@@ -27,6 +27,9 @@ func TestIndexesAreBounded(t *testing.T) {
 			t.Errorf("%q is read as %q: %v", text, read, err)
 		}
 	}
+	if err := s.UnmarshalText([]byte("0-3,4,6")); err != nil || s.String() != "0-4,6" {
+		t.Errorf("ranges that follow each other are read as %q: %v", s, err)
+	}
 }
 
 func TestIndexesTextIsTheSet(t *testing.T) {

@@ -239,11 +239,12 @@ func TestOwners(t *testing.T) {
 // TestStateEqual: two states that say the same are equal, and no others.
 func TestStateEqual(t *testing.T) {
 	one := func() State {
-		return State{Breaker: Breaker{Failures: 1}, LookedAhead: orderedAt, Ordered: []Ordered{{orderedAt, 1}, {orderedAt, 2}}}
+		return State{Breaker: Breaker{Failures: 1}, LookedAhead: orderedAt, Ordered: []Ordered{{orderedAt, 1}, {orderedAt, 2}}, AheadOf: []AheadOf{{"s", 1, orderedAt}}}
 	}
 	for name, change := range map[string]func(*State){
 		"breaker": func(s *State) { s.Breaker.Failures++ }, "look-ahead": func(s *State) { s.LookedAhead = orderedAt.Add(1) },
 		"agents": func(s *State) { s.Ordered[1].Agents++ }, "time": func(s *State) { s.Ordered[1].At = orderedAt.Add(1) }, "in part": func(s *State) { s.Partial.Agents++ }, "until": func(s *State) { s.Partial.Until = orderedAt },
+		"stage": func(s *State) { s.AheadOf[0].Agents++ },
 		"fewer": func(s *State) { s.Ordered = s.Ordered[:1] },
 	} {
 		other := one()
