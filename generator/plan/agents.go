@@ -12,7 +12,7 @@ import (
 type idleAgent struct {
 	Agent
 	credit    int  // the overlay whose look-ahead and buffer it is part of, or -1
-	replacing bool // it is about to leave, or others are to take its place
+	replacing bool // it is about to exit, or new agents are to replace it
 }
 
 // markReplacing marks the warm pool agents to be replaced. An agent is due shortly before its idle
@@ -73,12 +73,12 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 			if len(useless[d.ID]) == 0 || seen.HadJob > 0 || o.outdated(d) {
 				continue
 			}
-			told := d.Tags
-			if told == nil {
-				told = o.AgentTags()
+			want := d.Tags
+			if want == nil {
+				want = o.AgentTags()
 			}
 			for _, a := range useless[d.ID] {
-				if !Satisfies(a.Tags, told) {
+				if !Satisfies(a.Tags, want) {
 					seen.WrongTags++
 				}
 			}
@@ -130,7 +130,7 @@ type kind struct {
 	takes     string
 }
 
-// rank orders kinds as they are given jobs: replacing, of no buffer, part of a
+// rank orders kinds by the sequence in which they are assigned: replacing, of no buffer, part of a
 // buffer.
 func (k kind) rank() int {
 	switch {
@@ -143,7 +143,7 @@ func (k kind) rank() int {
 }
 
 // kinds counts idle agents by kind, in the order in which they are given jobs.
-// takes says which classes an agent of the kind can take.
+// The takes of a kind are the classes that its agents can take.
 func kinds(agents []idleAgent, classes []*class) (all []kind, counts []int) {
 	count := map[kind]int{}
 	set := make([]byte, len(classes)/8+1)
@@ -210,8 +210,8 @@ func (q queueReader) otherTags(classes []*class, supplies []Supply, now time.Tim
 type flight struct {
 	share  int
 	agents int
-	// other is nil where they are as those that are dispatched now; else they are
-	// of the dispatch.
+	// other is nil if they equal agents that are dispatched now; otherwise they belong to the
+	// dispatch.
 	other    *OtherTags
 	dispatch string
 }
@@ -253,11 +253,11 @@ func (s *share) otherFlights() (all []flight) {
 // cluster (docs pipelines/security/clusters.md).
 const unclustered = "-"
 
-// asOfJobs returns the agents as they were when the jobs were read: one that was
-// read as idle and has a job by then is busy, one that came in between and has a job
-// is there, and one that came and has had its job by then may not have left, or waits
-// for another where it is of a dispatch whose agents stay.
-func asOfJobs(s Snapshot, staying map[string]bool) []Agent {
+// asOfJobs returns the agents as they were when the jobs were read, which is after the agents were
+// read. An agent that has taken a job since is busy. An agent that registered since is known by its
+// job. If that has ended, it may still be connected; it waits for another job if it is reusable.
+// reusable contains the dispatches of reusable agents.
+func asOfJobs(s Snapshot, reusable map[string]bool) []Agent {
 	working := map[string]bool{}
 	for _, g := range s.Sightings {
 		if g.Running {
@@ -280,10 +280,10 @@ func asOfJobs(s Snapshot, staying map[string]bool) []Agent {
 		}
 	}
 	for _, g := range s.Sightings {
-		if listed[g.Agent] { // otherwise it came after the agents were read, or left before
+		if listed[g.Agent] { // otherwise it registered after the agents were read, or exited before
 			continue
 		}
-		if x, there := unlisted(g, s, staying); there {
+		if x, there := unlisted(g, s, reusable); there {
 			listed[g.Agent] = true
 			agents = append(agents, x)
 		}
@@ -293,7 +293,7 @@ func asOfJobs(s Snapshot, staying map[string]bool) []Agent {
 
 // unlisted returns an agent that is known only by a job, and reports whether it may be connected.
 // The jobs that a reusable agent without known tags can take are unknown.
-func unlisted(g Sighting, s Snapshot, staying map[string]bool) (x Agent, there bool) {
+func unlisted(g Sighting, s Snapshot, reusable map[string]bool) (x Agent, there bool) {
 	x = Agent{ID: g.Agent, Tags: g.tags(), State: AgentBusy}
 	if g.Running {
 		return x, true
@@ -304,7 +304,7 @@ func unlisted(g Sighting, s Snapshot, staying map[string]bool) (x Agent, there b
 	if x.State = AgentStopping; stays {
 		x.State = AgentIdle
 	}
-	return x, own && g.Started.After(s.At) && (stays || staying[id] || end.Sub(g.Started) < longestLinger)
+	return x, own && g.Started.After(s.At) && (stays || reusable[id] || end.Sub(g.Started) < longestLinger)
 }
 
 // longestLinger is how long an agent that has finished its one job may stay
@@ -328,8 +328,8 @@ func overstays(a Agent, now time.Time) bool {
 	return stays && !a.Connected.IsZero() && now.Sub(a.Connected) >= uptime
 }
 
-// reusable are the dispatches in git whose agents take more than one job.
-func reusable(overlays []Overlay) map[string]bool {
+// reusableDispatches returns the dispatches in git whose agents take more than one job.
+func reusableDispatches(overlays []Overlay) map[string]bool {
 	all := map[string]bool{}
 	for _, o := range overlays {
 		for _, d := range o.Dispatches {
@@ -450,8 +450,8 @@ func (o Overlay) outdated(d Dispatch) bool {
 // otherQueue reports whether the policy has been given another queue or cluster since
 // the dispatch was ordered: its agents serve the old one.
 func (o Overlay) otherQueue(d Dispatch) bool {
-	queue, told := TagValue(d.Tags, TagQueue)
-	return told && queue != o.Policy.Queue || d.Cluster != o.Policy.Cluster
+	queue, known := TagValue(d.Tags, TagQueue)
+	return known && queue != o.Policy.Queue || d.Cluster != o.Policy.Cluster
 }
 
 // owns reports whether an agent with the tags is the overlay's, and whether it is
@@ -467,7 +467,7 @@ func (o *Overlay) owns(tags []string, slug string) (own, namesake bool) {
 
 // ordered reports whether an agent known only by its name belongs to a dispatch of the overlay.
 func (o *Overlay) ordered(tags []string) bool {
-	if _, told := TagValue(tags, TagQueue); told {
+	if _, known := TagValue(tags, TagQueue); known {
 		return false
 	}
 	id, ok := TagValue(tags, TagDispatch)
@@ -494,8 +494,8 @@ func secondsIn(tags []string, key string) (time.Duration, bool) {
 // outgrown reports whether a reusable agent was created from another template than the overlay has
 // now. It returns false if either template is unknown, or if the current one is refused.
 func (o Overlay) outgrown(tags []string) bool {
-	made, told := TagValue(tags, TagTemplate)
-	return told && o.Template != "" && made != o.Template && !o.Refused.Active()
+	made, known := TagValue(tags, TagTemplate)
+	return known && o.Template != "" && made != o.Template && !o.Refused.Active()
 }
 
 func without(tags []string, key string) []string {

@@ -310,7 +310,7 @@ func TestCameAndStays(t *testing.T) {
 		}
 	}
 	overlays := []Overlay{{Dispatches: []Dispatch{{ID: "a-1", Uptime: time.Minute}, {ID: "a-2"}}}}
-	if got := reusable(overlays); !got["a-1"] || got["a-2"] {
+	if got := reusableDispatches(overlays); !got["a-1"] || got["a-2"] {
 		t.Errorf("staying are %v", got)
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// anyQueue is the key of jobs that ask for any queue: queue=* takes every agent
+// anyQueue is the queue key of jobs that run in any queue: queue=* matches every agent
 // (docs agent/cli/reference/start.md, "Agent targeting").
 const anyQueue = "*"
 
-// placeAnyQueue counts the jobs that ask for any queue in queues, each once: in the
-// one queue that can serve them, or else where an overlay can serve them now. The
-// classes are added to those of the queues. Jobs that no overlay serves are left.
+// placeAnyQueue assigns each job that may run in any queue to one queue: the only one that can serve
+// it, or else one where an overlay can serve it now. It adds the classes to those of the queues, and
+// omits jobs that no overlay serves.
 func placeAnyQueue(readers []queueReader, jobs map[string][]*class) {
 	var roaming []*class
 	for _, c := range jobs[anyQueue] {
@@ -47,11 +47,11 @@ func placeAnyQueue(readers []queueReader, jobs map[string][]*class) {
 type placement struct {
 	queues []placeQueue
 	jobs   []Demand
-	may    [][]placeMay   // of each of the jobs: who may serve them, by queue
-	groups map[string]int // numbers of groups of jobs, by who may serve them
-	of     []int          // of each roaming class: its pending jobs among the jobs
-	ahead  []int          // of each roaming class: the queue that counts those that are not pending
-	left   map[int][]int  // of those jobs, by queue: what it serves and no class has yet
+	may    [][]placeMay   // by group of jobs: the overlays and agents that may serve it, by queue
+	groups map[string]int // indexes of groups of jobs, by who may serve them
+	of     []int          // by roaming class: the group of its pending jobs
+	ahead  []int          // by roaming class: the queue that counts the jobs that are not pending
+	left   map[int][]int  // by group of jobs and queue: jobs that it serves and that are not assigned to a class
 }
 
 // placeQueue is a queue of a placement.
@@ -59,15 +59,15 @@ type placeQueue struct {
 	key     string
 	shares  []*share
 	reading reading
-	from    map[*class]int // of the queue's classes that are copies of a roaming class, the number of that
-	takes   []Indexes      // of each kind of agents, the jobs that it can take
+	from    map[*class]int // index of the roaming class that a class is a copy of
+	takes   []Indexes      // by kind of agents: the jobs that it can take
 }
 
-// placeMay says who of a queue may serve jobs.
+// placeMay contains the overlays and kinds of agents of a queue that may serve jobs.
 type placeMay struct {
 	queue    int
 	overlays []string
-	kinds    string // of each kind of agents, whether: '0' or '1'
+	kinds    string // one digit for each kind of agents: 1 if it may serve the jobs
 }
 
 func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*class) *placement {
@@ -107,7 +107,7 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 	for n, c := range roaming {
 		j := p.group(may[n])
 		p.jobs[j].Pending += c.pending
-		p.of, p.ahead = append(p.of, j), append(p.ahead, p.looking(j))
+		p.of, p.ahead = append(p.of, j), append(p.ahead, p.lookAheadQueue(j))
 	}
 	for i, q := range p.queues {
 		for _, c := range q.reading.served {
@@ -122,7 +122,7 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 	return p
 }
 
-// remember adds to a class what the overlays that could take its upcoming jobs remember of
+// remember adds to a class what the state of overlays that can take its upcoming jobs contains about
 // them.
 func remember(c *class, readers []queueReader) {
 	c.otherOverlays = remembered{}
@@ -138,7 +138,7 @@ func remember(c *class, readers []queueReader) {
 	}
 }
 
-// demand adds a class that counts for one queue.
+// demand adds a class that counts in one queue.
 func (p *placement) demand(m placeMay, c *class) {
 	if c.pending == 0 {
 		m.kinds = ""
@@ -146,7 +146,7 @@ func (p *placement) demand(m placeMay, c *class) {
 	p.jobs[p.group([]placeMay{m})].add(c)
 }
 
-// group returns the number of the jobs that these agents may serve.
+// group returns the index of the group of jobs that these agents may serve.
 func (p *placement) group(may []placeMay) int {
 	var key strings.Builder
 	var overlays []string
@@ -233,9 +233,9 @@ func (p *placement) fallback(j int) int {
 	return p.first(j, func(s *share) bool { return !s.suspended.Active() && !s.breaker.Open() })
 }
 
-// looking returns the queue that counts the jobs that are not pending: the first queue with an
+// lookAheadQueue returns the queue that counts the jobs that are not pending: the first queue with an
 // overlay that looks ahead to them, or else the first queue.
-func (p *placement) looking(j int) int {
+func (p *placement) lookAheadQueue(j int) int {
 	return p.first(j, (*share).looksAhead)
 }
 
@@ -250,8 +250,8 @@ func (p *placement) first(j int, matches func(s *share) bool) int {
 	return p.may[j][0].queue
 }
 
-// place adds a class to the queues that could serve it: to each the pending jobs that
-// count there, and how many count elsewhere.
+// place adds a class to the queues that can serve it: to each the pending jobs that count there, and
+// the number of those that count in other queues.
 func (p *placement) place(n int, c *class, jobs map[string][]*class) {
 	j, pending := p.of[n], c.pending
 	for _, m := range p.may[j] {

@@ -16,7 +16,7 @@ type Purpose string
 
 // The purposes of a dispatch.
 const (
-	// ForDemand orders agents for jobs that are there.
+	// ForDemand orders agents for existing jobs.
 	ForDemand Purpose = "demand"
 	// ForWarmPool orders agents for the policy's min and buffer.
 	ForWarmPool Purpose = "warm-pool"
@@ -24,8 +24,7 @@ const (
 
 // Dispatch is one order of agents: one Job manifest in git.
 type Dispatch struct {
-	// ID names the manifest, the Job and the agents' tag "dispatch=". It is
-	// never used twice.
+	// ID is the name of the manifest and the Job, and the agents' tag "dispatch=". It is unique.
 	ID string
 	// Purpose is why the agents were ordered.
 	Purpose Purpose
@@ -45,14 +44,13 @@ type Dispatch struct {
 	// index; see [Overlay.AgentTags]. The policy may have changed since. Nil means the tags of the
 	// policy.
 	Tags []string
-	// Cluster is the Buildkite cluster of the policy that it was ordered by, empty
-	// where that named none; the policy may have changed since.
+	// Cluster is the Buildkite cluster of the policy at the time of the order; empty if it named
+	// none. The policy may have changed since.
 	Cluster string
-	// Template is a hash of the template that it was stamped from; empty before it
-	// is stamped.
+	// Template is a hash of the template that it was stamped from; empty before.
 	Template string
-	// Withdrawn reports that no syncer applies it any more, although its lease is
-	// not over; see [Withdrawn].
+	// Withdrawn reports that no syncer applies it any more, although its lease has not expired; see
+	// [Withdrawn].
 	Withdrawn bool
 }
 
@@ -79,7 +77,7 @@ func (d Dispatch) StayTags() (tags []string) {
 	return tags
 }
 
-// longestIdle is how long each agent may be there without a job.
+// longestIdle returns how long each agent may be connected without a job.
 func (d Dispatch) longestIdle() time.Duration {
 	if d.Uptime > 0 {
 		return min(d.IdleTimeout, d.Uptime)
@@ -87,7 +85,7 @@ func (d Dispatch) longestIdle() time.Duration {
 	return d.IdleTimeout
 }
 
-// MarshalJSON writes the idle time-out and the uptime in words, as in "5m0s".
+// MarshalJSON formats the idle time-out and the uptime as in "5m0s".
 func (d Dispatch) MarshalJSON() ([]byte, error) {
 	uptime := ""
 	if d.Uptime > 0 {
@@ -129,14 +127,14 @@ func (s *share) order(head string, at time.Time) []Dispatch {
 	return all
 }
 
-// warmInfix tells the names of dispatches for the warm pool from the others.
+// warmInfix marks the names of dispatches for the warm pool.
 const warmInfix = "-warm-"
 
 // crockford is Crockford's base32: without i, l, o and u.
 var crockford = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz")
 
-// dispatchID names the n-th dispatch of a decision: the overlay's slug and 40
-// bits of a hash over all that makes the decision one of its kind.
+// dispatchID returns the name of the n-th dispatch of a decision: the overlay's slug and 40 bits of a
+// hash of everything that identifies the decision.
 func dispatchID(v Overlay, purpose Purpose, head string, at time.Time, n int) string {
 	var place [128]byte // a large order has many names
 	text := append(append(append(append(place[:0], head...), '\n'), v.Name...), '\n')
@@ -151,7 +149,7 @@ func dispatchID(v Overlay, purpose Purpose, head string, at time.Time, n int) st
 	return v.Slug() + infix + string(digits[:])
 }
 
-// idDigits are the digits of a dispatch's name behind its last dash.
+// idDigits is the number of digits after the last dash of a dispatch's name.
 const idDigits = 8
 
 // WarmPoolID reports whether a dispatch of that name was ordered for the warm pool.

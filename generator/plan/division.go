@@ -6,7 +6,7 @@ import (
 )
 
 // division assigns agents to jobs, and decides which overlay dispatches the missing agents. It is
-// one maximum flow. The existing agents come first: the idle ones, then those in flight. They
+// one maximum flow. Existing agents are assigned first: the idle ones, then those in flight. They
 // serve the pending jobs, the upcoming jobs whose agent another job took (held), the buffers, then
 // the upcoming jobs that agents were dispatched for before (again), and last those that nothing
 // was dispatched for (fresh). Then come the agents that are dispatched now: those for min, and
@@ -38,11 +38,11 @@ type sourceKind int
 const (
 	fromIdle     sourceKind = iota // connected, waiting for a job
 	fromInFlight                   // dispatched before, not registered
-	fromMin                        // dispatched now in any case, because min asks for them
-	fromRoom                       // what may be dispatched beyond, up to max
+	fromMin                        // dispatched now because of min
+	fromRoom                       // may be dispatched in addition, up to max
 )
 
-// sink is a node of the flow that asks for agents.
+// sink is a node of the flow that needs agents.
 type sink struct {
 	kind  sinkKind
 	index int // of the group of jobs, or of the overlay among the shares
@@ -53,14 +53,14 @@ type sinkKind int
 const (
 	toJobs   sinkKind = iota // a group of pending jobs
 	toHeld                   // upcoming jobs of an overlay whose agent another job took
-	toFresh                  // its share of the upcoming jobs that nothing was dispatched for
-	toBuffer                 // its buffer
-	toAgain                  // its share of the upcoming jobs that agents were dispatched for before
+	toFresh                  // an overlay's share of the upcoming jobs that no agents were dispatched for
+	toBuffer                 // the buffer of an overlay
+	toAgain                  // an overlay's share of the upcoming jobs that agents were dispatched for before
 	sinkKinds
 )
 
-// number returns the flow's number of a source: the groups of idle agents, those in
-// flight, then the other kinds, each by overlay.
+// number returns the index of a source in the flow: groups of idle agents, groups in flight, then
+// the other kinds, each by overlay.
 func (d *division) number(s source) int {
 	switch s.kind {
 	case fromIdle:
@@ -71,7 +71,7 @@ func (d *division) number(s source) int {
 	return len(d.idle) + len(d.flying) + int(s.kind-fromMin)*len(d.shares) + s.index
 }
 
-// source is the reverse of number.
+// source returns the source with an index; it is the inverse of number.
 func (d *division) source(i int) source {
 	if i < len(d.idle) {
 		return source{fromIdle, i}
@@ -83,8 +83,8 @@ func (d *division) source(i int) source {
 	return source{fromMin + sourceKind(i/len(d.shares)), i % len(d.shares)}
 }
 
-// sinkNumber returns the flow's number of a sink: the groups of jobs, then the
-// other kinds, each by overlay.
+// sinkNumber returns the index of a sink in the flow: groups of jobs, then the other kinds, each by
+// overlay.
 func (d *division) sinkNumber(s sink) int {
 	if s.kind == toJobs {
 		return s.index
@@ -92,7 +92,7 @@ func (d *division) sinkNumber(s sink) int {
 	return len(d.jobs) + int(s.kind-toHeld)*len(d.shares) + s.index
 }
 
-// sink is the reverse of sinkNumber.
+// sink returns the sink with an index; it is the inverse of sinkNumber.
 func (d *division) sink(j int) sink {
 	n := j - len(d.jobs)
 	if n < 0 {
@@ -126,21 +126,21 @@ func (d *division) takers(n int) [][]int32 {
 			all[j] = append(all[j], k)
 		}
 	}
-	there := []sinkKind{toHeld, toFresh, toBuffer, toAgain}
+	existing := []sinkKind{toHeld, toFresh, toBuffer, toAgain}
 	for g, group := range d.idle {
 		i, ok := of[group.Overlay]
 		if !ok || group.Replacing {
 			serve(source{fromIdle, g}, group.Jobs.below(len(d.jobs)), 0)
 		} else {
-			serve(source{fromIdle, g}, group.Jobs.below(len(d.jobs)), i, there...)
+			serve(source{fromIdle, g}, group.Jobs.below(len(d.jobs)), i, existing...)
 		}
 	}
 	for k, x := range d.flying {
 		switch from := (source{fromInFlight, k}); {
 		case x.other == nil:
-			serve(from, jobs[x.share], x.share, there...)
+			serve(from, jobs[x.share], x.share, existing...)
 		case x.other.Spare:
-			serve(from, x.other.Jobs.below(len(d.jobs)), x.share, there...)
+			serve(from, x.other.Jobs.below(len(d.jobs)), x.share, existing...)
 		default:
 			serve(from, x.other.Jobs.below(len(d.jobs)), 0)
 		}
@@ -158,7 +158,7 @@ func (d *division) serves(overlay, jobs int) bool {
 	return slices.Contains(d.jobs[jobs].Overlays, d.shares[overlay].overlay.Name)
 }
 
-// divide runs the flow, and writes each overlay's part of it into its sum.
+// divide runs the flow, and sets the sum of each overlay from it.
 func divide(shares []*share, o Observation) {
 	d := newDivision(shares, o.Jobs, o.Idle, flights(shares), o.At)
 	for i, s := range shares {
@@ -183,7 +183,7 @@ func newDivision(shares []*share, jobs []Demand, idle []IdleAgents, flying []fli
 	}
 	d.lookAhead(now)
 	for i, s := range shares {
-		if !s.breaker.Open() { // else nothing is expected of it, and nothing asked
+		if !s.breaker.Open() { // otherwise it needs no agents
 			demand[d.sinkNumber(sink{toHeld, i})] = s.held()
 			demand[d.sinkNumber(sink{toFresh, i})] = s.fresh - s.held()
 			demand[d.sinkNumber(sink{toBuffer, i})] = s.sum.Buffer
@@ -196,14 +196,13 @@ func newDivision(shares []*share, jobs []Demand, idle []IdleAgents, flying []fli
 		d.mayDispatch = append(d.mayDispatch, forMin+room > 0)
 	}
 	d.serveIdle()
-	d.serveThere()
+	d.serveInFlight()
 	d.serveOrdered(now)
 	return d
 }
 
-// serveIdle lets the idle agents serve: those that are being replaced first, then
-// those of no buffer, then the others, which look-ahead and buffers get what is
-// left of. The groups are in this order.
+// serveIdle assigns idle agents to jobs, in the order of their groups: those that are being replaced,
+// those of no buffer, then the others. Unused ones of the others serve held look-ahead and buffers.
 func (d *division) serveIdle() {
 	idle, jobs := len(d.idle), len(d.jobs)
 	d.flow.serveAll(0, idle, 0, jobs)
@@ -222,14 +221,14 @@ func (d *division) serveIdle() {
 	d.serve(0, idle, toBuffer)
 }
 
-// serve lets the sources from first to last serve one kind of what overlays ask for.
+// serve assigns the sources from first to last to the sinks of one kind.
 func (d *division) serve(first, last int, kind sinkKind) {
 	d.flow.serveAll(first, last, d.sinkNumber(sink{kind, 0}), d.sinkNumber(sink{kind + 1, 0}))
 }
 
-// serveFresh lets the sources before last serve fresh look-ahead. Overlays that may dispatch come
-// first: if an agent of one that may not were left for its own look-ahead, another overlay would
-// dispatch in its place.
+// serveFresh assigns the sources before last to fresh look-ahead, first that of overlays that may
+// dispatch: if an agent served the look-ahead of an overlay that may not, another overlay would
+// dispatch instead.
 func (d *division) serveFresh(last int) {
 	for _, may := range []bool{true, false} {
 		for i := range d.shares {
@@ -241,16 +240,16 @@ func (d *division) serveFresh(last int) {
 	}
 }
 
-// serveThere lets the agents in flight serve, and then all that are there what they are
-// left for.
-func (d *division) serveThere() {
+// serveInFlight assigns agents in flight to jobs, and then all unused existing agents to look-ahead
+// and buffers.
+func (d *division) serveInFlight() {
 	idle, there := len(d.idle), len(d.idle)+len(d.flying)
 	d.flow.serveAll(idle, there, 0, len(d.jobs))
 	d.serve(idle, there, toHeld)
 	d.serve(idle, there, toBuffer)
 	d.serve(0, there, toAgain)
 	d.serveFresh(there)
-	d.letStandIn(there)
+	d.substitute(there)
 	// Other fresh jobs have agents dispatched for them. No existing agent leaves its job to serve them.
 	for i := range d.shares {
 		takers := &d.flow.takers[d.sinkNumber(sink{toFresh, i})]
@@ -258,8 +257,8 @@ func (d *division) serveThere() {
 	}
 }
 
-// serveOrdered lets what is dispatched now serve: what min asks for, then room by
-// priority, and evenly where that is equal.
+// serveOrdered assigns the agents that are dispatched now: those for min, then the room below max,
+// by priority and evenly within one priority.
 func (d *division) serveOrdered(now time.Time) {
 	n := len(d.shares)
 	for i, s := range d.shares {
@@ -281,8 +280,8 @@ func (d *division) serveOrdered(now time.Time) {
 	d.flow.serveEvenly(d.number(source{fromRoom, 0}), end, group, has)
 }
 
-// lookAhead gives the upcoming jobs to the overlays that look ahead to them, the
-// first of those that could serve them.
+// lookAhead assigns each group of upcoming jobs to the first overlay that can serve it and looks
+// ahead.
 func (d *division) lookAhead(now time.Time) {
 	for _, group := range d.jobs {
 		if group.Upcoming == 0 && len(group.Stages) == 0 {
@@ -318,10 +317,10 @@ func (d *division) lookAhead(now time.Time) {
 	}
 }
 
-// letStandIn lets unused agents of other overlays serve look-ahead; see standsIn. They
-// were dispatched for jobs that agents of the overlay that looks ahead then took. What
-// they serve is excluded from its look-ahead.
-func (d *division) letStandIn(there int) {
+// substitute assigns unused agents of other overlays to look-ahead; see canSubstitute. They were
+// dispatched for jobs that agents of the overlay that looks ahead then took. The upcoming jobs that
+// they serve are excluded from its look-ahead.
+func (d *division) substitute(there int) {
 	f := d.flow
 	type taken struct{ sink, own int }
 	var all []taken
@@ -330,7 +329,7 @@ func (d *division) letStandIn(there int) {
 			j := d.sinkNumber(sink{kind, i})
 			all = append(all, taken{j, len(f.takers[j])})
 			for k := 0; k < there && len(s.aheadOf) > 0; k++ {
-				if d.standsIn(k, s) {
+				if d.canSubstitute(k, s) {
 					f.takers[j] = append(f.takers[j], int32(k))
 				}
 			}
@@ -345,9 +344,9 @@ func (d *division) letStandIn(there int) {
 	}
 }
 
-// standsIn reports whether agents of a source are another overlay's, and could take
-// any of the jobs that an overlay looks ahead to.
-func (d *division) standsIn(i int, s *share) bool {
+// canSubstitute reports whether the agents of a source belong to another overlay and can take
+// all jobs that an overlay looks ahead to.
+func (d *division) canSubstitute(i int, s *share) bool {
 	from, of := d.source(i), ""
 	switch {
 	case from.kind == fromInFlight:
@@ -363,8 +362,8 @@ func (d *division) standsIn(i int, s *share) bool {
 		!slices.ContainsFunc(s.aheadOf, func(overlays []string) bool { return !slices.Contains(overlays, of) })
 }
 
-// conclude sets the sum of overlay i from the flow: each term counts agents that serve
-// something or nothing, or demand that is not served.
+// conclude sets the sum of overlay i from the flow. Each term counts used or unused agents, or unmet
+// demand.
 func (d *division) conclude(i int, s *share, now time.Time) {
 	m, f := &s.sum, d.flow
 	forMin, room := d.number(source{fromMin, i}), d.number(source{fromRoom, i})
@@ -376,13 +375,13 @@ func (d *division) conclude(i int, s *share, now time.Time) {
 			unserved += f.want[j]
 		}
 	}
-	unusable := 0
+	nonMatching := 0
 	m.Idle, m.Lookahead = m.Replacing, f.want[held]+f.want[fresh]
 	for k, sinks := range f.serves {
 		from := d.source(k)
 		own, idle, ordered := d.owns(i, from), from.kind == fromIdle, from.kind >= fromMin
 		if own && !ordered {
-			unusable += f.free[k]
+			nonMatching += f.free[k]
 		}
 		if own && idle {
 			m.Idle += f.free[k]
@@ -396,7 +395,7 @@ func (d *division) conclude(i int, s *share, now time.Time) {
 			}
 			switch {
 			case own && !here && !(idle && jobs): // jobs by other tags, or other overlays' look-ahead
-				unusable += n
+				nonMatching += n
 			case own && here && !jobs && to.kind != toBuffer:
 				m.Lookahead += n
 			case !own && here && jobs && !idle:
@@ -415,10 +414,10 @@ func (d *division) conclude(i int, s *share, now time.Time) {
 	m.WarmPool += f.free[forMin]
 	if s.breaker.Open() {
 		m.Buffer = 0
-		unusable += m.InFlight
+		nonMatching += m.InFlight
 	}
 	if m.Missing > 0 {
-		m.NonMatching = unusable
+		m.NonMatching = nonMatching
 	}
 	m.Dispatch = m.Demand + m.WarmPool
 	m.Desired = max(m.Min, m.Current-m.Replacing-m.Overdue+m.Missing)
@@ -451,8 +450,8 @@ func (d *division) owns(i int, from source) bool {
 // Its cost depends on the number of groups and hardly on their sizes: one search for each sink and
 // phase, and one more for each group that is exhausted.
 type flow struct {
-	free   []int         // agents of each source that serve nothing yet
-	want   []int         // agents that each sink still asks for
+	free   []int         // unused agents of each source
+	want   []int         // agents that each sink still needs
 	moved  []map[int]int // agents of a source that serve a sink
 	takers [][]int32     // the sources that may serve a sink, in order
 	serves [][]int32     // the sinks that a source serves, or has served
@@ -522,8 +521,8 @@ func (f *flow) found(first, last int) []int32 {
 	return all[from:to]
 }
 
-// serve hands up to n agents of a source that was found to the sink of the last
-// search. It returns how many; none means that the way is used up.
+// serve assigns up to n agents of a source that was found to the sink of the last search, and returns
+// their number; zero means that the path is exhausted.
 func (f *flow) serve(i, n int) int {
 	s := &f.search
 	n = min(n, f.free[i], f.want[s.root])
@@ -556,8 +555,7 @@ func (f *flow) move(i, j, n int) {
 	f.moved[i][j] += n
 }
 
-// serveAll lets the sources from first to last serve the sinks from one to
-// another in order. The sources themselves are taken in order, too.
+// serveAll assigns the sources from first to last to the sinks from one to another, both in order.
 func (f *flow) serveAll(first, last, from, to int) {
 	for j := from; j < to; j++ {
 		for f.want[j] > 0 {
@@ -575,7 +573,7 @@ func (f *flow) serveAll(first, last, from, to int) {
 	}
 }
 
-// serveEvenly lets the sources from first on serve the sinks before end, in order. group and level
+// serveEvenly assigns the sources from first on to the sinks before end, in order. group and level
 // are those of the sources. Lower groups serve first. Within a group, each agent comes from the
 // source with the lowest level, counting the agents it has given, so that the levels become as
 // equal as possible.
@@ -594,7 +592,7 @@ func (f *flow) serveEvenly(first, end int, group, level []int) {
 				n = max(1, level[next]-level[least])
 			}
 			n = f.serve(first+least, n)
-			if n == 0 { // the way to it is used up: is there another?
+			if n == 0 { // the path is exhausted: search for another
 				f.explore(j)
 				continue
 			}

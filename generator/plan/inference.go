@@ -20,27 +20,27 @@ type Inference struct {
 	overlays map[string]*inferred
 }
 
-// inferred is the state of one overlay's agents.
+// inferred is what is known about the agents of one overlay.
 type inferred struct {
-	looked     time.Time // the last poll; zero before the first
+	polled     time.Time // the last poll; zero before the first
 	counted    time.Time // when the last used counts were made
 	dispatches map[string]*inferredDispatch
 	runs       map[string]*inferredRun // jobs that agents of the queue have now, by job
 	free       []place                 // registered agents without a known job
-	before     int                     // connected agents of no known dispatch
+	before     int                     // number of connected agents of no known dispatch
 	idle       int                     // of free and before, by the last counts
-	left       []time.Time             // when agents that may still be connected finished their job
-	owed       []time.Time             // until when agents of dispatches that others retired may be seen
-	waiting    []*inferredDispatch     // dispatches whose agents may still register, the oldest first
+	left       []time.Time             // end times of jobs whose agents may still be connected
+	owed       []time.Time             // until when agents of dispatches that other autoscalers retired may connect
+	waiting    []*inferredDispatch     // dispatches whose agents may still register, oldest first
 	reusable   bool                    // some agents take more than one job
-	strangers  time.Time               // when an agent that muster did not order was last seen
+	foreign    time.Time               // when an agent that muster did not order was last seen
 }
 
 // inferredDispatch is one dispatch, and which of its agents have registered.
 type inferredDispatch struct {
 	Dispatch
 	registered Indexes
-	worked     Indexes // had a job, and left
+	worked     Indexes // had a job and disconnected
 	live       bool    // in git
 }
 
@@ -53,8 +53,8 @@ type place struct {
 
 // inferredRun is a job that an agent has.
 type inferredRun struct {
-	place           // of is nil where the agent is of no dispatch that is known
-	first time.Time // the look that first showed it
+	place           // of is nil if the dispatch is unknown
+	first time.Time // the first poll that listed it
 }
 
 const (
@@ -63,9 +63,9 @@ const (
 	lingering = longestLinger + countsAge
 	// countsAge is the maximum age of Buildkite's counts; it is not documented.
 	countsAge = 30 * time.Second
-	// estranged is for how long nothing is inferred after a queue was seen to have agents
-	// that muster did not order.
-	estranged = 15 * time.Minute
+	// foreignPause is how long nothing is inferred after agents that muster did not order were
+	// found in a queue.
+	foreignPause = 15 * time.Minute
 )
 
 // Infer returns the snapshot with the agents inferred from the counts. It is called once for each
@@ -96,7 +96,7 @@ func (f *Inference) Infer(overlays []Overlay, s Snapshot) Snapshot {
 			f.overlays[o.Name] = i
 		}
 		i.update(o, q, s)
-		if i.estranged(s.At) {
+		if i.foundForeign(s.At) {
 			if s.Unread != "" {
 				s.Unread += "; "
 			}
@@ -111,8 +111,8 @@ func (f *Inference) Infer(overlays []Overlay, s Snapshot) Snapshot {
 	return s
 }
 
-// Retired notes a dispatch of an overlay that another muster has ordered, or retired: its
-// agents may be connected, and none of them were seen here. It is called before [Inference.Infer].
+// Retired records a dispatch of an overlay that another muster ordered or retired: agents of it that
+// this process has not seen may be connected. It must be called before [Inference.Infer].
 func (f *Inference) Retired(overlay string, d Dispatch) {
 	if i := f.overlays[overlay]; i != nil && i.dispatches[d.ID] == nil {
 		i.dispatches[d.ID] = &inferredDispatch{Dispatch: d}
@@ -142,8 +142,8 @@ func Sharing(overlays []Overlay) map[string]string {
 	return shared
 }
 
-// countedFor is what was counted of an overlay's queue; false where that is not told, or
-// several clusters have it.
+// countedFor returns the counts of an overlay's queue; false if they are unknown, or if several
+// clusters have the queue.
 func (s Snapshot) countedFor(o Overlay) (found CountedQueue, ok bool) {
 	for _, q := range s.Counted.Queues {
 		if q.Queue != o.Policy.Queue || o.Policy.Cluster != "" && o.Policy.Cluster != q.Cluster {
@@ -157,26 +157,27 @@ func (s Snapshot) countedFor(o Overlay) (found CountedQueue, ok bool) {
 	return found, ok
 }
 
-// update brings the inferred agents in line with a snapshot.
+// update updates the inferred agents to a snapshot.
 func (i *inferred) update(o Overlay, q CountedQueue, s Snapshot) {
-	first := i.looked.IsZero()
-	i.meet(o)
+	first := i.polled.IsZero()
+	i.addDispatches(o)
 	i.left, i.owed = after(i.left, s.At.Add(-lingering)), after(i.owed, s.At)
 	i.follow(o, q, s)
-	i.parted(s.At)
+	i.removeDispatches(s.At)
 	if !s.Counted.At.Equal(i.counted) {
 		i.count(o, q, s, first)
 	}
-	i.looked, i.counted = s.At, s.Counted.At
+	i.polled, i.counted = s.At, s.Counted.At
 }
 
-// after are the times after another.
+// after returns the times after another.
 func after(times []time.Time, then time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return !t.After(then) })
 }
 
-// meet notes the dispatches in git. One that an edit has made larger counts as the larger.
-func (i *inferred) meet(o Overlay) {
+// addDispatches adds the dispatches in git. If an edit changed a dispatch, the larger number of agents
+// counts.
+func (i *inferred) addDispatches(o Overlay) {
 	for _, d := range i.dispatches {
 		d.live = false
 	}
@@ -191,16 +192,16 @@ func (i *inferred) meet(o Overlay) {
 	i.waiting = nil
 	for _, d := range i.dispatches {
 		i.reusable = i.reusable || d.Uptime > 0
-		if !o.otherQueue(d.Dispatch) && !d.Expired(i.looked) {
+		if !o.otherQueue(d.Dispatch) && !d.Expired(i.polled) {
 			i.waiting = append(i.waiting, d)
 		}
 	}
 	slices.SortFunc(i.waiting, func(a, b *inferredDispatch) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 }
 
-// parted forgets the dispatches that are not in git any more. Another muster may have
-// retired one, having seen agents that were not seen here.
-func (i *inferred) parted(now time.Time) {
+// removeDispatches removes the dispatches that are no longer in git. Another muster may have
+// retired one because it has seen agents that this process has not.
+func (i *inferred) removeDispatches(now time.Time) {
 	for id, d := range i.dispatches {
 		if d.live {
 			continue
@@ -214,18 +215,18 @@ func (i *inferred) parted(now time.Time) {
 	}
 }
 
-// follow goes by the jobs that were taken: each has an agent, and one that takes one job
-// leaves after it.
+// follow infers agents from the jobs that were taken: each has an agent, and an agent that is not
+// reusable disconnects after it.
 func (i *inferred) follow(o Overlay, q CountedQueue, s Snapshot) {
 	credit := i.idle
 	if i.reusable {
 		credit = len(i.free) + i.before
 	}
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	var begun []Run
 	for _, r := range s.Counted.Runs {
 		known := i.runs[r.ID]
-		told[r.ID] = true
+		listed[r.ID] = true
 		switch {
 		case known != nil && !r.Running:
 			credit += i.ended(known, s.At)
@@ -236,8 +237,8 @@ func (i *inferred) follow(o Overlay, q CountedQueue, s Snapshot) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(i.runs)) {
 		switch {
-		case told[id]:
-		case slices.ContainsFunc(s.Jobs, func(j Job) bool { return j.ID == id }): // it was given back, and waits again
+		case listed[id]:
+		case slices.ContainsFunc(s.Jobs, func(j Job) bool { return j.ID == id }): // the job was returned and is pending again
 			credit += i.freed(i.runs[id].place)
 			delete(i.runs, id)
 		default:
@@ -305,12 +306,12 @@ func (i *inferred) take(o Overlay, rules []string, credit int, now time.Time) (p
 	case i.before > 0:
 		i.before--
 	default:
-		i.strangers = now
+		i.foreign = now
 	}
 	return place{}, credit
 }
 
-// unfree takes an agent out of those without a job.
+// unfree removes and returns an agent without a known job.
 func (i *inferred) unfree(at int) place {
 	p := i.free[at]
 	i.free = slices.Delete(i.free, at, at+1)
@@ -334,8 +335,8 @@ func (i *inferred) arrived(o Overlay, rules []string, now time.Time) (place, boo
 	return place{}, false
 }
 
-// count goes by how many agents are connected. What of them is explained by nothing has
-// come; that which would explain more than there are has left.
+// count infers agents from the number of connected agents. Unexplained agents have registered;
+// expected agents that are missing have disconnected.
 func (i *inferred) count(o Overlay, q CountedQueue, s Snapshot, first bool) {
 	recent := s.Counted.At.Add(-countsAge)
 	sure := i.since(recent)
@@ -346,8 +347,8 @@ func (i *inferred) count(o Overlay, q CountedQueue, s Snapshot, first bool) {
 	for range excess - fewer {
 		i.unfree(i.leaver())
 	}
-	// Who runs a job was counted as busy, or as idle where it has just begun; who had one
-	// as idle while it leaves, or as busy where that has just ended.
+	// The counts may be older than the jobs: an agent with a job is counted as busy, or as idle if
+	// the job has just begun; an agent that had a job as idle, or as busy if it has just ended.
 	others := max(0, busy-len(i.runs)-len(after(i.left, recent))) + max(0, q.Idle-len(i.left)-(len(i.runs)-sure))
 	extra := max(others, q.Agents-len(i.runs)-len(i.left)) - len(i.free) - i.before
 	for range max(0, extra) {
@@ -360,13 +361,13 @@ func (i *inferred) count(o Overlay, q CountedQueue, s Snapshot, first bool) {
 			i.free = append(i.free, p)
 		} else {
 			i.before++
-			i.strangers = s.At
+			i.foreign = s.At
 		}
 	}
 	i.idle = min(q.Idle, len(i.free)+i.before)
 }
 
-// since is how many jobs run that ran at a moment already.
+// since returns the number of running jobs that already ran at a time.
 func (i *inferred) since(then time.Time) int {
 	n := 0
 	for _, r := range i.runs {
@@ -377,8 +378,8 @@ func (i *inferred) since(then time.Time) int {
 	return n
 }
 
-// leaving is how many more agents may be connected than those that are known: they had their
-// job and linger, or count as in flight. Counts may be older than the last that came.
+// leaving returns how many agents may be connected in addition to the known ones: they have finished
+// their job, or count as in flight. Counts may be older than the newest registration.
 func (i *inferred) leaving(q CountedQueue) int {
 	known := len(i.free) + i.before
 	return max(q.Agents-len(i.runs)-known, min(len(i.left), q.Agents-i.since(i.counted.Add(-countsAge))-known))
@@ -391,12 +392,12 @@ func (i *inferred) leaver() int {
 	return max(0, at)
 }
 
-// estranged reports whether muster recently found agents in the queue that it did not order.
-func (i *inferred) estranged(now time.Time) bool {
-	return !i.strangers.IsZero() && now.Sub(i.strangers) < estranged
+// foundForeign reports whether muster recently found agents in the queue that it did not order.
+func (i *inferred) foundForeign(now time.Time) bool {
+	return !i.foreign.IsZero() && now.Sub(i.foreign) < foreignPause
 }
 
-// tags are those of its agents but for the index.
+// tags returns the tags of its agents, except the index.
 func (d *inferredDispatch) tags(o Overlay) []string {
 	if d.Tags == nil {
 		return append(o.AgentTags(), d.PodTags()...)
@@ -404,12 +405,12 @@ func (d *inferredDispatch) tags(o Overlay) []string {
 	return d.PodTags()
 }
 
-// agents are those of the queue, as the overlay's own: which are connected, and which had a
-// job and left. While there are strangers none is of a dispatch.
+// agents returns the agents of the queue as the overlay's own: the connected ones, and sightings of
+// those that disconnected after a job. They have no dispatch while there are foreign agents.
 func (i *inferred) agents(o Overlay, q CountedQueue, now time.Time) (agents []Agent, sightings []Sighting) {
 	add := func(p place, state AgentState) {
 		a := Agent{ID: fmt.Sprintf("%s-%d", o.Slug(), len(agents)+1), Cluster: q.Cluster, Tags: o.AgentTags(), State: state}
-		if p.of != nil && !i.estranged(now) {
+		if p.of != nil && !i.foundForeign(now) {
 			a.Tags, a.Connected = append(p.of.tags(o), fmt.Sprintf("%s=%d", TagIndex, p.index)), p.since
 		}
 		if state == AgentIdle {
@@ -433,7 +434,7 @@ func (i *inferred) agents(o Overlay, q CountedQueue, now time.Time) (agents []Ag
 	for range i.leaving(q) {
 		add(place{}, AgentStopping)
 	}
-	if i.estranged(now) {
+	if i.foundForeign(now) {
 		return agents, nil
 	}
 	for _, id := range slices.Sorted(maps.Keys(i.dispatches)) {

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// class is a group of jobs that are alike to every agent.
+// class is a group of jobs with equal cluster and rules.
 type class struct {
 	cluster                             string
 	rules                               []string
 	pending, upcoming, limited, blocked int
-	otherQueues                         int               // pending jobs of any queue that count for another
-	lookedAhead                         time.Time         // of jobs of any queue: by an overlay of another, too
-	created                             []creation        // of the upcoming jobs; but for those of stages
+	otherQueues                         int               // pending jobs that may run in any queue and count in another
+	lookedAhead                         time.Time         // of jobs that may run in any queue: also by overlays of other queues
+	created                             []creation        // of the upcoming jobs that are in no stage
 	staged                              map[string]staged // upcoming jobs that become runnable together, by stage
-	stages                              []Stage           // of these, what is looked ahead to; see findStages
-	counted                             bool              // the upcoming jobs count for another queue
-	otherOverlays                       remembered        // of jobs of any queue: by overlays of all
+	stages                              []Stage           // of these, those that are looked ahead to; see findStages
+	counted                             bool              // the upcoming jobs count in another queue
+	otherOverlays                       remembered        // of jobs that may run in any queue: by overlays of all queues
 	notYet                              int               // upcoming jobs that are due later than within
 	within                              time.Duration
 	earliest                            time.Time
-	fresh                               int            // upcoming jobs that nothing was dispatched for
-	partial                             map[string]int // of fresh, those that an overlay may have dispatched for
+	fresh                               int            // upcoming jobs that no agents were dispatched for
+	partial                             map[string]int // of fresh, those that an overlay may have dispatched agents for
 	newest                              time.Time      // of the upcoming jobs
 	oldest                              time.Time
 	example                             string
@@ -104,11 +104,10 @@ func (c *class) add(j *Job) {
 	}
 }
 
-// lookAhead counts the upcoming jobs that were created after the last dispatch
-// for upcoming jobs of every overlay that could serve them: another may have
-// looked ahead to them while the first was suspended. Agents that were dispatched
-// for a job once and idled out are not dispatched for it again. A job whose
-// creation is not known counts.
+// lookAhead counts the upcoming jobs that were created after the last dispatch for upcoming jobs of
+// every overlay that can serve them: another overlay may have looked ahead to them while the first
+// was suspended. Agents are dispatched for an upcoming job once, even if they reach their idle
+// time-out. A job with an unknown creation time counts.
 func (c *class) lookAhead(overlays []Overlay, now time.Time) {
 	c.findStages(overlays, now)
 	before := c.lookedAhead
@@ -157,8 +156,7 @@ func (c *class) countPartial(overlays []Overlay, after time.Time) {
 	}
 }
 
-// nearest returns the rules that the overlay which satisfies the most of them
-// still misses.
+// nearest returns the rules that the nearest overlay, which satisfies the most of them, lacks.
 func nearest(tags [][]string, rules []string) []string {
 	var best []string
 	for i := range tags {
@@ -170,11 +168,11 @@ func nearest(tags [][]string, rules []string) []string {
 	return best
 }
 
-// MaxUnmatched is how many groups of unmatched jobs an observation lists.
+// MaxUnmatched is the maximum number of groups of unmatched jobs in an observation.
 const MaxUnmatched = 5
 
-// largest keeps the largest groups of unmatched jobs, and cuts what is long: they
-// are there to be read, and anybody who may write a pipeline may write rules.
+// largest returns the largest groups of unmatched jobs, with long words cut: people read them, and
+// authors of pipelines write them.
 func largest(groups []Unmatched) []Unmatched {
 	const most, longest = MaxUnmatched, 120
 	slices.SortStableFunc(groups, func(a, b Unmatched) int { return cmp.Compare(b.Jobs, a.Jobs) })
@@ -262,7 +260,7 @@ func takers(idle []kind, class int) string {
 	return string(all)
 }
 
-// alike reports whether two groups differ in their number only.
+// alike reports whether two groups differ only in their number of agents.
 func (g IdleAgents) alike(other IdleAgents) bool {
 	return g.Overlay == other.Overlay && g.Replacing == other.Replacing && g.Jobs.String() == other.Jobs.String()
 }

@@ -43,7 +43,7 @@ func startupBound(seconds int) int {
 	return min(bound, longestStartup)
 }
 
-// Add counts agents that took so long. A time below a second, as where clocks differ, is
+// Add counts agents that needed a time. A time below a second, for example if clocks differ, counts as
 // one second.
 func (b *StartupTimes) Add(took time.Duration, agents int) {
 	if agents < 1 {
@@ -85,8 +85,7 @@ func (b StartupTimes) Agents() (sum int) {
 	return sum
 }
 
-// Within is how long that share of the agents took at most, in percent; zero where none
-// is counted.
+// Within returns the percentile of the start-up times; zero if none is counted.
 func (b StartupTimes) Within(percent int) time.Duration {
 	need, sum := (b.Agents()*percent+99)/100, 0
 	for _, c := range b.counts {
@@ -97,13 +96,13 @@ func (b StartupTimes) Within(percent int) time.Duration {
 	return 0
 }
 
-// Known reports whether enough is known to decide by.
+// Known reports whether enough start-up times are known for decisions.
 func (b StartupTimes) Known() bool { return b.Agents() >= MinStartupTimes }
 
 // IsZero reports whether none is counted.
 func (b StartupTimes) IsZero() bool { return len(b.counts) == 0 }
 
-// Equal reports whether two count the same.
+// Equal reports whether two values are equal.
 func (b StartupTimes) Equal(other StartupTimes) bool { return slices.Equal(b.counts, other.counts) }
 
 // String lists seconds and agents; none is "".
@@ -139,18 +138,18 @@ func (b *StartupTimes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// The lease of a policy that says "auto".
+// The lease of a policy with "lease: auto".
 const (
 	// FirstLease is its length until enough start-up times are known.
 	FirstLease = 15 * time.Minute
-	// MinAutoLease is its least from then on.
+	// MinAutoLease is its minimum from then on.
 	MinAutoLease = 5 * time.Minute
-	// MaxAutoLease is its most.
+	// MaxAutoLease is its maximum.
 	MaxAutoLease = 30 * time.Minute
 )
 
-// AutoLease is four times what 99 of 100 agents took, in whole minutes from
-// [MinAutoLease] to [MaxAutoLease]; [FirstLease] where too little is known.
+// AutoLease returns four times the 99th percentile, in whole minutes from [MinAutoLease] to
+// [MaxAutoLease]; [FirstLease] if too few start-up times are known.
 func (b StartupTimes) AutoLease() time.Duration {
 	if !b.Known() {
 		return FirstLease
@@ -169,7 +168,7 @@ func (b StartupTimes) OverdueAfter() time.Duration {
 	return max(time.Minute, 2*b.Within(99))
 }
 
-// lease is that of what is dispatched now.
+// lease returns the lease of new dispatches.
 func (s *share) lease() time.Duration {
 	if s.policy.LeaseAuto {
 		return s.startupTimes.AutoLease()
@@ -219,9 +218,8 @@ func (s *share) giveUp(now time.Time) {
 	}
 }
 
-// overdueOrders lists the orders that are so old with their agents in flight, the oldest
-// first. Those that will serve a cluster which the policy no longer names count for
-// nothing in any case.
+// overdueOrders returns the orders of at least an age with their agents in flight, oldest first. It
+// omits dispatches for a queue or cluster that the policy no longer names: they do not count.
 func (s *share) overdueOrders(now time.Time, after time.Duration) (all []overdueOrder) {
 	for _, d := range s.overlay.Dispatches {
 		n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
@@ -243,13 +241,13 @@ func (s *share) overdueOrders(now time.Time, after time.Duration) (all []overdue
 // served returns the orders in git with at least half of their agents registered, by their time in
 // seconds.
 func (s *share) served() map[int64]bool {
-	ordered, came := map[int64]int{}, map[int64]int{}
+	ordered, registered := map[int64]int{}, map[int64]int{}
 	for _, d := range s.overlay.Dispatches {
 		ordered[d.At.Unix()] += d.Agents
-		came[d.At.Unix()] += s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+		registered[d.At.Unix()] += s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
 	}
 	all := map[int64]bool{}
-	for at, n := range came {
+	for at, n := range registered {
 		all[at] = 2*n >= ordered[at]
 	}
 	return all
@@ -293,15 +291,13 @@ func (s *share) learn() {
 	}
 }
 
-// The lease is what makes the accounting exact. Every dispatch is given a time,
-// NotAfter, and an agent that starts later exits at once. So each index of a
-// dispatch is in exactly one of three states: registered (Buildkite has seen
-// its agent, now or before), in flight (it may still register), or lost (the
-// lease and the grace are over). Only registered agents that are connected, and
-// agents in flight, are counted on.
+// The lease makes the accounting exact. Every dispatch has a time, NotAfter, and an agent that starts
+// later exits at once. So each index of a dispatch is in exactly one of three states: registered
+// (Buildkite has listed its agent), in flight (it may still register), or lost (the lease and the
+// grace have expired). Supply consists of connected agents and of agents in flight.
 
-// ClockSkew is how far muster's clock may be off Buildkite's: what is further off
-// decides nothing. Kubernetes' nodes are taken to be as exact.
+// ClockSkew is the maximum difference of muster's and Buildkite's clocks; beyond it there is no
+// decision. The clocks of Kubernetes' nodes are assumed to be as exact.
 const ClockSkew = time.Minute
 
 // Grace is how long after its lease an index that was not seen is presumed lost: a minute for
@@ -317,23 +313,20 @@ func (d Dispatch) Expired(now time.Time) bool {
 	return now.After(d.NotAfter.Add(Grace))
 }
 
-// Withdrawable reports whether the dispatch has had the time to become a Job, if
-// it can at all: a third of its lease, and five minutes at most, which is as long
-// as Argo CD takes to look at git without a webhook.
+// Withdrawable reports whether the syncer has had time to create the dispatch's Job: a third of the
+// lease, and at most five minutes, which exceeds Argo CD's polling interval.
 func (d Dispatch) Withdrawable(now time.Time) bool {
 	return !now.Before(d.At.Add(min(d.NotAfter.Sub(d.At)/3, 5*time.Minute)))
 }
 
-// Stale reports whether the dispatch's lease ended so long ago that Buildkite is
-// not asked any more what became of it: muster was away. It is retired without
-// an outcome.
+// Stale reports whether the dispatch's lease expired so long ago that muster does not ask Buildkite
+// about its agents: muster did not run. It is retired without an outcome.
 func (d Dispatch) Stale(now time.Time) bool {
 	return now.After(d.NotAfter.Add(time.Hour))
 }
 
-// inFlight counts the overlay's agents that are dispatched, have not registered,
-// and may still do so. Those that will serve a cluster which the policy no longer
-// names are counted apart: they are of no use, but they will run.
+// inFlight returns the number of the overlay's agents in flight, and of agents in flight for a queue
+// or cluster that the policy no longer names: they are useless, but will run.
 func (s *share) inFlight(now time.Time) (agents, otherQueue int) {
 	for _, d := range s.overlay.Dispatches {
 		if d.Expired(now) {

@@ -15,8 +15,8 @@ import (
 // commit and 48 of start-up were measured, plus a margin.
 const startupAndTransport = 75 * time.Second
 
-// lead is how long before a job can run an agent is ordered for it: as long as nine of ten
-// of the overlay's agents took, where that is learned, and a tick.
+// lead returns how long before a job can run an agent is ordered for it: the 90th percentile of the
+// overlay's start-up times, if it is known, and a tick.
 func lead(v Overlay) time.Duration {
 	if v.Policy.LeaseAuto && v.State.StartupTimes.Known() {
 		return v.State.StartupTimes.Within(90) + tickTime
@@ -24,31 +24,30 @@ func lead(v Overlay) time.Duration {
 	return startupAndTransport
 }
 
-// tickTime is how long it takes on average until a tick sees what has come.
+// tickTime is the mean time until the next poll.
 const tickTime = 8 * time.Second
 
-// maxStages is how many stages of one queue are looked ahead to at once, and so how
-// many are remembered. For the jobs of more, agents are ordered when they can run.
+// maxStages is the maximum number of stages of one queue that are looked ahead to at once, and so of
+// remembered ones. For jobs of further stages, agents are ordered once they can run.
 const maxStages = 200
 
 // Stage is a group of upcoming jobs that become runnable together and that agents are dispatched
 // for: it is due within the start-up and transport time, or agents were dispatched for it before.
 // Its jobs have equal rules; other jobs of the same moment are another Stage.
 type Stage struct {
-	// Name is the same in each observation of the jobs.
+	// Name is equal in all observations of the jobs.
 	Name string `json:"name"`
-	// Due is when they can run, as it was predicted; nil: that is not known, or no
-	// longer.
+	// Due is the predicted time at which they can run; nil if unknown.
 	Due *time.Time `json:"due,omitempty"`
-	// Jobs is how many there are; none where they count for another queue.
+	// Jobs is the number of jobs; zero if they count in another queue.
 	Jobs int `json:"jobs,omitempty"`
-	// Ordered agents were dispatched for them by overlays that could take them, since
-	// the time Since; nil: none were.
+	// Ordered agents were dispatched for them by overlays that can take them, the first at Since;
+	// nil if there are none.
 	Ordered int        `json:"ordered,omitempty"`
 	Since   *time.Time `json:"since,omitempty"`
 }
 
-// due is when the stage is due; zero: it is not known.
+// due returns the time at which the stage is due; zero if unknown.
 func (s Stage) due() time.Time {
 	if s.Due == nil {
 		return time.Time{}
@@ -56,21 +55,21 @@ func (s Stage) due() time.Time {
 	return *s.Due
 }
 
-// AheadOf is what was dispatched for one stage of upcoming jobs.
+// AheadOf is the number of agents that were dispatched for one stage of upcoming jobs.
 type AheadOf struct {
 	// Stage is its name.
 	Stage string
-	// Agents is how many, and At when the first were.
+	// Agents is the number of agents, and At the time of the first order.
 	Agents int
 	At     time.Time
 }
 
-// Equal reports whether two say the same.
+// Equal reports whether two values are equal.
 func (a AheadOf) Equal(other AheadOf) bool {
 	return a.Stage == other.Stage && a.Agents == other.Agents && a.At.Equal(other.At)
 }
 
-// staged are upcoming jobs of a class that become runnable together.
+// staged is a group of upcoming jobs of a class that become runnable together.
 type staged struct {
 	due     time.Time
 	jobs    int
@@ -94,13 +93,13 @@ func (c *class) addUpcoming(j *Job) {
 	c.staged[j.Stage] = s
 }
 
-// stageName is the name of a stage's jobs that are alike.
+// stageName returns the name of the jobs of a stage with equal cluster and rules.
 func (c *class) stageName(stage string) string {
 	sum := sha256.Sum256([]byte(c.cluster + "\x00" + strings.Join(c.rules, "\x00") + "\x00" + stage))
 	return hex.EncodeToString(sum[:6])
 }
 
-// remembered is what overlays remember of stages.
+// remembered contains the agents that overlays have dispatched for stages, by stage.
 type remembered map[string]AheadOf
 
 func (r remembered) add(all []AheadOf) {
@@ -112,9 +111,9 @@ func (r remembered) add(all []AheadOf) {
 	}
 }
 
-// findStages tells the upcoming jobs whose moment is known from the others, which are
-// added to those that are counted by their creation. A stage of jobs that count for
-// another queue is kept while an overlay here remembers it.
+// findStages separates upcoming jobs with a known time from the others, which count by their creation
+// time. A stage of jobs that count in another queue is kept while an overlay of this queue remembers
+// it.
 func (c *class) findStages(overlays []Overlay, now time.Time) {
 	var within time.Duration
 	memory := maps.Clone(c.otherOverlays)
@@ -155,8 +154,8 @@ func (c *class) findStages(overlays []Overlay, now time.Time) {
 	}
 }
 
-// countOtherOverlays leaves, of the stages of jobs that count for another queue, those that
-// overlays here remember.
+// countOtherOverlays keeps, of the stages of jobs that count in another queue, those that overlays of
+// this queue remember.
 func (c *class) countOtherOverlays(overlays []string, shares []*share) {
 	memory := remembered{}
 	for _, s := range shares {
@@ -168,7 +167,7 @@ func (c *class) countOtherOverlays(overlays []string, shares []*share) {
 	maps.DeleteFunc(c.staged, func(stage string, _ staged) bool { return memory[c.stageName(stage)].Agents == 0 })
 }
 
-// later counts jobs that are due later than agents take to come.
+// later counts jobs that are due later than agents need to register.
 func (c *class) later(s Stage, within time.Duration) {
 	c.upcoming -= s.Jobs
 	c.notYet += s.Jobs
@@ -176,7 +175,7 @@ func (c *class) later(s Stage, within time.Duration) {
 	c.earliest = earlier(s.due(), c.earliest)
 }
 
-// boundStages leaves the stages that are due first, and all that are remembered.
+// boundStages keeps the stages that are due first, and all that are remembered.
 func boundStages(classes []*class) {
 	var dues []time.Time
 	n := 0
@@ -193,7 +192,7 @@ func boundStages(classes []*class) {
 		return
 	}
 	slices.SortFunc(dues, time.Time.Compare)
-	last := time.Time{} // those that are due later wait
+	last := time.Time{} // those that are due later are omitted
 	if keep := len(dues) - over; keep > 0 {
 		last = dues[keep-1]
 	}
@@ -229,7 +228,7 @@ func earliest(a *time.Time, b time.Time) *time.Time {
 	return &b
 }
 
-// known are the jobs of the group's stages.
+// known returns the number of jobs in the group's stages.
 func (d Demand) known() (jobs int) {
 	for _, s := range d.Stages {
 		jobs += s.Jobs
@@ -241,15 +240,14 @@ func (d Demand) known() (jobs int) {
 type ahead struct {
 	name  string
 	share int // of its jobs, by the policy
-	new   int // of the share, those that nothing was dispatched for
-	wants int // agents that are dispatched if they are not there
+	new   int // jobs of the share without a dispatched agent
+	wants int // agents that are dispatched if they are missing
 	since *time.Time
 }
 
-// lookAheadTo adds the stages of a group to what the overlay looks ahead to. Until the
-// agents that were dispatched first may have idled out, the jobs are demand like any that
-// are pending: another job took an agent that is missing. From then on nothing is
-// dispatched for them again.
+// lookAheadTo adds the stages of a group to those that the overlay looks ahead to. Until the first
+// dispatched agents reach their idle time-out, the jobs are demand like pending jobs: if an agent is
+// missing, another job took it. After that no agents are dispatched for them again.
 func (s *share) lookAheadTo(group Demand, now time.Time) {
 	for _, stage := range group.Stages {
 		a := ahead{name: stage.Name, share: portion(s.policy.Lookahead, stage), since: stage.Since}
@@ -271,14 +269,14 @@ func (s *share) held() (agents int) {
 	return agents
 }
 
-// portion is the policy's share of a stage's jobs, which may be one. What is left of an agent
-// is one for as many stages as the share says: their names choose them.
+// portion returns the policy's share of a stage's jobs. A fraction of an agent is rounded up or down
+// by the stage's name, so that the mean over many stages is the share.
 func portion(lookahead float64, s Stage) int {
 	chance := sha256.Sum256([]byte(s.Name))
 	return int(lookahead*float64(s.Jobs) + float64(chance[0])/256 + 1e-9)
 }
 
-// keepStages keeps what the overlay remembers of the stages of a group.
+// keepStages keeps what the overlay remembers about the stages of a group.
 func (s *share) keepStages(group Demand) {
 	for _, stage := range group.Stages {
 		for _, a := range s.overlay.State.AheadOf {
@@ -289,9 +287,9 @@ func (s *share) keepStages(group Demand) {
 	}
 }
 
-// rememberStages assigns agents that are dispatched for fresh upcoming jobs to the stages,
-// in the order in which these are due, and returns how many agents are left over. A stage
-// that had agents dispatched before keeps the time of that dispatch.
+// rememberStages assigns agents that are dispatched for fresh upcoming jobs to the stages, sorted by
+// due time, and returns the number of remaining agents. A stage with agents of an earlier dispatch
+// keeps the time of that dispatch.
 func (s *share) rememberStages(agents int, now time.Time) (left int) {
 	for _, a := range s.ahead {
 		n := min(agents, a.new)

@@ -13,19 +13,18 @@ import (
 // change. With the parent commit it is the complete input of a decision, so that the decision can
 // be replayed. Its JSON is the output of muster plan.
 type Observation struct {
-	// At is when Buildkite was read, and the time of the decision.
+	// At is the time of the poll, and of the decision.
 	At time.Time `json:"at"`
-	// Until is when a reading that was spread over minutes was complete; zero
-	// when Buildkite was read at once. Everything is judged by At; what is ordered
-	// bears this time, so that its lease is whole.
+	// Until is the end of a poll that was spread over several ticks; otherwise zero. Leases are
+	// judged at At. Orders are made at Until, so that their lease is complete.
 	Until time.Time `json:"until,omitzero"`
 	// Queue is the queue's key.
 	Queue string `json:"queue"`
-	// Jobs are the queue's jobs that some overlay can serve, in groups that are
-	// alike to every overlay and to every idle agent.
+	// Jobs are the queue's jobs that some overlay can serve. The same overlays and idle agents
+	// can serve all jobs of a group.
 	Jobs []Demand `json:"jobs,omitempty"`
-	// Idle are the connected agents that wait for a job, in groups that can take
-	// the same jobs. Those that are of no use here are left out.
+	// Idle are the connected agents that wait for a job, in groups that can take the same jobs.
+	// Agents that can take none and belong to no overlay are omitted.
 	Idle []IdleAgents `json:"idle,omitempty"`
 	// Overlays are the overlays that serve the queue, by name.
 	Overlays []Supply `json:"overlays"`
@@ -39,11 +38,11 @@ type Demand struct {
 	Overlays []string `json:"overlays"`
 	// Pending jobs are runnable and have no agent.
 	Pending int `json:"pending,omitempty"`
-	// OtherQueues jobs are pending and ask for any queue, and count for another that could
-	// serve them. They are no demand here, but agents that take none have failed.
+	// OtherQueues jobs are pending, may run in any queue, and count in another queue. They are no
+	// demand here, but agents that take none of them have failed.
 	OtherQueues int `json:"otherQueues,omitempty"`
-	// Oldest is since when the longest pending job has been runnable, those of OtherQueues
-	// included.
+	// Oldest is the time since when the longest pending job has been runnable, including jobs of
+	// OtherQueues.
 	Oldest *time.Time `json:"oldest,omitempty"`
 	// Upcoming jobs become runnable when others finish. Fresh of them were
 	// created after the last dispatch for upcoming jobs of each of the overlays,
@@ -52,17 +51,17 @@ type Demand struct {
 	Fresh    int        `json:"fresh,omitempty"`
 	Newest   *time.Time `json:"newest,omitempty"`
 	// Partial are those of Fresh that were created by the time until which an overlay
-	// has dispatched for some, by overlay; see [State.Partial]. Nil: none.
+	// has dispatched for some, by overlay; see [State.Partial].
 	Partial map[string]int `json:"partial,omitempty"`
-	// Stages are those of Upcoming whose moment is known and has nearly come, the first
-	// due first. They are not among Fresh. Later are further jobs, which are no demand yet: the
-	// first of them is due at Earliest, later than Within seconds from now.
+	// Stages are those of Upcoming that are due soon, sorted by time. They are not among Fresh.
+	// Later is the number of further jobs, which are no demand yet: the first of them is due at
+	// Earliest, later than Within seconds from now.
 	Stages   []Stage    `json:"stages,omitempty"`
 	Later    int        `json:"later,omitempty"`
 	Within   int        `json:"within,omitempty"`
 	Earliest *time.Time `json:"earliest,omitempty"`
-	// Limited and Blocked jobs are no demand: no agent would help them. They
-	// are counted to explain why nothing is dispatched for them.
+	// Limited and Blocked jobs are no demand, because no agent could run them now. They explain why
+	// nothing is dispatched for them.
 	Limited int `json:"limited,omitempty"`
 	Blocked int `json:"blocked,omitempty"`
 }
@@ -85,8 +84,8 @@ type IdleAgents struct {
 type Supply struct {
 	// Overlay is the overlay's name.
 	Overlay string `json:"overlay"`
-	// Suspended says why Buildkite lets nothing be dispatched for the overlay
-	// now, as when the queue is paused; zero when nothing does.
+	// Suspended is the reason in Buildkite why nothing is dispatched for the overlay, such as a
+	// paused queue; otherwise zero.
 	Suspended Suspension `json:"suspended,omitzero"`
 	// WrongTags agents registered without a tag that they were ordered with, while others of their
 	// dispatch are still in flight; see countWrongTags.
@@ -122,8 +121,8 @@ type Supply struct {
 type OtherTags struct {
 	// Jobs are the groups of Observation.Jobs that they can take, by index.
 	Jobs Indexes `json:"jobs,omitzero"`
-	// Spare reports whether they can stand in for agents that are dispatched now,
-	// so that look-ahead and buffer count on them.
+	// Spare reports whether they can replace agents that are dispatched now, so that they count for
+	// look-ahead and buffer.
 	Spare bool `json:"spare,omitempty"`
 }
 
@@ -184,8 +183,7 @@ type Unserved struct {
 	Example string `json:"example,omitempty"`
 }
 
-// Where says which cluster the queue is in, as in ` in the cluster "ci"`; empty
-// where it is in none.
+// Where describes the cluster of the queue, as in ` in the cluster "ci"`; empty if it is in none.
 func (u Unserved) Where() string {
 	if u.Cluster == "" {
 		return ""
@@ -194,7 +192,7 @@ func (u Unserved) Where() string {
 }
 
 // Count returns how many jobs of the observation are pending for the named overlay,
-// and how many agents are idle that are part of it or could take one of its jobs.
+// and how many idle agents belong to it or can take one of its jobs.
 func (o Observation) Count(overlay string) (pending, idle int) {
 	mine := func(i int) bool { return slices.Contains(o.Jobs[i].Overlays, overlay) }
 	for i, j := range o.Jobs {
@@ -214,12 +212,12 @@ func (o Observation) Count(overlay string) (pending, idle int) {
 	return pending, idle
 }
 
-// orderedAt is the time that new dispatches bear.
+// orderedAt returns the time of new dispatches.
 func (o Observation) orderedAt() time.Time {
 	return cmp.Or(o.Until, o.At)
 }
 
-// Supply returns what was counted for the named overlay; only its name is set if there is nothing.
+// Supply returns the supply of the named overlay; only its name is set if the observation has none.
 func (o Observation) Supply(overlay string) Supply {
 	for _, s := range o.Overlays {
 		if s.Overlay == overlay {
@@ -254,7 +252,7 @@ func JobsFor(overlays []Overlay, s Snapshot, overlay string, most int, skip func
 // seen before; they should have noted this snapshot already.
 func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 	jobs := classify(s.Jobs)
-	agents := asOfJobs(s, reusable(overlays))
+	agents := asOfJobs(s, reusableDispatches(overlays))
 	connected := map[string]int{}
 	for _, a := range agents {
 		if id, ok := TagValue(a.Tags, TagDispatch); ok {
@@ -274,14 +272,14 @@ func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 	return observations
 }
 
-// divideAgents gives each reader the agents that can count in its queue: those with the
-// tag of the queue or of one of its overlays, and those that are only known to belong to a
-// dispatch of such an overlay.
+// divideAgents adds to each reader the agents that can count in its queue: those with the tag of the
+// queue or of one of its overlays, and those of a dispatch of such an overlay that have no known
+// queue.
 func divideAgents(readers []queueReader, agents []Agent) {
 	byTag := map[string][]int{}
 	noQueue := func(a Agent) bool {
-		_, told := TagValue(a.Tags, TagQueue)
-		return !told
+		_, known := TagValue(a.Tags, TagQueue)
+		return !known
 	}
 	dispatches := slices.ContainsFunc(agents, noQueue)
 	for i, q := range readers {
@@ -298,7 +296,7 @@ func divideAgents(readers []queueReader, agents []Agent) {
 			}
 		}
 	}
-	last := make([]int, len(readers)) // the number, from 1, of the agent that a reader was given last
+	last := make([]int, len(readers)) // the number, from 1, of the last agent of a reader
 	for n := range agents {
 		for _, tag := range agents[n].Tags {
 			for _, i := range byTag[tag] {
@@ -311,9 +309,8 @@ func divideAgents(readers []queueReader, agents []Agent) {
 	}
 }
 
-// FindUnserved lists the queues with pending jobs that no overlay serves, by key and
-// cluster. A queue of the same key in another cluster is another queue: that an
-// overlay serves one says nothing of the other.
+// FindUnserved returns the queues with pending jobs that no overlay serves, sorted by key and
+// cluster. Queues with the same key in different clusters are different queues.
 func FindUnserved(overlays []Overlay, s Snapshot) []Unserved {
 	readers := newReaders(overlays, s)
 	names := map[string]string{}
@@ -514,8 +511,8 @@ func (q queueReader) read(classes []*class) reading {
 	return r
 }
 
-// unmatched says why no overlay of the queue serves a class; false where nothing
-// is pending, and for the jobs of another cluster, which [FindUnserved] lists.
+// unmatched returns why no overlay of the queue serves a class; false if no job is pending, and for
+// jobs of another cluster, which [FindUnserved] returns.
 func (q queueReader) unmatched(c *class) (u Unmatched, ok bool) {
 	inCluster := q.inCluster(c)
 	u = Unmatched{Rules: c.rules, Jobs: c.pending, Example: c.example}
@@ -530,8 +527,8 @@ func (q queueReader) unmatched(c *class) (u Unmatched, ok bool) {
 	return u, u.Unclustered
 }
 
-// cluster resolves the policy's Buildkite cluster to its identifier; empty means
-// that any will do. The second result says why nothing may be dispatched.
+// cluster returns the identifier of the policy's Buildkite cluster; empty means any. The second
+// result is the reason why nothing may be dispatched.
 func (q queueReader) cluster(p Policy) (id string, why Suspension) {
 	in := func(k Queue) bool { return p.Cluster == "" || k.Cluster == p.Cluster || k.ClusterName == p.Cluster }
 	found := slices.DeleteFunc(slices.Clone(q.inQueues), func(k Queue) bool { return !in(k) })
@@ -555,7 +552,7 @@ func (q queueReader) cluster(p Policy) (id string, why Suspension) {
 	return p.Cluster, Suspension{Code: UnknownCluster, Cluster: p.Cluster}
 }
 
-// seen collects what is known of the overlay's dispatches.
+// seen returns what is known about the overlay's dispatches.
 func (q queueReader) seen(o Overlay) map[string]Seen {
 	known := map[string]Seen{}
 	for _, d := range o.Dispatches {
@@ -585,7 +582,7 @@ func (q queueReader) countAgents(supplies []Supply) []idleAgent {
 		for i := range supplies {
 			serves := here && sameCluster(a.Cluster, q.clusters[i])
 			own, namesake := q.overlays[i].owns(a.Tags, slugs[i])
-			if q.overlays[i].ordered(a.Tags) { // all that is known of it is its dispatch
+			if q.overlays[i].ordered(a.Tags) { // only its dispatch is known
 				own, serves = true, true
 			}
 			switch {
@@ -596,7 +593,7 @@ func (q queueReader) countAgents(supplies []Supply) []idleAgent {
 			case own && !serves:
 				supplies[i].Stopping++
 				supplies[i].OtherQueue++
-				counts = counts || here // it takes nothing, and its dispatch is judged by that
+				counts = counts || here // it takes no job, and so its dispatch may fail
 			case own:
 				supplies[i].Own++
 				if _, stays := uptimeOf(a.Tags); stays {

@@ -20,31 +20,29 @@ type Overlay struct {
 	// may have an overlay of the same name. If it is empty (unknown), all agents with the
 	// overlay's tag count as the overlay's own.
 	Fleet string
-	// Former are the slugs that the overlay had before its directory was renamed,
-	// and that no other overlay has: agents that were ordered under them are its
-	// own.
+	// Former are the slugs that the overlay had before its directory was renamed, and that no other
+	// overlay has: agents of these slugs are its own.
 	Former []string
-	// Policy is what its people ask for.
+	// Policy is its scaling policy.
 	Policy Policy
 	// Dispatches are the manifests in git, ordered by ID.
 	Dispatches []Dispatch
 	// Template is a hash of the template from which dispatches are stamped now; empty if it is
 	// unknown.
 	Template string
-	// State is what was remembered for the next decision.
+	// State is the result of earlier decisions that the next one needs.
 	State State
 	// Suspended is why muster does not change the overlay: its template does not build, or a
 	// dispatch cannot be read. Zero if its files are valid.
 	Suspended Suspension
-	// Refused says why nothing is dispatched although the files can be read: the
-	// Kubernetes API server would refuse the Job. Zero when it would not.
+	// Refused is set if nothing is dispatched because the Kubernetes API server would reject the
+	// Job.
 	Refused Suspension
 }
 
-// Slug is the overlay's name as its agents carry it in their tag "overlay="
-// and as its dispatches are named: lower case letters, digits and dashes, at
-// most 40. A name that must be changed to fit ends in six digits of its hash,
-// so that two overlays never share a slug.
+// Slug returns the overlay's name as in the agents' tag "overlay=" and the names of dispatches: at
+// most 40 lower case letters, digits and dashes. If that differs from the name, it ends in six digits
+// of the name's hash, so that no two overlays have the same slug.
 func (o Overlay) Slug() string { return Slug(o.Name) }
 
 // Slug returns the slug of an overlay's name; see [Overlay.Slug].
@@ -74,25 +72,23 @@ func Slug(name string) string {
 	return clean + "-" + suffix
 }
 
-// Suspension is why nothing is dispatched for an overlay, whatever it needs.
-// Agents that run and those in flight are not affected, and the other overlays
-// are served. The zero value suspends nothing.
+// Suspension is the reason why nothing is dispatched for an overlay. It affects neither running agents,
+// nor agents in flight, nor other overlays. The zero value suspends nothing.
 type Suspension struct {
 	// Code identifies the reason; empty if nothing is suspended.
 	Code SuspensionCode `json:"code"`
-	// Queue is the key of the queue, and Cluster the policy's Buildkite
-	// cluster, where the reason is about them.
+	// Queue is the key of the queue, and Cluster the policy's Buildkite cluster, if the reason
+	// concerns them.
 	Queue   string `json:"queue,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
-	// NextProbe is when an overlay that is backing off may send its next probe;
-	// nil while it is not known what became of the last agents.
+	// NextProbe is when an overlay that is backing off may send its next probe; nil while the
+	// outcome of the last agents is unknown.
 	NextProbe *time.Time `json:"nextProbe,omitempty"`
-	// Finding is what is wrong with the files of an invalid overlay, a line for
-	// each thing.
+	// Finding describes the problems in the files of an invalid overlay, one on each line.
 	Finding string `json:"finding,omitempty"`
 }
 
-// SuspensionCode tells the reasons for a suspension apart.
+// SuspensionCode identifies the reason for a suspension.
 type SuspensionCode string
 
 // The reasons for which nothing is dispatched.
@@ -105,7 +101,7 @@ const (
 	Invalid SuspensionCode = "invalid"
 	// BackingOff: the circuit breaker is open, so only probes are sent.
 	BackingOff SuspensionCode = "backing-off"
-	// UnknownCluster: Buildkite shows no such cluster.
+	// UnknownCluster: Buildkite lists no such cluster.
 	UnknownCluster SuspensionCode = "unknown-cluster"
 	// UnknownQueue: the policy's cluster, or any, has no such queue.
 	UnknownQueue SuspensionCode = "unknown-queue"
@@ -113,12 +109,12 @@ const (
 	AmbiguousQueue SuspensionCode = "ambiguous-queue"
 	// HostedQueue: the queue is for Buildkite hosted agents.
 	HostedQueue SuspensionCode = "hosted-queue"
-	// AgentsCannotWork: agents of the last order registered and can take none of
-	// the jobs, and the rest of them is still to come.
+	// AgentsCannotWork: agents of the last order registered and can take none of the jobs, while
+	// others of the order have not registered yet.
 	AgentsCannotWork SuspensionCode = "agents-cannot-work"
 )
 
-// SuspensionCodes are all reasons for which nothing is dispatched.
+// SuspensionCodes returns all reasons for which nothing is dispatched.
 func SuspensionCodes() []SuspensionCode {
 	return []SuspensionCode{Paused, PausedInBuildkite, Invalid, BackingOff, UnknownCluster, UnknownQueue, AmbiguousQueue, HostedQueue, AgentsCannotWork}
 }
@@ -126,11 +122,11 @@ func SuspensionCodes() []SuspensionCode {
 // Active reports whether there is a reason.
 func (s Suspension) Active() bool { return s.Code != "" }
 
-// Wanted reports whether somebody asked for it. Every other suspension keeps
-// jobs pending that should not be.
+// Wanted reports whether a person paused the overlay or the queue. Every other suspension is a
+// problem.
 func (s Suspension) Wanted() bool { return s.Code == Paused || s.Code == PausedInBuildkite }
 
-// String says it in words, and what to do where that is not plain.
+// String describes the suspension, with a remedy if that is not obvious.
 func (s Suspension) String() string {
 	switch s.Code {
 	case "":
@@ -172,31 +168,31 @@ type State struct {
 	// Ordered are the agents ordered in the last hour, oldest first; kept only
 	// where the policy limits them.
 	Ordered []Ordered `json:"ordered,omitempty"`
-	// LookedAhead is when the newest upcoming job was created that agents were
-	// dispatched for; zero where the policy does not look ahead.
+	// LookedAhead is the creation time of the newest upcoming job that agents were dispatched for;
+	// zero if the policy does not look ahead.
 	LookedAhead time.Time `json:"lookedAhead,omitzero"`
-	// Partial is what was dispatched for some of the upcoming jobs that were created
-	// since, because there was no room for all; zero: nothing.
+	// Partial are the agents that were dispatched for some of the upcoming jobs created since,
+	// because there was no room for all.
 	Partial Partial `json:"lookedAheadPartial,omitzero"`
 	// StartupTimes are how long the latest agents took from their order to their registration.
 	// ServedAt is the order time of the newest retired order with at least half of its agents
 	// registered. Both are kept only if the lease depends on them.
 	StartupTimes StartupTimes `json:"startupTimes,omitzero"`
 	ServedAt     time.Time    `json:"servedAt,omitzero"`
-	// AheadOf is what was dispatched for stages of upcoming jobs whose moment was known,
-	// for as long as they are upcoming.
+	// AheadOf are the agents that were dispatched for stages of upcoming jobs, while these jobs are
+	// upcoming.
 	AheadOf []AheadOf `json:"aheadOf,omitempty"`
 }
 
-// Partial is how many agents were dispatched for some of the upcoming jobs.
+// Partial is the number of agents that were dispatched for some of the upcoming jobs.
 type Partial struct {
 	// Until is when the newest of these jobs was created.
 	Until time.Time `json:"until"`
-	// Agents are those dispatched; at most what the jobs that are left ask for counts.
+	// Agents is the number dispatched. At most as many count as there are such jobs left.
 	Agents int `json:"agents"`
 }
 
-// Equal reports whether two states say the same.
+// Equal reports whether two states are equal.
 func (s State) Equal(other State) bool {
 	return s.Breaker.Equal(other.Breaker) && s.StartupTimes.Equal(other.StartupTimes) && s.ServedAt.Equal(other.ServedAt) && s.LookedAhead.Equal(other.LookedAhead) &&
 		s.Partial.Until.Equal(other.Partial.Until) && s.Partial.Agents == other.Partial.Agents && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
@@ -210,7 +206,7 @@ type Ordered struct {
 	Agents int       `json:"agents"`
 }
 
-// lastHour returns what was ordered in the hour before now, and the sum.
+// lastHour returns the orders of the hour before now, and the sum of their agents.
 func (s State) lastHour(now time.Time) (recent []Ordered, agents int) {
 	for _, o := range s.Ordered {
 		if o.At.After(now.Add(-time.Hour)) {
@@ -221,7 +217,7 @@ func (s State) lastHour(now time.Time) (recent []Ordered, agents int) {
 	return recent, agents
 }
 
-// state is what is to be remembered once the decision is carried out.
+// state returns the state after the decision.
 func (s *share) state(now time.Time) State {
 	next := State{Breaker: s.breaker, StartupTimes: s.startupTimes, ServedAt: s.lastServed}
 	if s.policy.MaxPerHour > 0 {
@@ -245,8 +241,8 @@ func (s *share) state(now time.Time) State {
 	return next
 }
 
-// Ordered is what is to be remembered of the state before once the decision's order is in
-// git and its retirements are not: they are judged again.
+// Ordered returns the state if the decision's order is in git and its retirements are not: the next
+// decision judges these again.
 func (d Decision) Ordered(before State) State {
 	next := d.State
 	next.Breaker, next.StartupTimes, next.ServedAt = before.Breaker, before.StartupTimes, before.ServedAt

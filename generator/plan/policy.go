@@ -9,21 +9,20 @@ import (
 type Policy struct {
 	// Queue is the key of the Buildkite queue that the agents serve.
 	Queue string
-	// Cluster is the name or the identifier of the Buildkite cluster; empty
-	// where the queue's key is enough to tell.
+	// Cluster is the name or the identifier of the Buildkite cluster; empty if only one cluster has
+	// the queue.
 	Cluster string
 	// Tags are the agents' further tags as "key=value", sorted.
 	Tags []string
-	// Min is the number of agents that are kept whatever is pending.
+	// Min is the minimum number of agents.
 	Min int
-	// Max is the number of agents that is never passed.
+	// Max is the maximum number of agents.
 	Max int
-	// Buffer is the number of agents that are kept idle, ready for jobs to come.
+	// Buffer is the number of agents that are kept idle for future jobs.
 	Buffer int
-	// Lookahead is the share, 0 to 1, of upcoming jobs that agents are started
-	// for before the jobs become runnable.
+	// Lookahead is the share, from 0 to 1, of upcoming jobs that agents are dispatched for.
 	Lookahead float64
-	// Lease is the time in which a dispatch's agents may start.
+	// Lease is the time after an order in which its agents may start.
 	Lease time.Duration
 	// LeaseAuto reports whether the lease is derived from start-up times. Lease is then only its
 	// value until enough of them are known, and overdue agents are presumed lost.
@@ -35,12 +34,11 @@ type Policy struct {
 	Reuse Reuse
 	// Priority orders the overlays that serve one queue: higher first.
 	Priority int
-	// MaxPerHour is the number of agents ordered in any hour that is never
-	// passed; zero means no such limit.
+	// MaxPerHour is the maximum number of agents ordered in any hour; zero means no limit.
 	MaxPerHour int
 	// Schedules change Min, Max and Buffer in named windows.
 	Schedules []Schedule
-	// Overrides change Min, Max, Buffer, MaxPerHour and Paused until a moment each.
+	// Overrides change Min, Max, Buffer, MaxPerHour and Paused, each until a time.
 	Overrides []Override
 	// Paused stops ordering. Dispatches are still retired: that ends no agent,
 	// and a manifest left in git past its Job's TTL would be run again.
@@ -66,20 +64,18 @@ func (p Policy) DemandIdleTimeout() time.Duration {
 	return p.IdleTimeout
 }
 
-// Override changes a policy until a moment, for example while a person on call needs more agents
-// for two hours. It ends without another edit.
+// Override changes a policy until a time, without a further edit.
 type Override struct {
-	// Until is when it ends; at that moment it is no longer in force.
+	// Until is the end, exclusive.
 	Until time.Time
-	// Min, Max, Buffer and MaxPerHour replace the policy's, and what a schedule makes
-	// of them; nil keeps it.
+	// Min, Max, Buffer and MaxPerHour replace the values of the policy and its schedules; nil keeps
+	// them.
 	Min, Max, Buffer, MaxPerHour *int
 	// Paused pauses the overlay; false changes nothing.
 	Paused bool
 }
 
-// override returns the policy with the overrides that are in force at t, the later in
-// the list on top of the earlier.
+// override returns the policy with the overrides that are in force at t, applied in order.
 func (p Policy) override(t time.Time) Policy {
 	for _, o := range p.Overrides {
 		if !t.Before(o.Until) {
@@ -91,7 +87,7 @@ func (p Policy) override(t time.Time) Policy {
 		replace(&p.MaxPerHour, o.MaxPerHour)
 		p.Paused = p.Paused || o.Paused
 	}
-	p.Min = min(p.Min, p.Max) // a max that is lowered for an hour need not say min too
+	p.Min = min(p.Min, p.Max) // an override of max need not override min too
 	return p
 }
 
@@ -107,26 +103,23 @@ func (p Policy) OverriddenUntil(t time.Time) *time.Time {
 	return first
 }
 
-// Schedule is a window of the week in which a policy keeps another number of
-// agents.
+// Schedule is a window of the week with other values of a policy.
 type Schedule struct {
-	// Name is what commits call it.
+	// Name identifies it in commits.
 	Name string
 	// Days are the days of the week on which the window begins.
 	Days [7]bool
-	// From and To are minutes of the day, 0 to 1440, on the clocks of Zone: the
-	// window holds From and ends before To. A To that is not after From is on
-	// the next day. Where clocks are changed, a window holds what the clock
-	// shows: an hour that is left out is not there, one that comes twice
-	// belongs to it twice.
+	// From (inclusive) and To (exclusive) are minutes of the day, 0 to 1440, in Zone. A To that is
+	// not after From is on the next day. When daylight saving time begins or ends, the local time
+	// counts: a skipped hour is not in the window, and a repeated one is in it twice.
 	From, To int
 	// Zone is the time zone.
 	Zone *time.Location
-	// Min, Max and Buffer replace the policy's; nil keeps it.
+	// Min, Max and Buffer replace the values of the policy; nil keeps them.
 	Min, Max, Buffer *int
 }
 
-// active reports whether t lies in the window.
+// active reports whether t is in the window.
 func (s Schedule) active(t time.Time) bool {
 	local := t.In(s.Zone)
 	minute := local.Hour()*60 + local.Minute()
@@ -137,16 +130,15 @@ func (s Schedule) active(t time.Time) bool {
 	return today && s.From <= minute || yesterday && minute < s.To
 }
 
-// During returns the policy as it is at t, and the name of the schedule that
-// made it so, if any did. Of several windows that hold t the largest wins: the
-// one with the highest max, then min, then buffer, then the first. Overrides are
-// above schedules; see [Policy.OverriddenUntil].
+// During returns the policy at t, and the name of the schedule in force, if any. If several are
+// active, the one with the highest max, then min, then buffer is in force, then the first. Overrides
+// take precedence over schedules; see [Policy.OverriddenUntil].
 func (p Policy) During(t time.Time) (Policy, string) {
 	p, name := p.scheduled(t)
 	return p.override(t), name
 }
 
-// scheduled returns the policy with the schedule that is in force.
+// scheduled returns the policy with the schedule that is in force, and its name.
 func (p Policy) scheduled(t time.Time) (Policy, string) {
 	var largest Policy
 	var name string
@@ -165,7 +157,7 @@ func (p Policy) scheduled(t time.Time) (Policy, string) {
 	return largest, name
 }
 
-// apply returns the policy with what the schedule says.
+// apply returns the policy with the values of the schedule.
 func (s Schedule) apply(p Policy) Policy {
 	replace(&p.Min, s.Min)
 	replace(&p.Max, s.Max)
@@ -173,7 +165,7 @@ func (s Schedule) apply(p Policy) Policy {
 	return p
 }
 
-// replace sets a number to another where one is given; nil keeps it.
+// replace replaces a number unless the new one is nil.
 func replace(number, by *int) {
 	if by != nil {
 		*number = *by

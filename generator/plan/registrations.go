@@ -9,22 +9,22 @@ import (
 // is the time that Buildkite reports (when the agent connected; when its job started, if only a
 // job is known), but not before the last poll, which did not show it, nor after this one. So a
 // clock skew from Buildkite makes it wrong by at most the time between two polls. If Buildkite
-// does not report a time, it is the time of this poll. Zero means unknown: there was no poll
-// before.
-func (r *Registrations) registeredAt(id string, told, look time.Time) time.Time {
-	looked := r.live[id] // else it may have come long ago, and be forgotten
+// does not report a time (reported is zero), it is the time of this poll. Zero means unknown: there
+// was no poll before.
+func (r *Registrations) registeredAt(id string, reported, poll time.Time) time.Time {
+	polled := r.live[id] // otherwise it may have registered long ago
 	switch {
-	case told.IsZero() && !looked:
-		return told
-	case told.IsZero(), told.After(look):
-		return look
-	case looked && told.Before(r.last):
+	case reported.IsZero() && !polled:
+		return reported
+	case reported.IsZero(), reported.After(poll):
+		return poll
+	case polled && reported.Before(r.last):
 		return r.last
 	}
-	return told
+	return reported
 }
 
-// noteRegistered keeps when an index registered first.
+// noteRegistered records the earliest known time of the registration of an index.
 func (e *entry) noteRegistered(index int, at time.Time) {
 	before, known := e.registered[index]
 	if index < 0 || index >= MaxIndex || at.IsZero() || known && !at.Before(before) {
@@ -33,33 +33,31 @@ func (e *entry) noteRegistered(index int, at time.Time) {
 	e.registered[index] = at
 }
 
-// StartupTimes are how long the agents of a dispatch took that have registered, from its order.
-func (r *Registrations) StartupTimes(d Dispatch) (boots StartupTimes) {
+// StartupTimes returns the times from the order of a dispatch to the registrations of its agents.
+func (r *Registrations) StartupTimes(d Dispatch) (times StartupTimes) {
 	if e := r.known[d.ID]; e != nil {
 		for index, at := range e.registered {
 			if index < d.Agents {
-				boots.Add(at.Sub(d.At), 1)
+				times.Add(at.Sub(d.At), 1)
 			}
 		}
 	}
-	return boots
+	return times
 }
 
-// slack is how far each reading of finished builds reaches back beyond what it
-// is for: a build's finish may be listed a little after the time it bears, and
-// that time is by Buildkite's clock, which may be behind by some minutes.
+// slack extends the period for which finished builds are read: Buildkite may list a finished build
+// with a delay, and its clock may be slow by some minutes.
 const slack = 5 * time.Minute
 
-// Lookback remembers which finished builds were read already, so that each
-// observation asks only for those that finished since. The zero value asks
-// back to the oldest dispatch that is still of interest.
+// Lookback remembers which finished builds were read, so that each poll requests only those that
+// finished since. The zero value requests all since the oldest dispatch with missing information.
 type Lookback struct {
-	last  time.Time       // time of the last good observation
+	last  time.Time       // time of the last complete poll
 	known map[string]bool // dispatches that it covered
 }
 
-// Since returns the moment from which finished builds must be read so that no
-// agent of any dispatch goes unseen; zero when none is missing.
+// Since returns the time from which finished builds must be read so that no agent of a dispatch is
+// missed; zero if no information is missing.
 func (l *Lookback) Since(now time.Time, overlays []Overlay, r *Registrations) time.Time {
 	var oldest time.Time
 	for _, o := range overlays {
@@ -77,7 +75,7 @@ func (l *Lookback) Since(now time.Time, overlays []Overlay, r *Registrations) ti
 	return oldest
 }
 
-// Observed notes that everything up to now was read for these overlays.
+// Observed records that everything up to now was read for these overlays.
 func (l *Lookback) Observed(now time.Time, overlays []Overlay) {
 	l.last = now
 	l.known = map[string]bool{}
@@ -88,9 +86,9 @@ func (l *Lookback) Observed(now time.Time, overlays []Overlay) {
 	}
 }
 
-// Registrations remembers what Buildkite has ever shown of each dispatch. It only
-// saves time: what a restart loses is found again from Buildkite, or costs at
-// most the rest of a lease. The zero value is empty and ready.
+// Registrations remembers which agents of each dispatch Buildkite has ever listed. After a restart,
+// Buildkite still lists most of them; the others count as in flight until their lease expires. The
+// zero value is empty and ready to use.
 type Registrations struct {
 	known map[string]*entry
 	live  map[string]bool // dispatches in the overlays of the last Reconcile
@@ -103,32 +101,31 @@ type entry struct {
 	worked     Indexes           // had a job
 	registered map[int]time.Time // when an index registered, if it is known
 	first      time.Time         // when the first index was first known; zero if unknown
-	overdue    bool              // no poll had been made when the first one registered
+	unknown    bool              // the first one had registered before the first poll
 	settled    time.Time         // when all indexes were first known
 	absent     int               // how many times in a row Reconcile found it in no overlay
 }
 
-// Note adds every agent the snapshot shows: the connected ones, and those known
-// from the jobs they ran.
+// Note adds all agents of the snapshot: connected ones, and those that are known by their jobs.
 func (r *Registrations) Note(s Snapshot) {
 	end := later(s.At, s.Until)
 	if s.Inferred {
-		end = time.Time{} // nor is known when they came
+		end = time.Time{} // the time of their registration is unknown
 	}
 	for _, a := range s.Agents {
 		_, stays := uptimeOf(a.Tags)
-		told := a.Connected
+		connected := a.Connected
 		if s.Inferred {
-			told = time.Time{}
+			connected = time.Time{}
 		}
-		r.note(a.Tags, a.State == AgentBusy || stays && !a.LastJobFinished.IsZero(), told, end)
+		r.note(a.Tags, a.State == AgentBusy || stays && !a.LastJobFinished.IsZero(), connected, end)
 	}
 	for _, g := range s.Sightings {
 		r.note(g.tags(), true, g.Started, end)
 	}
 }
 
-func (r *Registrations) note(tags []string, worked bool, told, look time.Time) {
+func (r *Registrations) note(tags []string, worked bool, reported, poll time.Time) {
 	id, ok := TagValue(tags, TagDispatch)
 	if !ok {
 		return
@@ -145,7 +142,7 @@ func (r *Registrations) note(tags []string, worked bool, told, look time.Time) {
 		r.known[id] = &entry{registered: map[int]time.Time{}}
 	}
 	e := r.known[id]
-	e.noteRegistered(index, r.registeredAt(id, told, look))
+	e.noteRegistered(index, r.registeredAt(id, reported, poll))
 	e.indexes.Add(index)
 	if worked {
 		e.worked.Add(index)
@@ -171,9 +168,9 @@ func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 					e.settled = d.At
 				}
 			}
-			if e.first.IsZero() && !e.overdue && e.indexes.Below(d.Agents) > 0 {
-				looked := r.live[d.ID] || !r.last.IsZero() && !d.At.Before(r.last)
-				if e.overdue = !looked; looked {
+			if e.first.IsZero() && !e.unknown && e.indexes.Below(d.Agents) > 0 {
+				polled := r.live[d.ID] || !r.last.IsZero() && !d.At.Before(r.last)
+				if e.unknown = !polled; polled {
 					e.first = now.UTC().Truncate(time.Second)
 				}
 			}
@@ -192,7 +189,7 @@ func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 	}
 }
 
-// Seen returns what is known of a dispatch, but for who is connected now.
+// Seen returns what is known about a dispatch, except its connected agents.
 func (r *Registrations) Seen(id string) Seen {
 	e := r.known[id]
 	if e == nil {
@@ -214,8 +211,8 @@ func (r *Registrations) All(d Dispatch) bool {
 	return e != nil && e.indexes.Below(d.Agents) == d.Agents
 }
 
-// Missing reports whether Buildkite may still tell something new about the
-// dispatch: an index that was not seen, or whether any agent has worked.
+// Missing reports whether information about the dispatch is missing: an index has not been seen, or
+// no agent is known to have had a job.
 func (r *Registrations) Missing(d Dispatch) bool {
 	e := r.known[d.ID]
 	return e == nil || e.worked.IsZero() || e.indexes.Below(d.Agents) < d.Agents

@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// Retirement takes one dispatch out of git.
+// Retirement is the removal of one dispatch from git.
 type Retirement struct {
 	// ID is the dispatch's, Agents how many it ordered.
 	ID     string `json:"id"`
 	Agents int    `json:"agents"`
-	// Registered is how many of its indexes were seen.
+	// Registered is the number of its indexes that were seen.
 	Registered int `json:"registered"`
-	// Reason is why it can go, and Since is since when it could.
+	// Reason is why it can be removed, and Since the time from which it could.
 	Reason RetireReason `json:"reason"`
 	Since  time.Time    `json:"since"`
-	// Failure is how it failed; empty when it did not.
+	// Failure is how it failed; empty if it did not.
 	Failure Failure `json:"failure,omitempty"`
 	// Withdrawn reports that it was withdrawn before.
 	Withdrawn bool `json:"withdrawn,omitempty"`
-	// Unknown reports that it neither failed nor showed that what failed before
-	// works again: no job was there for its agents. The breaker stays as it is.
+	// Unknown reports that it neither failed nor succeeded, because there was no job for its agents.
+	// The circuit breaker does not change.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// Outcome is what became of the dispatch, in a word: its [Failure], or else its
-// [RetireReason].
+// Outcome returns the [Failure] of the dispatch, or else its [RetireReason].
 func (r Retirement) Outcome() string {
 	if r.Failure != "" {
 		return string(r.Failure)
@@ -33,7 +32,7 @@ func (r Retirement) Outcome() string {
 	return string(r.Reason)
 }
 
-// Outcomes are all that [Retirement.Outcome] returns.
+// Outcomes returns all values of [Retirement.Outcome].
 func Outcomes() []string {
 	return []string{
 		string(AllRegistered), string(Expired), string(Withdrawn),
@@ -41,7 +40,7 @@ func Outcomes() []string {
 	}
 }
 
-// retireWait is how long a retirement waits for another push to ride with.
+// retireWait is how long a retirement waits for another push.
 const retireWait = 5 * time.Minute
 
 // RetireReason is why a dispatch leaves git.
@@ -51,7 +50,7 @@ type RetireReason string
 const (
 	// AllRegistered: every index has registered.
 	AllRegistered RetireReason = "registered"
-	// Expired: the lease is over; indexes that were not seen are lost.
+	// Expired: the lease has expired; indexes that were not seen are lost.
 	Expired RetireReason = "expired"
 	// Withdrawn: no agent of its order has registered, and the template has changed
 	// since: the syncer may have rejected it, and may apply nothing of the overlay
@@ -63,8 +62,8 @@ const (
 	Withdrawn RetireReason = "withdrawn"
 )
 
-// WorstFailure returns the failure that most needs a person among dispatches that
-// are retired together; empty when none failed.
+// WorstFailure returns the most severe failure of dispatches that are retired together; empty if
+// none failed.
 func WorstFailure(all []Retirement) Failure {
 	for _, f := range []Failure{WrongTags, NoJobTaken, LeftEarly, NeverRegistered} {
 		if slices.ContainsFunc(all, func(r Retirement) bool { return r.Failure == f }) {
@@ -74,9 +73,9 @@ func WorstFailure(all []Retirement) Failure {
 	return ""
 }
 
-// retirements lists the dispatches that can leave git: those whose every index has
-// registered and those whose lease is over, as soon as it is known whether they
-// were of use. What was ordered together goes together.
+// retirements returns the dispatches that can be removed from git: all their agents have registered
+// or their lease has expired, and their outcome is known. The dispatches of an order are removed
+// together.
 func (s *share) retirements(o Observation) []Retirement {
 	var all []Retirement
 	for _, d := range s.overlay.Dispatches {
@@ -87,8 +86,7 @@ func (s *share) retirements(o Observation) []Retirement {
 	return slices.DeleteFunc(slices.Clone(all), func(r Retirement) bool { return !s.wholeOrder(r, all) })
 }
 
-// retirement says whether a dispatch can leave git, and what became of it; false
-// while it must stay.
+// retirement returns the outcome of a dispatch that can be removed from git; false if it must stay.
 func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	seen := s.supply.Dispatches[d.ID]
 	r = Retirement{ID: d.ID, Agents: d.Agents, Registered: seen.Registered.Below(d.Agents), Withdrawn: d.Withdrawn}
@@ -108,13 +106,13 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	}
 	kept := seen.HadJob == 0 && !s.overlay.outdated(d) && s.jobsKeptPending(o, r.Since)
 	if kept && seen.Connected > 0 && seen.WrongTags == 0 {
-		return r, false // its agents may yet take one of these jobs
+		return r, false // its agents may still take one of these jobs
 	}
 	if s.unproven(d, seen, o.At) {
-		return r, false // its agents may yet leave early
+		return r, false // its agents may still exit early
 	}
 	if s.untried(seen) {
-		return r, false // its agents may yet take a job
+		return r, false // its agents may still take a job
 	}
 	if !d.Stale(o.At) && (!d.Withdrawn || r.Registered > 0) {
 		r.Failure = s.failure(d, r, seen, kept, o.At)
@@ -135,16 +133,14 @@ func (s *share) withdrawable(d Dispatch, now time.Time) bool {
 	})
 }
 
-// earlyExit is how soon after all agents of a dispatch have registered the end of
-// all of them is a failure, and how long agents of the warm pool are watched before
-// they count as a success, at most. What dies later is ordered no more often than an
-// open breaker would send a probe for it.
+// earlyExit is the time after the registration of all agents of a dispatch in which the exit of all
+// of them is a failure, and the longest time for which agents of the warm pool are watched before
+// they count as a success. Agents that exit later are ordered no more often than probes.
 const earlyExit = lastProbe
 
-// shortWatch is how long they are watched beyond what else there is to wait for: the
-// end of the lease, or the time in which those of a failed order were gone. An agent
-// that dies without a word is listed as connected for three to four minutes more
-// (docs agent/lifecycle.md, "Troubleshooting").
+// shortWatch is how long they are watched after the end of the lease, or after the time in which
+// agents of a failed order exited. Buildkite lists an agent that was killed as connected for three
+// to four further minutes (docs agent/lifecycle.md, "Troubleshooting").
 const shortWatch = 5 * time.Minute
 
 // watchTime returns earlyExit, or half of the idle time-out if that is shorter: until then a
@@ -199,26 +195,26 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// watched reports whether the agents of a dispatch are there to stay: those of
-// the warm pool, and a probe for them.
+// watched reports whether the agents of a dispatch may fail by exiting early: those of the warm pool,
+// and a probe for them.
 func (s *share) watched(d Dispatch) bool {
 	return d.Purpose == ForWarmPool || s.overlay.State.Breaker.Cause == LeftEarly
 }
 
-// unproven reports whether the agents of a dispatch have to be watched longer.
+// unproven reports whether the agents of a dispatch must be watched longer.
 func (s *share) unproven(d Dispatch, seen Seen, now time.Time) bool {
 	return s.watched(d) && seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0 && now.Before(s.watchedUntil(d, seen, now))
 }
 
-// untried reports whether agents of a dispatch wait for the next job, and whether they take it
-// must be known first: the breaker is open because others took none. Another probe would show
-// nothing more, and one would be sent at every tick.
+// untried reports whether the outcome of a dispatch is its agents' next job: they are idle, and the
+// circuit breaker is open because other agents took no job. Until then further probes would be
+// sent at every tick.
 func (s *share) untried(seen Seen) bool {
 	before := s.overlay.State.Breaker
 	return before.Open() && before.Cause == NoJobTaken && seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0
 }
 
-// failure says how a dispatch failed; empty when it did not.
+// failure returns how a dispatch failed; empty if it did not.
 func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time.Time) Failure {
 	switch {
 	case seen.WrongTags > 0:
@@ -233,8 +229,8 @@ func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time
 	return ""
 }
 
-// succeeded reports whether a dispatch without a failure shows that the cause of
-// the failures before it is gone.
+// succeeded reports whether a dispatch without a failure proves that the cause of earlier failures no
+// longer exists.
 func (s *share) succeeded(r Retirement, seen Seen) bool {
 	switch s.overlay.State.Breaker.Cause {
 	case WrongTags:
@@ -247,8 +243,7 @@ func (s *share) succeeded(r Retirement, seen Seen) bool {
 	return r.Registered > 0
 }
 
-// wholeOrder reports whether everything that was ordered together with the
-// dispatch can go: an order is judged as one.
+// wholeOrder reports whether all dispatches of the order of a retirement can be removed.
 func (s *share) wholeOrder(r Retirement, going []Retirement) bool {
 	at := s.dispatch(r.ID).At
 	return !slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
@@ -261,8 +256,8 @@ func (s *share) dispatch(id string) Dispatch {
 	return s.overlay.Dispatches[i]
 }
 
-// jobsKeptPending reports whether jobs that the overlay's agents match have been
-// pending since before the moment, with nothing but the agents to stop them.
+// jobsKeptPending reports whether jobs that the overlay's agents can take have been pending since
+// before a time, although the queue was not suspended.
 func (s *share) jobsKeptPending(o Observation, moment time.Time) bool {
 	return !s.supply.Suspended.Active() && slices.ContainsFunc(o.Jobs, func(d Demand) bool {
 		return d.Pending+d.OtherQueues > 0 && d.Oldest != nil && d.Oldest.Before(moment) && slices.Contains(d.Overlays, s.overlay.Name)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Counted is the result of a reader that cannot list agents: how many there are in each queue, and
-// which jobs agents have taken.
+// Counted is the result of a client that cannot list agents: the number of agents in each queue, and
+// the jobs that agents have taken.
 type Counted struct {
 	// At is when the agents were counted, by muster's clock: no later than the jobs were read.
 	At time.Time
@@ -68,36 +68,33 @@ type SpreadError interface {
 	Stretched() (requests, perMinute int)
 }
 
-// Snapshot is what Buildkite said at one moment, in muster's own words. It is
-// complete but for what Unread names: otherwise a reader that could not read
-// everything returns an error instead.
-// The order of its slices carries no meaning.
+// Snapshot is the result of a poll of Buildkite. It is complete except for what Unread names: a client
+// that cannot read anything else returns an error. The order of its slices has no meaning.
 type Snapshot struct {
-	// At is when the reading began, by muster's clock.
+	// At is the beginning of the poll, by muster's clock.
 	At time.Time
-	// Until is when a reading that was spread over minutes was complete, by
-	// muster's clock; zero when it was read at once. Leases are judged by At, for
-	// an agent that came since is not seen; what is ordered is ordered at Until.
+	// Until is the end of a poll that was spread over several ticks, by muster's clock; otherwise
+	// zero. Leases are judged at At, because an agent that registered since is missing; orders are
+	// made at Until.
 	Until time.Time
 	// Agents are the connected agents, read before the jobs.
 	Agents []Agent
-	// Jobs are the unfinished jobs that may want an agent, now or later.
+	// Jobs are the unfinished jobs that may need an agent, now or later.
 	Jobs []Job
 	// Sightings are agents known from the jobs they ran: of running builds, and of builds that
 	// finished since [Query.Since].
 	Sightings []Sighting
-	// Queues are the cluster queues that the reader could name.
+	// Queues are the known cluster queues.
 	Queues []Queue
-	// Counted is set by a reader that cannot list agents; nil if it lists them. [Inference]
+	// Counted is set by a client that cannot list agents; nil if it lists them. [Inference]
 	// derives Agents and Sightings from it and sets Inferred: when the agents registered, their
 	// outcome and their owners are then unknown.
 	Counted  *Counted
 	Inferred bool
-	// Unread says what muster can do without and could not read, why, and what to
-	// do; empty: nothing.
+	// Unread describes optional information that could not be read, why, and the remedy; empty if
+	// everything was read.
 	Unread string
-	// Gaps are what the source of the snapshot can never know, a sentence each; none for a
-	// source that lists all.
+	// Gaps are the limits of the source of the snapshot, one sentence each; empty if it has none.
 	Gaps []string
 }
 
@@ -108,24 +105,23 @@ type Agent struct {
 	// Cluster is the Buildkite cluster's identifier; empty when unknown or
 	// unclustered.
 	Cluster string
-	// Tags are the agent's tags as "key=value". An agent without a queue tag is
-	// given that of its default queue by the reader.
+	// Tags are the agent's tags as "key=value". The client adds the tag of the default queue to an
+	// agent without a queue tag.
 	Tags []string
-	// State is what the agent is doing.
+	// State is the state of the agent.
 	State AgentState
 	// Connected is when it connected, or when it registered if Buildkite reports only that; zero
 	// if unknown.
 	Connected time.Time
-	// IdleSince is when an idle agent connected, or finished its last job; zero
-	// when unknown.
+	// IdleSince is when an idle agent connected, or finished its last job; zero if unknown.
 	IdleSince time.Time
-	// LastJobFinished is when the agent finished its last job; zero when it has
-	// finished none, or that is not known. An agent that leaves after its job
-	// is still listed as idle for a while, and takes nothing more.
+	// LastJobFinished is when the agent finished its last job; zero if it has finished none, or if
+	// that is unknown. An agent that exits after its job is still listed as idle for a while, but
+	// takes no further job.
 	LastJobFinished time.Time
 }
 
-// AgentState is what a connected agent is doing.
+// AgentState is the state of a connected agent.
 type AgentState string
 
 // The states of a connected agent.
@@ -144,19 +140,19 @@ type Job struct {
 	ID string
 	// Cluster is the Buildkite cluster's identifier; empty when unclustered.
 	Cluster string
-	// Rules are the agent query rules as "key=value". A job without a queue
-	// rule is given that of its default queue by the reader.
+	// Rules are the agent query rules as "key=value". The client adds the rule of the default queue
+	// to a job without a queue rule.
 	Rules []string
-	// State is what keeps the job from running.
+	// State is what prevents the job from running.
 	State JobState
 	// Created is when the job was created, with its build or by an upload of steps; zero if
 	// unknown. It is not after Since.
 	Created time.Time
 	// Since is when the job became runnable; zero unless State is JobPending.
 	Since time.Time
-	// Due is the earliest moment at which an upcoming job is predicted to become
-	// runnable; zero: nothing is known of that. Stage names the jobs that become runnable
-	// when it does; empty where the reader tells nothing of moments.
+	// Due is the earliest predicted time at which an upcoming job becomes runnable; zero if unknown.
+	// Stage is the name of the group of jobs that become runnable together; empty if the client
+	// predicts no times.
 	Due   time.Time
 	Stage string
 	// URL is the job's page, for reports.
@@ -170,29 +166,26 @@ type JobState string
 const (
 	// JobPending is runnable now and has no agent: demand.
 	JobPending JobState = "pending"
-	// JobUpcoming stands behind steps that are running, with no block step
-	// between: look-ahead only.
+	// JobUpcoming depends on running steps, and on no block step: look-ahead only.
 	JobUpcoming JobState = "upcoming"
-	// JobLimited waits for a concurrency group, for the plan's limit, or is
-	// reserved by another scaler: no agent would help.
+	// JobLimited waits for a concurrency group or the plan's limit, or is reserved by another
+	// autoscaler: no agent could run it now.
 	JobLimited JobState = "limited"
-	// JobBlocked stands behind a block step, for a person to release.
+	// JobBlocked depends on a block step that a person must release.
 	JobBlocked JobState = "blocked"
 )
 
-// Sighting says that an agent existed: it ran or runs a job.
+// Sighting is an agent that is known by a job that it ran or runs.
 type Sighting struct {
-	// Agent is Buildkite's identifier of the agent, Name what it calls itself:
-	// the agent Job calls it after its dispatch and index, as in
-	// "default-7f3k9c2b-3", which helps where the tags are not told.
+	// Agent is Buildkite's identifier of the agent, and Name its name. The Job names it after its
+	// dispatch and index, as in "default-7f3k9c2b-3", for when Buildkite does not return the tags.
 	Agent, Name string
 	// Tags are the agent's tags as "key=value".
 	Tags []string
 	// Running reports whether the job still runs.
 	Running bool
-	// Started is when the job started, and Waited how long it had been runnable by
-	// then; both zero where that is not told, or the agent has had several jobs and
-	// this is not the last.
+	// Started is when the job started, and Waited how long it had been runnable before. Both are
+	// zero if unknown, or if the agent has had a later job.
 	Started time.Time
 	Waited  time.Duration
 }

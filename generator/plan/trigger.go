@@ -17,9 +17,9 @@ type Counts struct {
 
 // ClusterCounts are the counts of one Buildkite cluster.
 type ClusterCounts struct {
-	// Cluster is its name; empty is what is in none.
+	// Cluster is its name; empty for queues in no cluster.
 	Cluster string
-	// Queues are its queues by key. One that is not listed has nothing.
+	// Queues are its queues by key. A missing queue has neither jobs nor agents.
 	Queues map[string]QueueCounts
 }
 
@@ -39,7 +39,7 @@ func (c Counts) Cover(cluster string) bool {
 
 // Home returns the name of the Buildkite cluster of the overlay's queue, according to a snapshot;
 // empty if the queue is in no cluster. It returns false if the name does not identify the cluster.
-func (o Overlay) Home(s Snapshot) (cluster string, told bool) {
+func (o Overlay) Home(s Snapshot) (cluster string, ok bool) {
 	found := slices.DeleteFunc(slices.Clone(s.Queues), func(q Queue) bool {
 		return q.Key != o.Policy.Queue || o.Policy.Cluster != "" && o.Policy.Cluster != q.Cluster && o.Policy.Cluster != q.ClusterName
 	})
@@ -52,13 +52,12 @@ func (o Overlay) Home(s Snapshot) (cluster string, told bool) {
 	return found[0].ClusterName, s.named(found[0])
 }
 
-// named reports whether the name of a queue's cluster is that of no other cluster.
+// named reports whether no other cluster has the name of a queue's cluster.
 func (s Snapshot) named(q Queue) bool {
 	return q.ClusterName != "" && !slices.ContainsFunc(s.Queues, func(x Queue) bool { return x.ClusterName == q.ClusterName && x.Cluster != q.Cluster })
 }
 
-// More reports whether a queue of the overlays has more jobs without an agent than in the counts
-// before.
+// More reports whether a queue of the overlays has more jobs without an agent than in earlier counts.
 func (c Counts) More(overlays []Overlay, before Counts) bool {
 	for _, k := range c.Clusters {
 		i := slices.IndexFunc(before.Clusters, func(b ClusterCounts) bool { return b.Cluster == k.Cluster })
