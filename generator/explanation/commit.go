@@ -33,7 +33,7 @@ func (c Config) found(ctx context.Context, f found) ([]Explanation, error) {
 	return c.foreign(ctx, f.record)
 }
 
-// foreign explains a commit of people's: what it changed, for each overlay.
+// foreign explains a commit by people: its changes, for each overlay.
 func (c Config) foreign(ctx context.Context, r ledger.Record) ([]Explanation, error) {
 	subject := fmt.Sprintf("commit %.7s is not muster's", r.Commit.ID)
 	rows, err := c.edits(ctx, func(yield func(ledger.Record, error) bool) { yield(r, nil) })
@@ -60,7 +60,7 @@ func (c Config) foreign(ctx context.Context, r ledger.Record) ([]Explanation, er
 	return all, nil
 }
 
-// edits are the rows of people's commits.
+// edits returns the rows of commits by people.
 func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Record, error]) ([]history.Row, error) {
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
 	rows.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
@@ -76,7 +76,7 @@ func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Record, erro
 	return all, nil
 }
 
-// own explains a commit that muster made.
+// own explains a commit by muster.
 func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 	e := f.record.Entry
 	x := Explanation{Subject: e.Subject, At: e.At, Overlay: f.row.Overlay, Queue: e.Observation.Queue, Commit: f.row, Poll: e.Observation.At}
@@ -139,7 +139,7 @@ func (x *Explanation) unread(e *ledger.Entry, note string) {
 	}
 }
 
-// paragraphs are those of a message, their lines joined where they are prose.
+// paragraphs returns the paragraphs of a message, with the lines of prose joined.
 func paragraphs(prose string) []string {
 	var all []string
 	for p := range strings.SplitSeq(prose, "\n\n") {
@@ -156,7 +156,7 @@ func paragraphs(prose string) []string {
 	return all
 }
 
-// notMore says why no more agents were dispatched.
+// notMore returns why no more agents were dispatched.
 func notMore(d plan.Decision) []string {
 	var all []string
 	for _, l := range d.Limits() {
@@ -168,7 +168,7 @@ func notMore(d plan.Decision) []string {
 	return all
 }
 
-// limiting is the field of the policy that limited the agents most; empty: none did.
+// limiting returns the field of the policy that limited the agents most; empty if none did.
 func limiting(limits []plan.Limit) string {
 	if len(limits) == 0 {
 		return ""
@@ -180,7 +180,7 @@ func limiting(limits []plan.Limit) string {
 	return ""
 }
 
-// timeline is what the wait of the jobs of an order was made of.
+// timeline returns the events from the oldest pending job to the registration of the agents.
 func timeline(e *ledger.Entry, row *history.Row) []Event {
 	name, o := row.Overlay, e.Observation
 	var all []Event

@@ -1,7 +1,6 @@
-// Package explanation says why a fleet has the agents that it has: of a commit why it
-// orders as many and not more, of a moment why nothing was done, of a job which order
-// was for it. It knows what git knows and nothing else. A decision is explained by making
-// it again (package replay), so its figures are those that were decided with.
+// Package explanation explains the number of agents of a fleet: why a commit orders so many agents
+// and not more, why nothing was done at a time, and which order was for a job. Git is its only source.
+// It replays decisions (package verification), so that the figures are those of the original decision.
 //
 //	Question ──Config.Explain──▶ []Explanation
 package explanation
@@ -19,18 +18,17 @@ import (
 	"muster/gitops/branch"
 )
 
-// Repository is what is read.
+// Repository reads the fleet repository.
 type Repository interface {
-	// Commits yields the commit from, or the head if that is empty, and those before it,
-	// the newest first.
+	// Commits yields the commit from, or the head if that is empty, and its ancestors, newest first.
 	Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error]
-	// Edits says what commits have changed.
+	// Edits returns the changes of commits.
 	Edits(ctx context.Context, commits []branch.Commit, trees map[string]string, look branch.Selection) ([]branch.Edits, error)
 	// Past returns the files of a past commit; those in dirs will be read.
 	Past(ctx context.Context, commit string, dirs []string) (branch.Head, error)
 }
 
-// Config says what is read, and when. All fields but Doing are needed.
+// Config is the configuration of explanations. All fields except Doing are required.
 type Config struct {
 	Repository Repository
 	// Overlays is the directory of overlays, as in "overlays".
@@ -39,7 +37,7 @@ type Config struct {
 	Loader *fleet.Loader
 	// Now is the current time.
 	Now time.Time
-	// Doing is called with the number of commits that were read; nil: no reports.
+	// Doing is called with the number of commits read so far, unless it is nil.
 	Doing func(commits int)
 }
 
@@ -48,22 +46,21 @@ type Question struct {
 	// Name is a commit (HEAD, an identifier or the start of one), a dispatch, an overlay, or a
 	// Buildkite job (its page or identifier). With a moment, empty selects every overlay.
 	Name string
-	// At is the moment to explain; zero is now. It is unused for a commit, which has its own
-	// time.
+	// At is the time to explain; zero is now. It must be zero for a commit, which has its own time.
 	At time.Time
 }
 
-// Explanation is the answer. What is not known of it is left out.
+// Explanation is the answer. Unknown fields are empty.
 type Explanation struct {
-	// Subject is what it is about, in one line.
+	// Subject is the subject in one line.
 	Subject string `json:"subject"`
-	// At is the time of the commit, or the moment.
+	// At is the time of the commit, or the time of the question.
 	At      time.Time `json:"at,omitzero"`
 	Overlay string    `json:"overlay,omitempty"`
 	Queue   string    `json:"queue,omitempty"`
-	// Commit is the commit as the audit log has it, with its outcome; nil for a moment.
+	// Commit is the commit's row of the audit log, with its outcome; nil for a time.
 	Commit *history.Row `json:"commit,omitempty"`
-	// DecidedOn is the commit whose files were decided on.
+	// DecidedOn is the commit that the decision was based on.
 	DecidedOn string `json:"decidedOn,omitempty"`
 	// Poll is the time of the last poll of Buildkite that git contains.
 	Poll time.Time `json:"poll,omitzero"`
@@ -71,16 +68,15 @@ type Explanation struct {
 	Why []string `json:"why,omitempty"`
 	// Steps are the arithmetic.
 	Steps []plan.Step `json:"steps,omitempty"`
-	// Limits are what left agents out, and NotMore the same in sentences.
+	// Limits are the reasons why no more agents were ordered, and NotMore the same in sentences.
 	Limits  []plan.Limit `json:"limits,omitempty"`
 	NotMore []string     `json:"notMore,omitempty"`
-	// Uncounted are jobs and agents that were there and are not in the arithmetic.
+	// Uncounted are jobs and agents that existed and are not in the arithmetic.
 	Uncounted []Uncounted `json:"uncounted,omitempty"`
 	Policy    *Policy     `json:"policy,omitempty"`
 	// Timeline lists the events with a known time, in chronological order.
 	Timeline []Event `json:"timeline,omitempty"`
-	// InFlight are the dispatches that were in git at a moment and whose agents could still
-	// come.
+	// InFlight are the dispatches that were in git at a time and whose agents could still register.
 	InFlight []InFlight `json:"inFlight,omitempty"`
 	// Notes are remarks about the answer itself.
 	Notes []string `json:"notes,omitempty"`
@@ -97,12 +93,12 @@ type Policy struct {
 	// File is the path of the policy, and Settings are its numeric settings.
 	File     string           `json:"file"`
 	Settings []history.Change `json:"settings,omitempty"`
-	// Schedule names the schedule in force; empty: none is.
+	// Schedule is the name of the schedule in force; empty if none is.
 	Schedule string `json:"schedule,omitempty"`
-	// OverriddenUntil is when an override that was in force ends; nil: none was.
+	// OverriddenUntil is the end of the override that was in force; nil if none was.
 	OverriddenUntil *time.Time `json:"overriddenUntil,omitempty"`
-	// Changes are the commits that made it so, the newest first: its last change, and that
-	// of the setting which limited the agents.
+	// Changes are the commits that set it, newest first: its last change, and the last change of the
+	// setting that limited the agents.
 	Changes []history.Row `json:"changes,omitempty"`
 }
 
@@ -112,7 +108,7 @@ type Event struct {
 	What string    `json:"what"`
 }
 
-// InFlight is a dispatch whose agents could still come.
+// InFlight is a dispatch whose agents could still register.
 type InFlight struct {
 	ID string `json:"id"`
 	// Agents are those that had not registered at the last poll.
@@ -121,7 +117,7 @@ type InFlight struct {
 	NotAfter time.Time `json:"notAfter"`
 }
 
-// Unknown says that nothing is called so.
+// Unknown is the error if the name of a question was not found.
 type Unknown struct {
 	// Name is the name that was not found. Known are the names of the overlays in the history
 	// that was read.
@@ -129,7 +125,7 @@ type Unknown struct {
 	Known []string
 }
 
-// Error says what was looked for.
+// Error implements the error interface.
 func (u *Unknown) Error() string {
 	if u.Name == "" {
 		return "there is no commit of muster's in the history"
@@ -141,7 +137,7 @@ func (c Config) replay() verification.Replayer {
 	return verification.Replayer{Overlays: c.Overlays, Loader: c.Loader, Tree: c.tree}
 }
 
-// doing tells how far the reading is.
+// doing reports the number of commits read.
 func (c Config) doing(commits int) {
 	if c.Doing != nil && commits%1000 == 0 {
 		c.Doing(commits)

@@ -16,17 +16,16 @@ import (
 	"muster/gitops/branch"
 )
 
-// Forms of names. What Buildkite calls a job: its page ends in #UUID, and an address of
-// its API has it in the path.
+// Forms of names. The page of a Buildkite job ends in #UUID; a URL of its API has the UUID in the path.
 var (
 	commitRule   = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
 	dispatchRule = regexp.MustCompile(`^[a-z0-9-]+-[0-9a-hjkmnp-tv-z]{8}$`)
 	jobRule      = regexp.MustCompile(`^(https?://.*|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
 )
 
-// Explain answers a question, as a rule with one explanation: with one of each overlay
-// where none is named, and of a commit of people's. The error is an [Unknown] where
-// there is nothing of the name.
+// Explain answers a question. It returns one explanation, except for a question without an overlay and
+// for a commit by people: then it returns one for each overlay. The error is an [Unknown] if the name
+// is not found.
 func (c Config) Explain(ctx context.Context, q Question) ([]Explanation, error) {
 	name := strings.TrimSuffix(q.Name, "/")
 	switch {
@@ -50,20 +49,20 @@ func (c Config) Explain(ctx context.Context, q Question) ([]Explanation, error) 
 	return c.moments(ctx, c.replay().Name(name), q.At)
 }
 
-// ErrOwnTime says that a moment was given for a commit, which has its own time.
+// ErrOwnTime reports a question with a time about a commit, which has its own time.
 var ErrOwnTime = errors.New("a commit and a dispatch have their own time: leave --at out, or name an overlay")
 
-// found is a commit that was looked for.
+// found is the commit of a question.
 type found struct {
 	record ledger.Record
-	// row is its line of the audit log; nil: it is not muster's.
+	// row is its row of the audit log; nil if it is not by muster.
 	row *history.Row
-	// push are the commits of the same tick, and at is its place there.
+	// push contains the commits of the same tick, and at is its index there.
 	push verification.Push
 	at   int
 }
 
-// search reads the log until it has what is looked for.
+// search is the state of a search in the log.
 type search struct {
 	name string
 	found
@@ -71,10 +70,10 @@ type search struct {
 	read  int
 }
 
-// maxKnown bounds the names that a wrong one is compared with.
+// maxKnown bounds the names of overlays that are collected for error messages.
 const maxKnown = 10_000
 
-// is reports whether a record is what is looked for.
+// is reports whether a record is the commit of the question.
 func (s *search) is(r ledger.Record) bool {
 	switch {
 	case s.name == "":
@@ -87,8 +86,7 @@ func (s *search) is(r ledger.Record) bool {
 	return r.Entry != nil && r.Entry.Kind == ledger.Dispatch && slices.Contains(r.Entry.Dispatches, s.name)
 }
 
-// find reads the log, the newest first, until it has the commit that has the name, or
-// that ordered the dispatch of the name.
+// find returns the commit with an identifier, or the commit that ordered a dispatch.
 func (c Config) find(ctx context.Context, name string) (found, error) {
 	s := search{name: name, known: map[string]bool{}}
 	next, stop := iter.Pull2(ledger.Read(c.Repository.Commits(ctx, "", branch.Limit{})))
@@ -141,7 +139,7 @@ func (c Config) find(ctx context.Context, name string) (found, error) {
 	return s.found, nil
 }
 
-// tree are the files of a past commit.
+// tree returns the files of a past commit.
 func (c Config) tree(ctx context.Context, commit string, dirs []string) (fs.FS, error) {
 	head, err := c.Repository.Past(ctx, commit, dirs)
 	return head.Tree, err

@@ -19,15 +19,15 @@ func jobID(name string) string {
 	return strings.ToLower(name[strings.LastIndexAny(name, "#/")+1:])
 }
 
-// order is a commit that ordered agents when a job may have been waiting.
+// order is a commit that ordered agents when a job may have been pending.
 type order struct {
 	entry *ledger.Entry
 	row   *history.Row
 }
 
-// job explains the wait of a Buildkite job. Git has numbers of jobs and not their
-// names, but for one example of those that no overlay serves. With the time since which
-// the job could run, it tells the order that was made for what waited then.
+// job explains the wait of a Buildkite job. Git contains numbers of jobs and not their identifiers,
+// except one example of unmatched jobs. If the time is known from which the job could run, job returns
+// the first orders for jobs that were pending then.
 func (c Config) job(ctx context.Context, name string, at time.Time) ([]Explanation, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -70,7 +70,7 @@ func (c Config) job(ctx context.Context, name string, at time.Time) ([]Explanati
 	return served(name, at, orders), ctx.Err()
 }
 
-// unmatchedJob explains a job that an observation has as one that no overlay serves.
+// unmatchedJob explains a job that an observation lists as unmatched.
 func unmatchedJob(name string, e *ledger.Entry) (Explanation, bool) {
 	id := jobID(name)
 	for _, u := range e.Observation.Unmatched {
@@ -88,7 +88,7 @@ func unmatchedJob(name string, e *ledger.Entry) (Explanation, bool) {
 	return Explanation{}, false
 }
 
-// served explains which orders a job may have been served by.
+// served returns the orders whose agents may have served a job.
 func served(name string, at time.Time, orders map[string]order) []Explanation {
 	subject := "job " + name
 	if at.IsZero() {

@@ -14,22 +14,22 @@ import (
 	"muster/gitops/branch"
 )
 
-// past is what the log records around a moment.
+// past is the content of the log around a time.
 type past struct {
-	// at is the newest commit at the moment; empty if there was no commit yet.
+	// at is the newest commit at that time; empty if there was no commit yet.
 	at string
-	// before and after are the nearest looks at each queue, and last and next the nearest
-	// commits of each overlay.
+	// before and after are the nearest polls of each queue, and last and next the nearest commits of
+	// each overlay.
 	before, after map[string]*ledger.Entry
 	last, next    map[string]*history.Row
 }
 
-// deepBefore is how many commits before a moment are read in search of the last look at
-// each queue that there is.
+// deepBefore is the maximum number of commits before a time that are searched for the last poll of
+// each queue.
 const deepBefore = 5000
 
-// around reads the log from its head to some way before a moment: until it has met a
-// commit of each overlay that is wanted; none are all.
+// around reads the log from its head to some commits before a time: to the last commit of the overlay
+// want, if it is not empty.
 func (c Config) around(ctx context.Context, at time.Time, want string) (*past, error) {
 	p := &past{before: map[string]*ledger.Entry{}, after: map[string]*ledger.Entry{}, last: map[string]*history.Row{}, next: map[string]*history.Row{}}
 	reading, stop := context.WithCancel(ctx)
@@ -71,7 +71,7 @@ func (c Config) around(ctx context.Context, at time.Time, want string) (*past, e
 
 // note adds one of muster's commits.
 func (p *past) note(row *history.Row, e *ledger.Entry, at time.Time) {
-	if e == nil { // damaged
+	if e == nil { // malformed
 		return
 	}
 	if row.At.After(at) {
@@ -81,13 +81,13 @@ func (p *past) note(row *history.Row, e *ledger.Entry, at time.Time) {
 	if p.before[row.Queue] == nil {
 		p.before[row.Queue] = e
 	}
-	if last := p.last[row.Overlay]; last == nil || row.At.Equal(at) && row.Operation == history.Dispatch { // of one tick the order
+	if last := p.last[row.Overlay]; last == nil || row.At.Equal(at) && row.Operation == history.Dispatch { // prefer the order of a tick
 		p.last[row.Overlay] = row
 	}
 }
 
-// moments explains why nothing was done for an overlay, or for each if none is named,
-// at a moment. Where something was done then, that is explained.
+// moments explains why nothing was done at a time for an overlay, or for each overlay if name is empty.
+// It explains the commit of that time, if there is one.
 func (c Config) moments(ctx context.Context, name string, at time.Time) ([]Explanation, error) {
 	if at.IsZero() {
 		at = c.Now
@@ -121,7 +121,7 @@ func (c Config) moments(ctx context.Context, name string, at time.Time) ([]Expla
 	return all, nil
 }
 
-// Before says that a moment is before the first commit that was read.
+// Before is the error if a time is before the first commit.
 type Before struct{ At time.Time }
 
 // Error implements the error interface.
@@ -136,8 +136,8 @@ func names(name string, p *past) []string {
 		return nil
 	}
 	all := []string{name}
-	for _, looks := range []map[string]*ledger.Entry{p.before, p.after} {
-		for _, e := range looks {
+	for _, polls := range []map[string]*ledger.Entry{p.before, p.after} {
+		for _, e := range polls {
 			mine := slices.ContainsFunc(e.Observation.Overlays, func(s plan.Supply) bool { return s.Overlay == name })
 			for _, s := range e.Observation.Overlays {
 				if mine && fs.ValidPath(s.Overlay) && s.Overlay != "." {
@@ -150,7 +150,7 @@ func names(name string, p *past) []string {
 	return slices.Compact(all)
 }
 
-// absent explains an overlay that was not there, where the log knows it.
+// absent explains that an overlay of the log did not exist at a time.
 func (c Config) absent(ctx context.Context, name string, at time.Time, p *past) ([]Explanation, error) {
 	x := Explanation{Subject: fmt.Sprintf("%s at %s: there was no such overlay", name, at.Format(time.RFC3339)), At: at, Overlay: name,
 		Why: []string{fmt.Sprintf("Commit %.7s, the newest at that moment, has no policy of it.", p.at)}}
@@ -173,7 +173,7 @@ func (c Config) absent(ctx context.Context, name string, at time.Time, p *past) 
 	return []Explanation{x}, nil
 }
 
-// moment explains one overlay at a moment.
+// moment explains one overlay at a time.
 func (c Config) moment(ctx context.Context, o *fleet.Overlay, all []fleet.Overlay, at time.Time, p *past) (Explanation, error) {
 	m := situation{overlay: o, at: at, before: p.before[o.Policy.Queue], after: p.after[o.Policy.Queue]}
 	m.decide(p.at, all)

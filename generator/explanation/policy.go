@@ -17,11 +17,11 @@ import (
 	"muster/gitops/branch"
 )
 
-// policy is the policy of an overlay as it was at a commit, and who wrote it. limit is
-// the field that limited the agents; empty: none did.
+// policy returns the policy of an overlay at a commit, and the commits that set it. limit is the field
+// that limited the agents; empty if none did.
 func (c Config) policy(ctx context.Context, commit string, o *fleet.Overlay, d plan.Decision, limit string) (*Policy, error) {
 	p := &Policy{File: path.Join(o.Path, "scaling.yaml"), Schedule: d.Schedule, OverriddenUntil: d.OverriddenUntil}
-	shown := []string{"schedule", "override"} // of which there may be several
+	shown := []string{"schedule", "override"} // there may be several of each
 	for _, f := range policy.Fields() {
 		if f.Limits {
 			shown = append(shown, f.Name)
@@ -37,7 +37,7 @@ func (c Config) policy(ctx context.Context, commit string, o *fleet.Overlay, d p
 	return p, err
 }
 
-// setBy says who set a setting to what it is; empty where that is not known.
+// setBy describes the last change of a setting; empty if it is unknown.
 func (p *Policy) setBy(setting string) string {
 	for _, row := range p.Changes {
 		at := row.At.UTC().Format(time.RFC3339)
@@ -72,7 +72,7 @@ func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]history
 			return all, err
 		case row.Operation == history.Unknown: // a shallow clone ends here
 			return all, nil
-		case row.Overlay != c.replay().Name(dir) || row.Operation.Own() || len(row.Files) > 0: // another file's, or damaged
+		case row.Overlay != c.replay().Name(dir) || row.Operation.Own() || len(row.Files) > 0: // of another file, or malformed
 			continue
 		}
 		sets := row.Operation == history.Create || row.Operation == history.Policy && len(row.Changes) == 0 ||
@@ -90,7 +90,7 @@ func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]history
 	return all, nil
 }
 
-// people leaves only the commits of people's.
+// people returns the commits by people.
 func (c Config) people(commits iter.Seq2[branch.Commit, error]) iter.Seq2[ledger.Record, error] {
 	return func(yield func(ledger.Record, error) bool) {
 		n := 0

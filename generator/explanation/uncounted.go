@@ -9,7 +9,7 @@ import (
 	"muster/generator/plan"
 )
 
-// uncounted lists what was there and is not in an overlay's arithmetic.
+// uncounted returns the jobs and agents that are not in the arithmetic of an overlay.
 func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 	var all []Uncounted
 	say := func(n int, format string, args ...any) {
@@ -55,7 +55,7 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 	return all
 }
 
-// laterWhy is why upcoming jobs are not counted that are due later than agents take to come.
+// laterWhy returns why upcoming jobs that are due later than agents need to register do not count.
 func laterWhy(j plan.Demand) string {
 	text := ledger.Pick(j.Later, "upcoming job is", "upcoming jobs are") + fmt.Sprintf(" due later than %ds from now, by how long their builds' steps took lately", j.Within)
 	if j.Earliest != nil {
@@ -64,8 +64,8 @@ func laterWhy(j plan.Demand) string {
 	return text
 }
 
-// oldest says how many jobs were pending for an overlay, and since when the oldest had
-// been runnable; nil where that is not told.
+// oldest returns the number of pending jobs of an overlay, and the group with the oldest of them; nil
+// if its age is unknown.
 func oldest(o plan.Observation, overlay string) (pending int, since *plan.Demand) {
 	for _, j := range o.Jobs {
 		if j.Pending == 0 || !slices.Contains(j.Overlays, overlay) {

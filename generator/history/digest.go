@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// By is what a digest sums up by.
+// By is the key by which a digest groups rows.
 type By string
 
-// What a digest can sum up by. Days and hours are those of UTC.
+// The keys of a digest. Days and hours are in UTC.
 const (
 	Day     By = "day"
 	Hour    By = "hour"
 	Overlay By = "overlay"
 )
 
-// layouts are the keys of the totals of a time.
+// layouts are the time formats of keys.
 var layouts = map[By]string{Day: time.DateOnly, Hour: "2006-01-02T15:00Z"}
 
 // Total is a line of a digest: the totals of the rows of one day, hour or overlay.
@@ -31,26 +31,26 @@ type Total struct {
 	Lost       int `json:"lost"`
 	InFlight   int `json:"inFlight"`
 	Unknown    int `json:"unknown"`
-	// FirstMean and FirstMax are of the orders' seconds to the first agent; nil where
-	// none is known.
+	// FirstMean and FirstMax are the mean and the maximum of the seconds from an order to its first
+	// agent; nil if none is known.
 	FirstMean *int `json:"firstMean,omitempty"`
 	FirstMax  *int `json:"firstMax,omitempty"`
 	Retires   int  `json:"retires"`
 	Repairs   int  `json:"repairs"`
 	Malformed int  `json:"malformed"`
-	// Edits are the rows of people.
+	// Edits is the number of rows of people.
 	Edits int `json:"edits"`
 
 	firstSum, firsts int
 }
 
-// Digest sums up rows. The zero value sums up by overlay.
+// Digest computes totals of rows. The zero value groups by overlay.
 type Digest struct {
 	By     By
 	totals map[string]*Total
 }
 
-// Add takes a row.
+// Add adds a row.
 func (d *Digest) Add(r Row) {
 	key := r.Overlay
 	if layout := layouts[d.By]; layout != "" {
@@ -78,7 +78,7 @@ func (d *Digest) Add(r Row) {
 	}
 }
 
-// order adds a dispatch.
+// order adds the row of a dispatch.
 func (t *Total) order(r Row) {
 	t.Orders++
 	t.Agents += r.Agents
@@ -106,7 +106,7 @@ func (t *Total) order(r Row) {
 	}
 }
 
-// Totals are the lines: days and hours the newest first, overlays by name.
+// Totals returns the totals: days and hours newest first, overlays by name.
 func (d *Digest) Totals() []Total {
 	var all []Total
 	for _, key := range slices.Sorted(maps.Keys(d.totals)) {

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// Filter says which rows are wanted. The zero value wants all.
+// Filter selects rows. The zero value selects all.
 type Filter struct {
-	// Since and Until are the times between which they are; zero for no bound.
+	// Since (inclusive) and Until (exclusive) bound their time; zero means no bound.
 	Since, Until time.Time
-	// Overlays are the names of overlays; none are all. What concerns every overlay is
-	// wanted with each.
+	// Overlays are the names of overlays; empty selects all. Rows that concern all overlays are always
+	// selected.
 	Overlays []string
-	// Operations are the acts; none are all.
+	// Operations are the operations; empty selects all.
 	Operations []Operation
-	// Author is part of the author's name or address, in any case of letters; empty for
-	// anybody.
+	// Author is part of the author's name or address, ignoring case; empty selects all.
 	Author string
 }
 
-// Wants reports whether a row is wanted.
+// Wants reports whether the filter selects a row.
 func (f Filter) Wants(r Row) bool {
 	author := strings.ToLower(f.Author)
 	switch {
@@ -34,7 +33,7 @@ func (f Filter) Wants(r Row) bool {
 	return false
 }
 
-// People reports whether rows of people can be among those that are wanted.
+// People reports whether the filter can select rows of people.
 func (f Filter) People() bool {
 	return len(f.Operations) == 0 || slices.ContainsFunc(f.Operations, func(a Operation) bool { return !a.Own() })
 }

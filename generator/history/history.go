@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// Operation is what a row is about.
+// Operation is the subject of a row.
 type Operation string
 
-// The acts: first muster's own, then those of people.
+// The operations: first those of muster, then those of people.
 const (
 	Dispatch Operation = "dispatch"
 	Retire   Operation = "retire"
 	Repair   Operation = "repair"
-	// Malformed is a commit that was muster's and cannot be read any more.
+	// Malformed is a commit by muster that can no longer be parsed.
 	Malformed Operation = "damaged"
 
 	// Policy is an edit of scaling.yaml; Pause and Resume are those that change
@@ -28,18 +28,18 @@ const (
 	Policy Operation = "policy"
 	Pause  Operation = "pause"
 	Resume Operation = "resume"
-	// Template is an edit of what agents are made from.
+	// Template is an edit of the agents' template.
 	Template Operation = "template"
-	// Cancel moves dispatches to where no syncer applies them, as muster cancel does.
+	// Cancel withdraws dispatches, as muster cancel does.
 	Cancel Operation = "cancel"
 	// CloseBreaker removes the circuit breaker from state.yaml, as muster close-breaker does.
 	CloseBreaker Operation = "close-breaker"
-	// Edit is one of any other file of an overlay, muster's own among them.
+	// Edit is an edit of any other file of an overlay, including muster's own.
 	Edit Operation = "edit"
-	// Create and Delete are of a whole overlay.
+	// Create and Delete concern a whole overlay.
 	Create Operation = "create"
 	Delete Operation = "delete"
-	// Revert is whatever git revert undid.
+	// Revert is a commit by git revert.
 	Revert Operation = "revert"
 	// Merge brings in edits that were made outside the branch.
 	Merge Operation = "merge"
@@ -47,7 +47,7 @@ const (
 	Unknown Operation = "unknown"
 )
 
-// Operations lists all acts, muster's first.
+// Operations returns all operations, those of muster first.
 func Operations() []Operation {
 	return []Operation{Dispatch, Retire, Repair, Malformed, Policy, Pause, Resume, Template, Cancel, CloseBreaker, Edit, Create, Delete, Revert, Merge, Unknown}
 }
@@ -57,46 +57,44 @@ func (a Operation) Own() bool { return a == Dispatch || a == Retire || a == Repa
 
 // Row is one line of the audit log.
 type Row struct {
-	// At is when it was committed, by the committer's clock.
+	// At is the commit time, by the committer's clock.
 	At time.Time `json:"at"`
-	// Overlay is the overlay's name; empty for what concerns all of them, or it is
-	// not known which.
+	// Overlay is the overlay's name; empty if the row concerns all overlays, or if it is unknown.
 	Overlay   string    `json:"overlay,omitempty"`
 	Operation Operation `json:"operation"`
-	// Agents are those that were ordered, or that a retirement is about.
+	// Agents is the number of agents ordered or retired.
 	Agents int `json:"agents,omitempty"`
-	// Why is the reason, or what was changed, in a few words.
+	// Why is the reason or the change, in a few words.
 	Why string `json:"why"`
-	// Reason is what a person gives as the reason; empty: nothing.
+	// Reason is the reason that a person gave; empty if none.
 	Reason string `json:"reason,omitempty"`
-	// Outcome is what became of a dispatch; nil for every other act.
+	// Outcome is the outcome of a dispatch; nil for other operations.
 	Outcome *Outcome `json:"outcome,omitempty"`
 	// Changes are the settings of a policy that were changed.
 	Changes []Change `json:"changes,omitempty"`
-	// Files are those that people changed, by path, with a sign before each: + added,
-	// - removed, ~ changed.
+	// Files are the paths that people changed, each after a sign: + added, - removed, ~ changed.
 	Files []string `json:"files,omitempty"`
-	// Commit is its identifier. By and Email are its author, in their own words.
+	// Commit is its identifier. By and Email are its author, as the commit says.
 	Commit     string   `json:"commit"`
 	By         string   `json:"by"`
 	Email      string   `json:"email,omitempty"`
 	Queue      string   `json:"queue,omitempty"`
 	Dispatches []string `json:"dispatches,omitempty"`
-	// Version is that of the muster which decided.
+	// Version is the version of the muster that decided.
 	Version string `json:"version,omitempty"`
 }
 
-// State is how far a dispatch has come.
+// State is the state of a dispatch.
 type State string
 
 // The states of a dispatch.
 const (
-	// InFlight: no commit says yet that all its agents have registered or are lost.
+	// InFlight: no commit contains its outcome yet.
 	InFlight State = "in flight"
-	// Retired: all its agents have registered, or its lease is over.
+	// Retired: all its agents have registered, or its lease has expired.
 	Retired State = "retired"
-	// Unknown: it was never retired, or when its lease had been over for so long
-	// that Buildkite was not asked.
+	// OutcomeUnknown: it was never retired, or so long after its lease that muster did not ask
+	// Buildkite.
 	OutcomeUnknown State = "unknown"
 )
 
@@ -121,8 +119,7 @@ type Outcome struct {
 	Unused int `json:"unused,omitempty"`
 }
 
-// WhoWorked says in a few words how many are known to have had a job; empty where nobody
-// is.
+// WhoWorked describes how many agents are known to have had a job; empty if none is.
 func (o Outcome) WhoWorked() string {
 	switch {
 	case o.HadJob > 0 && o.HadJob == o.Registered:
@@ -141,20 +138,19 @@ func (r Row) Lost() int {
 	return r.Agents - r.Outcome.Registered
 }
 
-// Change is a setting that was changed. Before and After are empty where there was,
-// or is, none.
+// Change is a changed setting. Before and After are empty if it was, or is, unset.
 type Change struct {
 	Setting string `json:"setting"`
 	Before  string `json:"before,omitempty"`
 	After   string `json:"after,omitempty"`
 }
 
-// String is the change in a few words, as in "max 10 -> 40".
+// String returns the change as in "max 10 -> 40".
 func (c Change) String() string {
 	return c.Setting + " " + cmp.Or(c.Before, "none") + " -> " + cmp.Or(c.After, "none")
 }
 
-// sentence joins changes.
+// sentence returns the changes as one text.
 func sentence(changes []Change) string {
 	words := make([]string, len(changes))
 	for i, c := range changes {

@@ -8,26 +8,26 @@ import (
 	"muster/generator/plan"
 )
 
-// fate is the state of one dispatch by the commits read until now, all of them newer.
+// fate is the outcome of one dispatch according to the commits read so far, all of which are newer.
 type fate struct {
 	registered plan.Indexes
 	hadJob     int
-	first      time.Time // zero: not known
-	all        time.Time // zero: not known
+	first      time.Time // zero if unknown
+	all        time.Time // zero if unknown
 	retired    bool
 	unasked    bool
-	left       plan.Indexes // had registered, and were gone at the retirement without a job
+	unused     plan.Indexes // had registered, and disconnected before the retirement without a job
 }
 
-// fates are those of the dispatches whose order has not been read yet. A branch that
-// is in order has as many as are in git at once. One that was tampered with may
-// retire what was never ordered: what is kept is bounded, by forgetting the older half.
+// fates contains the dispatches whose order has not been read yet: normally no more than are in git
+// at once. Forged commits may retire dispatches that were never ordered, so the number is bounded:
+// the older half is forgotten.
 type fates struct{ recent, older map[string]*fate }
 
 // maxFates bounds each half.
 const maxFates = 50_000
 
-// of returns the fate of a dispatch, a new one if nothing was known.
+// of returns the fate of a dispatch, which is new if nothing is known.
 func (f *fates) of(id string) *fate {
 	if x := f.recent[id]; x != nil {
 		return x
@@ -44,7 +44,7 @@ func (f *fates) of(id string) *fate {
 	return x
 }
 
-// take returns the fate of a dispatch, and forgets it.
+// take removes and returns the fate of a dispatch.
 func (f *fates) take(id string) fate {
 	x := f.of(id)
 	delete(f.recent, id)
@@ -64,14 +64,14 @@ func (f *fates) note(e *ledger.Entry) {
 	for _, id := range e.Dispatches {
 		x := f.of(id)
 		if !x.retired {
-			x.retired, x.unasked, x.left = true, unasked(e), left(e, id)
+			x.retired, x.unasked, x.unused = true, unasked(e), unused(e, id)
 		}
 	}
 }
 
-// left are the agents of a retired dispatch that had come and were gone, when none of
+// unused returns the agents of a retired dispatch that had registered and disconnected, if none of
 // them is known to have had a job.
-func left(e *ledger.Entry, id string) plan.Indexes {
+func unused(e *ledger.Entry, id string) plan.Indexes {
 	for _, s := range e.Observation.Overlays {
 		if seen, ok := s.Dispatches[id]; ok && seen.HadJob == 0 && seen.Connected == 0 {
 			return seen.Registered
@@ -99,8 +99,8 @@ func (x *fate) see(s plan.Seen) {
 	}
 }
 
-// longestLease is the longest that a policy may say, with what comes after it: a
-// dispatch is in flight for no longer.
+// longestLease is the longest lease of a policy and the grace after it: no dispatch is in flight for
+// longer.
 const longestLease = 24*time.Hour + plan.Grace
 
 // outcome returns the outcome of an order, and forgets its dispatches. now is the current time.
@@ -114,12 +114,11 @@ func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 	retired, allKnown := 0, len(e.Dispatches) > 0
 	for _, id := range e.Dispatches {
 		x := f.take(id)
-		// The commit has the sum of its agents alone. An index that no agent of one
-		// order can have is somebody else's.
+		// The commit has only the sum of its agents. Higher indexes are not of this order.
 		o.Registered += x.registered.Below(e.Agents)
 		o.HadJob += min(x.hadJob, x.registered.Below(e.Agents))
 		if x.hadJob == 0 {
-			o.Unused += x.left.Below(e.Agents)
+			o.Unused += x.unused.Below(e.Agents)
 		}
 		if x.retired {
 			retired++
@@ -130,7 +129,7 @@ func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 		if !x.first.IsZero() && (first.IsZero() || x.first.Before(first)) {
 			first = x.first
 		}
-		// A process that met them when all had come says so as of the order: it is not known.
+		// After a restart, registeredAt is the time of the order: the true time is unknown.
 		allKnown = allKnown && x.all.After(ordered)
 		if x.all.After(all) {
 			all = x.all
@@ -150,7 +149,7 @@ func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
 	return o
 }
 
-// seconds is a time in seconds after another; nil where it is not known.
+// seconds returns the seconds between two times; nil if the later one is unknown.
 func seconds(from, to time.Time) *int {
 	if to.IsZero() || to.Before(from) {
 		return nil

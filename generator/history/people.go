@@ -17,8 +17,8 @@ import (
 	"muster/gitops/branch"
 )
 
-// people are the rows of a commit that is not muster's: for each overlay that it
-// touches one for its policy, one for its template, and one for its other files.
+// people returns the rows of a commit by people: for each changed overlay one for its policy, one for
+// its template, and one for its other files.
 func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 	blank := Row{At: c.At, Commit: c.ID, By: c.Author, Email: c.Email}
 	if edits.Unknown != nil {
@@ -31,7 +31,7 @@ func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 	for _, f := range edits.Files {
 		overlay, kind := m.place(f.Path)
 		if merge && kind == ofDispatches {
-			continue // those of muster's commits, which are rows of their own
+			continue // changes by commits of muster, which have rows of their own
 		}
 		if touched[overlay] == nil {
 			touched[overlay] = &touches{}
@@ -62,10 +62,10 @@ func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 	return rows
 }
 
-// revertRule finds what git revert says that it has reverted.
+// revertRule matches the commit that git revert names in its message.
 var revertRule = regexp.MustCompile(`(?m)^This reverts commit ([0-9a-f]{40,64})\b`)
 
-// kind is what a file of an overlay is for.
+// kind is the purpose of a file of an overlay.
 type kind int
 
 const (
@@ -75,8 +75,7 @@ const (
 	ofOther
 )
 
-// place says which overlay a file is of, and what it is for. The base is every
-// overlay's template, and of none.
+// place returns the overlay and the purpose of a file. The base is a template of no overlay.
 func (m *maker) place(name string) (overlay string, k kind) {
 	if name == m.base() || strings.HasPrefix(name, m.base()+"/") {
 		return "", ofTemplate
@@ -96,15 +95,15 @@ func (m *maker) place(name string) (overlay string, k kind) {
 	return m.Name(dir), ofOther
 }
 
-// touches are the files of one overlay that a commit has changed, by kind.
+// touches contains the files of one overlay that a commit changed, by kind.
 type touches [ofOther + 1][]branch.Edit
 
-// rows are what a commit did to one overlay, without what is the commit's.
+// rows returns the rows of one overlay, without the fields of the commit.
 func (t *touches) rows(more bool) []Row {
 	var rows []Row
 	if files := t[ofPolicy]; len(files) > 0 {
 		row := policyRow(files[len(files)-1])
-		if row.Operation == Create || row.Operation == Delete { // the rest of its files says no more
+		if row.Operation == Create || row.Operation == Delete { // its other files add nothing
 			return []Row{row}
 		}
 		rows = append(rows, row)
@@ -169,14 +168,14 @@ func closesBreaker(f branch.Edit) (failures int, closed bool) {
 	if yaml.Unmarshal(f.Before, &before) != nil || yaml.Unmarshal(f.Before, &old) != nil || yaml.Unmarshal(f.After, &after) != nil {
 		return 0, false
 	}
-	if f.Removed { // nothing is left to remember
+	if f.Removed { // the state is empty
 		after = map[string]any{"apiVersion": before["apiVersion"], "kind": before["kind"]}
 	}
 	delete(before, "breaker")
 	return old.Breaker.Failures, old.Breaker.Failures > 0 && reflect.DeepEqual(before, after)
 }
 
-// maxNamed are the files that are named in a few words.
+// maxNamed is the maximum number of files in a text.
 const maxNamed = 3
 
 // filesRow returns a row that names files without describing their changes.
@@ -206,7 +205,7 @@ func filesRow(op Operation, files []branch.Edit, more bool) Row {
 	return row
 }
 
-// policyRow says what became of a policy.
+// policyRow returns the row of an edited policy.
 func policyRow(f branch.Edit) Row {
 	before, wasBad := policy.Parse(f.Path, f.Before)
 	after, isBad := policy.Parse(f.Path, f.After)

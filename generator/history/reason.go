@@ -2,14 +2,13 @@ package history
 
 import "strings"
 
-// ReasonTrailer is the trailer of a person's commit that says why.
+// ReasonTrailer is the trailer with the reason for a person's commit.
 const ReasonTrailer = "Reason"
 
-// longestReason is the length in bytes up to which a reason is kept.
+// longestReason is the maximum length of a reason, in bytes.
 const longestReason = 200
 
-// reasonOf finds the reason in a commit message; empty: it has none. It is anybody's
-// words.
+// reasonOf returns the reason in a commit message, which is untrusted text; empty if it has none.
 func reasonOf(message string) string {
 	lines := strings.Split(strings.TrimRight(message, "\n"), "\n")
 	for i := len(lines) - 1; i > 0 && lines[i] != ""; i-- { // trailers are the last paragraph: git-interpret-trailers(1)

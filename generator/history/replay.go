@@ -16,15 +16,14 @@ type Sample struct {
 	// Overlay is the overlay's name, and At when Buildkite was read.
 	Overlay string
 	At      time.Time
-	// Pending jobs could be served by the overlay; Oldest is since when the oldest of
-	// them has been, and zero where none is or it is not told.
+	// Pending jobs could be served by the overlay. Oldest is the time since when the oldest of them
+	// has been pending; zero if unknown.
 	Pending int
 	Oldest  time.Time
-	// Idle agents are part of the overlay or could take one of its jobs. Busy are its
-	// own.
+	// Idle agents belong to the overlay or can take one of its jobs. Busy agents are its own.
 	Idle, Busy int
-	// InFlight agents had been ordered and were not known to have registered, nor had
-	// their dispatch left git; those that the commit itself orders are among them.
+	// InFlight agents have been ordered, including by the commit itself, and are not known to have
+	// registered, and their dispatch is in git.
 	InFlight int
 	// Connected agents are the overlay's own: idle, busy and stopping.
 	Connected int
@@ -34,24 +33,23 @@ type Sample struct {
 	Registered, Unasked int
 }
 
-// Replay makes samples of entries. The zero value, with Overlays set, is ready.
+// Replay makes samples of entries. The zero value with Overlays set is ready to use.
 type Replay struct {
 	// Overlays is the directory of overlays.
 	Overlays string
 	overlays map[string]*inGit // by name
 }
 
-// inGit is what is in git of one overlay's orders.
+// inGit contains the orders of one overlay that are in git.
 type inGit struct {
 	orders   map[string]*order // by ID
 	inFlight int               // of all orders
-	// met is how many agents have registered for dispatches that are in the newest observation but
-	// not in git as an entry ordered them: they are older than the first entry, edited, or have
-	// left git.
-	met map[string]int
+	// others is the number of registered agents of dispatches that are in the newest observation but
+	// not in orders: they are older than the first entry, edited, or no longer in git.
+	others map[string]int
 }
 
-// order is a dispatch in git: its agents, and how many of them have come.
+// order is a dispatch in git, with the numbers of its agents and of registered ones.
 type order struct{ agents, registered int }
 
 func (o *order) inFlight() int {
@@ -61,7 +59,7 @@ func (o *order) inFlight() int {
 	return max(0, o.agents-o.registered)
 }
 
-// set lets an order count as it is now; nil: it has left git.
+// set replaces an order; nil removes it.
 func (g *inGit) set(id string, o *order) {
 	g.inFlight += o.inFlight() - g.orders[id].inFlight()
 	if o == nil {
@@ -71,37 +69,36 @@ func (g *inGit) set(id string, o *order) {
 	g.orders[id] = o
 }
 
-// come takes up how many agents of each dispatch have come, and returns how many have
-// since the observation before.
-func (g *inGit) come(dispatches map[string]plan.Seen) (since int) {
-	met := map[string]int{}
+// register updates the numbers of registered agents, and returns how many have registered since the
+// previous observation.
+func (g *inGit) register(dispatches map[string]plan.Seen) (since int) {
+	others := map[string]int{}
 	for id, seen := range dispatches {
-		came := seen.Registered.Below(plan.MaxIndex)
+		registered := seen.Registered.Below(plan.MaxIndex)
 		if x := g.orders[id]; x != nil {
-			since += max(0, came-x.registered)
-			g.set(id, &order{x.agents, max(came, x.registered)})
+			since += max(0, registered-x.registered)
+			g.set(id, &order{x.agents, max(registered, x.registered)})
 			continue
 		}
-		met[id] = max(came, g.met[id])
-		since += met[id] - g.met[id]
+		others[id] = max(registered, g.others[id])
+		since += others[id] - g.others[id]
 	}
-	g.met = met
+	g.others = others
 	return since
 }
 
-// Add takes the next entry, the oldest first, and yields a sample of each overlay of
-// its queue.
+// Add adds the next entry, oldest first, and yields a sample of each overlay of its queue.
 func (r *Replay) Add(e ledger.Entry, yield func(Sample)) {
 	own := strings.TrimPrefix(e.Overlay, path.Clean(r.Overlays)+"/")
 	if e.Kind == ledger.Dispatch {
-		for i, id := range e.Dispatches { // an entry has the sum alone: dispatches of one order are taken to be alike
+		for i, id := range e.Dispatches { // an entry has only the sum: its dispatches are assumed to have equally many agents
 			r.of(own).set(id, &order{agents: e.Agents*(i+1)/len(e.Dispatches) - e.Agents*i/len(e.Dispatches)})
 		}
 	}
 	for _, s := range e.Observation.Overlays {
 		sample := observed(e.Observation, s)
 		overlay := r.of(s.Overlay)
-		sample.Registered = overlay.come(s.Dispatches)
+		sample.Registered = overlay.register(s.Dispatches)
 		if e.Kind == ledger.Retire && s.Overlay == own {
 			for _, id := range e.Dispatches {
 				x := overlay.orders[id]
@@ -109,7 +106,7 @@ func (r *Replay) Add(e ledger.Entry, yield func(Sample)) {
 					sample.Unasked += x.inFlight()
 				}
 				if x != nil {
-					overlay.met[id] = x.registered
+					overlay.others[id] = x.registered
 				}
 				overlay.set(id, nil)
 			}
@@ -129,7 +126,7 @@ func (r *Replay) of(overlay string) *inGit {
 	return r.overlays[overlay]
 }
 
-// observed is what an observation has of an overlay, but for those in flight.
+// observed returns the sample of an overlay in an observation, without agents in flight.
 func observed(o plan.Observation, s plan.Supply) Sample {
 	x := Sample{Overlay: s.Overlay, At: o.At, Busy: s.Busy, Connected: s.Own + s.Stopping}
 	x.Pending, x.Idle = o.Count(s.Overlay)

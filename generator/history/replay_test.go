@@ -33,8 +33,8 @@ func TestReplayForgets(t *testing.T) {
 			})
 		}
 	}
-	if a := r.overlays["a"]; len(a.orders) != 1 || len(a.met) > 2 {
-		t.Errorf("%d orders are kept, and %d that were met", len(a.orders), len(a.met))
+	if a := r.overlays["a"]; len(a.orders) != 1 || len(a.others) > 2 {
+		t.Errorf("%d orders are kept, and %d others", len(a.orders), len(a.others))
 	}
 	if want := 2 * 1001; came != want {
 		t.Errorf("%d agents came, want %d", came, want)

@@ -14,45 +14,44 @@ import (
 	"muster/gitops/branch"
 )
 
-// Config says what rows are made of.
+// Config is the input of rows.
 type Config struct {
 	// Overlays is the directory of overlays. The base is next to it.
 	Overlays string
-	// Now is when the history is read: what was ordered longer ago than any lease lasts
-	// is not in flight.
+	// Now is the current time: orders that are older than the longest lease are not in flight.
 	Now time.Time
 	// Since is the time at which reading ends; zero reads to the beginning. The first older commit
 	// by muster ends it, because the clocks of people are not reliable.
 	Since time.Time
-	// Edits says what commits of people have changed, a value for each of them, below
-	// the directories of [Config.Selection]. trees has the trees of other commits near them. Nil
-	// leaves people's commits out.
+	// Edits returns the changes of commits by people below the directories of [Config.Selection], one
+	// value for each commit. trees contains the trees of nearby commits. If Edits is nil, commits by
+	// people are omitted.
 	Edits func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error)
-	// Count counts every commit; nil: no counting.
+	// Count counts all commits unless it is nil.
 	Count *Count
 }
 
-// Count is how many commits were read, and of whom. The zero value is ready.
+// Count is the number of commits that were read, by author. The zero value is ready to use.
 type Count struct {
 	// Commits is the number of commits read, Muster that of commits by muster.
 	Commits int `json:"commits"`
 	Muster  int `json:"muster"`
-	// Malformed were muster's and cannot be read.
+	// Malformed commits are by muster and cannot be parsed.
 	Malformed int `json:"malformed"`
-	// Others are people's, Elsewhere of them touch nothing that muster reads, and
-	// of Unknown it cannot be said what they changed.
+	// Others are by people. Unrelated of them change nothing that muster reads, and the changes of
+	// Unknown of them cannot be determined.
 	Others    int `json:"others"`
 	Unrelated int `json:"unrelated"`
 	Unknown   int `json:"unknown"`
-	// Cut is the last commit that was read, where it has parents that this repository does
-	// not have: a shallow clone. Empty: the history has no more.
+	// Cut is the last commit that was read if the repository lacks its parents, as a shallow clone
+	// does; empty if the history is complete.
 	Cut string `json:"cut,omitempty"`
 }
 
 // base returns the directory next to the overlays that their templates build on.
 func (c Config) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)), "base") }
 
-// Selection says which files of people's commits are looked at.
+// Selection returns the files of people's commits that are read.
 func (c Config) Selection() branch.Selection {
 	return branch.Selection{
 		Below:   []string{path.Clean(c.Overlays), c.base()},
@@ -66,7 +65,7 @@ const (
 	stateFile  = "state.yaml"
 )
 
-// Name is the name of the overlay in a directory.
+// Name returns the name of the overlay in a directory.
 func (c Config) Name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
 
 // Rows returns the rows of records, which must be newest first, in the same order. It yields an
@@ -85,7 +84,7 @@ func (c Config) Rows(records iter.Seq2[ledger.Record, error]) iter.Seq2[Row, err
 				}
 				return
 			}
-			if m.past(r) {
+			if m.isBeforeSince(r) {
 				last.Parents = nil
 				break
 			}
@@ -101,30 +100,30 @@ func (c Config) Rows(records iter.Seq2[ledger.Record, error]) iter.Seq2[Row, err
 	}
 }
 
-// maker makes rows of records. What comes after a commit of people's is held back,
-// until there are enough of those to look at together.
+// maker makes rows of records. Rows after a commit by people are held back until there are enough such
+// commits to read their changes together.
 type maker struct {
 	Config
 	fates fates
 	yield func(Row, error) bool
 
 	old     int   // commits in a row that are older than Since
-	max     int   // that are held back
+	max     int   // maximum number of held rows
 	held    []Row // one without an operation represents the rows of the next of foreign
 	foreign []branch.Commit
 	trees   map[string]string
 }
 
-// minHeld and maxHeld are how many rows are held back at first, so that the first
-// ones come soon, and later.
+// minHeld is the number of rows that are held back at first, so that the first rows are available
+// soon. It doubles up to maxHeld.
 const minHeld, maxHeld = 32, 4096
 
-// maxOld are the commits of people in a row after which what is older than Since is
-// believed to be.
+// maxOld is the number of consecutive commits by people with times before Since after which reading
+// ends.
 const maxOld = 256
 
-// past reports whether a record, and all that follow, are older than is wanted.
-func (m *maker) past(r ledger.Record) bool {
+// isBeforeSince reports whether a record and all later ones are before Since.
+func (m *maker) isBeforeSince(r ledger.Record) bool {
 	switch {
 	case m.Since.IsZero() || !r.Commit.At.Before(m.Since):
 		m.old = 0
@@ -136,7 +135,7 @@ func (m *maker) past(r ledger.Record) bool {
 	return m.old > maxOld
 }
 
-// add takes the next record, and reports whether more are wanted.
+// add adds the next record, and reports whether to continue.
 func (m *maker) add(r ledger.Record) bool {
 	m.Count.Commits++
 	switch {
@@ -166,7 +165,7 @@ func (m *maker) add(r ledger.Record) bool {
 	return m.release()
 }
 
-// release yields what is held back, and reports whether more is wanted.
+// release yields the held rows, and reports whether to continue.
 func (m *maker) release() bool {
 	var edits []branch.Edits
 	if len(m.foreign) > 0 {
@@ -213,11 +212,10 @@ func (m *maker) own(e *ledger.Entry) Row {
 	return row
 }
 
-// probeRule is how a summary says that an agent is a probe.
+// probeRule ends the summary of a probe.
 const probeRule = " as a probe"
 
-// reason says what asked for agents: what the observation has, and what the names of
-// the dispatches tell.
+// reason returns why agents were ordered, from the observation and the names of the dispatches.
 func (m *maker) reason(e *ledger.Entry) string {
 	pending, _ := e.Observation.Count(m.Name(e.Overlay))
 	upcoming := 0
@@ -246,15 +244,15 @@ func (m *maker) reason(e *ledger.Entry) string {
 	return strings.Join(words, ", ")
 }
 
-// headRule is the beginning of a summary, as in "retire 2 dispatches, ".
+// headRule matches the beginning of a summary, as in "retire 2 dispatches, ".
 var headRule = regexp.MustCompile(`^(?:repair dispatches/|retire [0-9]+ dispatch(?:es)?)(?:, )?`)
 
-// tail is what a summary says beyond the act.
+// tail returns a summary without the operation.
 func tail(summary string) string { return headRule.ReplaceAllString(summary, "") }
 
-// malformed is the row of a commit that was muster's.
+// malformed returns the row of a commit by muster that cannot be parsed.
 func (m *maker) malformed(r ledger.Record) Row {
 	c := r.Commit
-	overlay, _, _ := strings.Cut(c.Message, ":") // by its subject; a message is damaged only where that can be read
+	overlay, _, _ := strings.Cut(c.Message, ":") // from the subject, which is valid in all malformed messages
 	return Row{At: c.At, Overlay: strings.TrimSpace(overlay), Operation: Malformed, Why: "cannot be read: " + r.Damage.Error(), Commit: c.ID, By: c.Author, Email: c.Email}
 }

@@ -12,8 +12,8 @@ import (
 	"muster/generator/policy"
 )
 
-// Changes lists the settings in which two policies differ, in the order in which the
-// documentation has them, then each schedule's and each override's.
+// Changes returns the settings in which two policies differ, in the order of the documentation, then
+// those of schedules and overrides.
 func Changes(before, after plan.Policy) []Change {
 	return slices.Concat(
 		settingChanges("", settings(before), settings(after)),
@@ -22,7 +22,7 @@ func Changes(before, after plan.Policy) []Change {
 	)
 }
 
-// settingChanges compares two lists of the same settings. Their names follow a label.
+// settingChanges compares two lists of the same settings, and puts a label before their names.
 func settingChanges(label string, was, is []setting) []Change {
 	var all []Change
 	for i, s := range is {
@@ -33,7 +33,7 @@ func settingChanges(label string, was, is []setting) []Change {
 	return all
 }
 
-// listChanges compares what two lists have by name. format is how a name is shown.
+// listChanges compares two lists by name. format formats a name.
 func listChanges(format string, from, to lists) []Change {
 	var all []Change
 	names := slices.Sorted(maps.Keys(from))
@@ -50,10 +50,10 @@ func listChanges(format string, from, to lists) []Change {
 	return all
 }
 
-// lists are the settings of schedules or overrides, by name.
+// lists contains the settings of schedules or overrides, by name.
 type lists map[string][]setting
 
-// add adds the settings of one. Of several of one name each further one is counted.
+// add adds the settings of one schedule or override. A number follows a repeated name.
 func (l lists) add(name string, all []setting) {
 	unique := name
 	for n := 2; l[unique] != nil; n++ {
@@ -62,7 +62,7 @@ func (l lists) add(name string, all []setting) {
 	l[unique] = all
 }
 
-// setting is one setting of a policy, as a person would write it; empty is none.
+// setting is one setting of a policy in the syntax of the policy; empty if unset.
 type setting struct{ name, value string }
 
 func settings(p plan.Policy) []setting {
@@ -75,7 +75,7 @@ func settings(p plan.Policy) []setting {
 	return all
 }
 
-// schedules are the settings of each schedule, by its name.
+// schedules returns the settings of each schedule, by its name.
 func schedules(p plan.Policy) lists {
 	all := lists{}
 	for _, s := range p.Schedules {
@@ -98,7 +98,7 @@ func schedules(p plan.Policy) lists {
 	return all
 }
 
-// overrides are the settings of each override, by when it ends.
+// overrides returns the settings of each override, by its end.
 func overrides(p plan.Policy) lists {
 	all := lists{}
 	for _, o := range p.Overrides {

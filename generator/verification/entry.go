@@ -15,7 +15,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// entry verifies a commit that muster wrote. An error means that it could not be read.
+// entry verifies a commit by muster. It returns an error if the commit cannot be read.
 func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
 	r := &p.Records[at]
 	f := w.finding(r)
@@ -64,8 +64,7 @@ func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
 	return f, err
 }
 
-// ordered are the dispatches that an order writes, also where what it changes could not be
-// read.
+// ordered returns the dispatches that an order writes, even if its changes cannot be read.
 func ordered(r *ledger.Record, changed []branch.Difference) []dispatchFile {
 	files := written(r.Commit.ID, r.Entry.Overlay, changed)
 	var all []dispatchFile
@@ -79,8 +78,8 @@ func ordered(r *ledger.Record, changed []branch.Difference) []dispatchFile {
 	return all
 }
 
-// repair checks that a repair leaves nothing to repair. The dispatches that it writes are
-// compared later with the orders, further back in the log.
+// repair verifies that nothing needs a repair after a repair. The dispatches that it writes are
+// compared with their orders, which are earlier commits, later.
 func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.Difference, f *Finding) error {
 	e := r.Entry
 	for _, d := range changed {
@@ -116,8 +115,8 @@ func (w *worker) outside(e *ledger.Entry, changed []branch.Difference) []string 
 	return unexpected(files, "outside of "+own)
 }
 
-// claims says what a commit of any version cannot be: one that changes other dispatches
-// than those that it names.
+// claims describes changes that no version of muster makes: of dispatches that the commit does not
+// name.
 func (w *worker) claims(e *ledger.Entry, changed []branch.Difference) []string {
 	own := path.Join(e.Overlay, dispatches)
 	var files []string
@@ -144,15 +143,14 @@ func unexpected(files []string, why string) []string {
 	return []string{fmt.Sprintf("it changes %s, %s", some(files), why)}
 }
 
-// again replays a commit and compares the result, for each tick that it may belong to,
-// until one reproduces it.
+// again replays a commit as part of each tick that it may belong to, until one reproduces it.
 func (w *worker) again(ctx context.Context, p Push, at int, changed []branch.Difference, f *Finding) error {
 	loaded, err := w.fleetOf(ctx, &p.Records[at])
 	if err != nil {
 		return err
 	}
 	w.fleet, f.Fleet = loaded, loaded
-	worth := func(f *Finding) int { // of what is found
+	worth := func(f *Finding) int {
 		switch {
 		case f.Verdict == Follows && len(f.Notes) == 0:
 			return 3
@@ -226,8 +224,8 @@ func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branc
 	return nil
 }
 
-// compareEither names the files of a commit that are not those of act i of a decision,
-// whether it was pushed together with the acts that follow it or by itself.
+// compareEither returns the files of a commit that differ from those of operation i of a decision,
+// whether all operations were pushed together or separately.
 func (w *worker) compareEither(ctx context.Context, r *ledger.Record, result Result, together []ledger.Operation, i int, changed []branch.Difference) ([]string, error) {
 	files, err := w.compare(ctx, r, together[i], changed)
 	if err != nil || len(files) == 0 {
@@ -267,7 +265,7 @@ func (w *worker) compare(ctx context.Context, r *ledger.Record, a ledger.Operati
 	if len(wanted) == 0 {
 		return files, nil
 	}
-	tree, err := w.files.Tree(ctx, r.Commit.ID) // the rest must have been so before
+	tree, err := w.files.Tree(ctx, r.Commit.ID) // the other files must be unchanged
 	if err != nil {
 		return nil, err
 	}

@@ -7,14 +7,14 @@ import (
 	"muster/gitops/branch"
 )
 
-// grouping makes units of records, and knows where the range ends.
+// grouping makes units of records, and detects the end of the range.
 type grouping struct {
 	since time.Time
 	count *Count
-	// left are commits whose turn comes and that the range leaves out, as their parents
-	// are; wanted are those that it does not.
+	// left are later records that the range excludes, with their ancestors; wanted are later records
+	// that it includes.
 	left, wanted map[string]bool
-	bounded      bool // the range leaves something out
+	bounded      bool // the range excludes commits
 	ended        bool
 	open         unit
 	last         *branch.Commit
@@ -28,8 +28,7 @@ func newGrouping(until string, since time.Time, count *Count) *grouping {
 	return g
 }
 
-// leaves reports whether the range leaves a commit out, which is one that was left out
-// already or comes before one.
+// leaves reports whether the range excludes a commit.
 func (g *grouping) leaves(c *branch.Commit) bool {
 	if !g.bounded {
 		return false
@@ -50,9 +49,9 @@ func (g *grouping) leaves(c *branch.Commit) bool {
 	return left
 }
 
-// add takes the next record, and reports whether more are wanted.
+// add adds the next record, and reports whether to continue.
 func (g *grouping) add(r ledger.Record, done func(unit)) bool {
-	if g.ended { // what is further back says what the last push was decided on
+	if g.ended { // earlier commits may belong to the last push
 		return g.extend(r)
 	}
 	if g.leaves(&r.Commit) {
@@ -64,7 +63,7 @@ func (g *grouping) add(r ledger.Record, done func(unit)) bool {
 		return g.extend(r)
 	}
 	g.last = &r.Commit
-	old := r.Commit.At.Before(g.since) // by somebody's clock: the reading goes on
+	old := r.Commit.At.Before(g.since) // by the clock of its author: reading continues
 	if !old {
 		g.count.Commits++
 	}
@@ -86,7 +85,7 @@ func (g *grouping) add(r ledger.Record, done func(unit)) bool {
 	return true
 }
 
-// extend takes a record that is not in the range, if the open push began there.
+// extend adds a record outside of the range to the open push, if it belongs to it.
 func (g *grouping) extend(r ledger.Record) bool {
 	return len(g.open.push.Records) > 0 && g.open.push.Add(r)
 }
@@ -99,7 +98,7 @@ func (g *grouping) close(done func(unit)) {
 	g.open = unit{}
 }
 
-// end takes up what is left. A log that ends at a commit with parents is cut off there.
+// end ends the log. If the last commit has parents, the clone is shallow.
 func (g *grouping) end(done func(unit)) {
 	g.close(done)
 	if g.last != nil && !g.ended && len(g.last.Parents) > 0 {

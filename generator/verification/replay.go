@@ -22,14 +22,14 @@ import (
 //
 //	log ──Push.Add──▶ Push: the commits of one tick ──Replayer.Decide──▶ Result
 //
-// [plan.Decide] makes the decision, as it did originally. What git does not have is reported as
-// a difference: see [Result.Differences]. All fields are required.
+// [plan.Decide] makes the decision, as it did originally. Inputs that git does not contain show as
+// differences: see [Result.Differences]. All fields are required.
 type Replayer struct {
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
 	// Loader reads the overlays.
 	Loader *fleet.Loader
-	// Tree returns the files of a past commit. What is in dirs will be read.
+	// Tree returns the files of a past commit. The directories dirs will be read.
 	Tree func(ctx context.Context, commit string, dirs []string) (fs.FS, error)
 }
 
@@ -90,7 +90,7 @@ func (p Push) Ticks(commit int) iter.Seq2[Push, int] {
 // tick is the common state of the commits of one tick.
 type tick struct {
 	polls          map[string]plan.Observation // by queue
-	oldest, newest map[string]int              // ranks of acts, by overlay
+	oldest, newest map[string]int              // ranks of operations, by overlay
 }
 
 func newTick(r ledger.Record) *tick {
@@ -138,18 +138,18 @@ func rank(e *ledger.Entry) int {
 type Result struct {
 	// Base is the commit that the decision was based on.
 	Base string
-	// Overlay is the overlay as it was; nil: the commit has none of that name, and there is
-	// no decision.
+	// Overlay is the overlay at that time; nil if Base does not contain it. Then there is no
+	// decision.
 	Overlay *fleet.Overlay
-	// Decision is what comes out for the commit's overlay.
+	// Decision is the decision for the commit's overlay.
 	Decision plan.Decision
-	// Differences say how the commit is another than the decision, a clause for each;
-	// none where it follows from what git has.
+	// Differences describe how the commit differs from the decision, one clause each; empty if the
+	// commit follows from git.
 	Differences []string
-	// Doubtful says that the commit follows, but that not all figures are confirmed: the
-	// reasons in the message are others than this muster writes for the decision, or the
-	// tick ordered another number of agents. Another version decided, or it went by
-	// something that git does not have. The reasons of a repair are not compared.
+	// Doubtful reports that the commit follows, but not all figures are confirmed: the reasons in the
+	// message differ from those that this muster writes, or the tick ordered another number of
+	// agents. Another version decided, or an input is not in git. The reasons of a repair are not
+	// compared.
 	Doubtful bool
 	// failed is [files.failed]; nil if no files were read.
 	failed *error
@@ -181,7 +181,7 @@ func (c Replayer) DecideIn(ctx context.Context, tick Push, commit int) (Result, 
 	}
 	r := Result{Base: push[len(push)-1].Commit.Parents[0]}
 	names := c.serving(e)
-	// What was edited by hand counted as the repair left it.
+	// Files that were edited by hand counted in their repaired form.
 	repairs := map[string]string{}
 	for _, x := range push {
 		if x.Entry.Kind == ledger.Repair && slices.Contains(names, c.Name(x.Entry.Overlay)) {
@@ -212,7 +212,7 @@ func (c Replayer) DecideIn(ctx context.Context, tick Push, commit int) (Result, 
 	return r, nil
 }
 
-// orderedOf is how many agents a push orders for an overlay.
+// orderedOf returns how many agents a push orders for an overlay.
 func orderedOf(push []ledger.Record, overlay string) int {
 	n := 0
 	for _, x := range push {
@@ -268,11 +268,11 @@ func (c Replayer) load(ctx context.Context, commit string, names []string, inste
 
 func (c Replayer) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)), "base") }
 
-// Name is the name of the overlay in a directory.
+// Name returns the name of the overlay in a directory.
 func (c Replayer) Name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
 
-// serving are the names of the overlays that an entry is about: its own, and those that
-// its observation says serve the queue.
+// serving returns the names of the overlays of an entry: its own, and those that serve the queue
+// according to its observation.
 func (c Replayer) serving(e *ledger.Entry) []string {
 	names := []string{c.Name(e.Overlay)}
 	for _, s := range e.Observation.Overlays {
@@ -284,12 +284,12 @@ func (c Replayer) serving(e *ledger.Entry) []string {
 	return slices.Compact(names)
 }
 
-// differences are those between what a commit says and a decision.
+// differences returns the differences between a commit and a decision.
 func differences(e *ledger.Entry, d plan.Decision) []string {
 	again, agents := ledger.Operation{Kind: e.Kind, Decision: d}.Dispatches()
 	slices.Sort(again)
 	switch ids := slices.Sorted(slices.Values(e.Dispatches)); {
-	case e.Kind == ledger.Repair: // it is about files, which nobody decides on
+	case e.Kind == ledger.Repair: // it concerns files, which no decision contains
 		return nil
 	case e.Kind == ledger.Dispatch && agents != e.Agents:
 		return []string{fmt.Sprintf("it orders %d agents, and made again the decision orders %d", e.Agents, agents)}
@@ -301,5 +301,5 @@ func differences(e *ledger.Entry, d plan.Decision) []string {
 	return nil
 }
 
-// someOf names the first of dispatches.
+// someOf returns the names of the first dispatches.
 func someOf(ids []string) string { return cmp.Or(some(ids), "no dispatch") }

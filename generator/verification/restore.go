@@ -14,10 +14,10 @@ import (
 	"muster/gitops/branch"
 )
 
-// dispatchFile is a dispatch as a commit writes it.
+// dispatchFile is the file of a dispatch that a commit writes.
 type dispatchFile struct {
 	id, commit string
-	// path and blob are where, and what, git calls its content; empty: not known.
+	// path is its path, and blob the identifier of its content; empty if unknown.
 	path, blob string
 }
 
@@ -28,10 +28,10 @@ func (d dispatchFile) withdrawn() bool { return path.Base(path.Dir(d.path)) == "
 // the log, and the repairs that differ from the orders.
 type restored struct {
 	config Config
-	files  Files                     // nil: not yet opened; it is seldom needed
+	files  Files                     // nil until it is needed
 	open   map[string][]dispatchFile // by the dispatch
 	by     map[string]Finding        // by the repair's commit
-	other  map[string][]string       // what a repair writes otherwise than it was ordered
+	other  map[string][]string       // by the repair's commit: dispatches that differ from their order
 }
 
 // maxRestored bounds them.
@@ -41,7 +41,7 @@ func newRestored(c Config) *restored {
 	return &restored{config: c, open: map[string][]dispatchFile{}, by: map[string]Finding{}, other: map[string][]string{}}
 }
 
-// note takes up one finding.
+// note adds one finding.
 func (r *restored) note(ctx context.Context, f *Finding) error {
 	for _, order := range f.orders {
 		for _, d := range r.open[order.id] {
@@ -64,9 +64,9 @@ func (r *restored) note(ctx context.Context, f *Finding) error {
 	return nil
 }
 
-// same reports whether a repair writes what was ordered. What a syncer applies is
-// that byte for byte; what it does not may have more agents and a later lease, as a
-// person had written into it: the cluster may have seen that.
+// same reports whether a repair writes a dispatch as it was ordered. A file that a syncer applies is
+// byte for byte the same. A withdrawn one may have more agents and a later lease, from an edit by hand
+// that the cluster may have applied.
 func (r *restored) same(ctx context.Context, repair, order dispatchFile) (bool, error) {
 	if order.blob == "" || repair.blob == order.blob {
 		return true, nil
@@ -87,7 +87,7 @@ func (r *restored) same(ctx context.Context, repair, order dispatchFile) (bool, 
 			texts[i], err = fs.ReadFile(tree, d.path)
 		}
 		if unread(err) {
-			return true, nil // it cannot be said
+			return true, nil // unknown
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, err
@@ -129,7 +129,7 @@ func (r *restored) forged(whole bool) []Finding {
 	return all
 }
 
-// written are the dispatches that a commit writes.
+// written returns the dispatches that a commit writes.
 func written(commit, overlay string, changed []branch.Difference) []dispatchFile {
 	own := path.Join(overlay, dispatches)
 	var all []dispatchFile

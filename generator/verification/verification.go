@@ -3,8 +3,8 @@
 //
 //	log ──Config.Verify──▶ Findings, one for each commit that is muster's or touches its files
 //
-// The decision is made by [muster/generator/plan], and its files by
-// [generator.Render], as they were then. What a message says to people is not compared.
+// [muster/generator/plan] makes the decision and [generator.Render] its files, as originally. The text
+// for people in a message is not compared.
 package verification
 
 import (
@@ -18,28 +18,27 @@ import (
 	"muster/gitops/branch"
 )
 
-// Verdict is what is found of a commit.
+// Verdict is the result of the verification of a commit.
 type Verdict string
 
 const (
 	// Follows is the verdict if replaying the decision from the parent and the trailers reproduces the commit.
 	Follows Verdict = "follows"
-	// Repair is the verdict if the commit repairs the directory that muster owns, changes nothing
-	// else and leaves nothing to be repaired; the dispatches that it writes are those that
-	// were ordered. What it went by is not in git.
+	// Repair is the verdict if the commit repairs the directory that muster owns completely, changes
+	// nothing else, and writes dispatches as they were ordered. Its other inputs are not in git.
 	Repair Verdict = "repair"
-	// ByHand is found where the trailers follow, and the files are others than those of the decision.
+	// ByHand is the verdict if the trailers follow, and the files differ from those of the decision.
 	ByHand Verdict = "by-hand"
 	// Forged is the verdict if the trailers do not follow, or the commit changes what its
 	// operation does not change.
 	Forged Verdict = "forged"
-	// Malformed is found where it was muster's and cannot be read.
+	// Malformed is the verdict for a commit by muster that cannot be parsed.
 	Malformed Verdict = "damaged"
-	// OtherVersion is found where another version made it, and this one makes it otherwise.
+	// OtherVersion is the verdict if another version made the commit, and this version's result differs.
 	OtherVersion Verdict = "other-version"
-	// Unknown is found where the repository does not have what it was decided on.
+	// Unknown is the verdict if the repository lacks the files that the decision was based on.
 	Unknown Verdict = "unknown"
-	// People is found where somebody changed muster's files in a commit of their own.
+	// People is the verdict if a commit by people changes files that muster owns.
 	People Verdict = "people"
 )
 
@@ -51,14 +50,14 @@ func (v Verdict) Failed() bool { return v == ByHand || v == Forged || v == Malfo
 // muster's. Of a repair it confirms only what git can prove.
 func (v Verdict) Confirmed() bool { return v == Follows || v == Repair || v == People }
 
-// Finding is what is found of one commit.
+// Finding is the result of the verification of one commit.
 type Finding struct {
-	// Commit is its identifier, Author and Email who wrote it by its own words, and At when.
+	// Commit is its identifier, Author and Email its author as the commit says, and At its time.
 	Commit string    `json:"commit"`
 	Author string    `json:"author"`
 	Email  string    `json:"email"`
 	At     time.Time `json:"at"`
-	// Overlay is the overlay's name and Act what was done; empty where it is not known.
+	// Overlay is the overlay's name, and Operation the operation; empty if unknown.
 	Overlay   string      `json:"overlay,omitempty"`
 	Operation ledger.Kind `json:"operation,omitempty"`
 	// Version is the version of muster that the commit names, and Fleet the fleet tag that its
@@ -66,11 +65,11 @@ type Finding struct {
 	Version string  `json:"version,omitempty"`
 	Fleet   string  `json:"fleet,omitempty"`
 	Verdict Verdict `json:"verdict"`
-	// Why says what does not follow, or what is not known, a clause for each.
+	// Why describes what does not follow or is unknown, one clause each.
 	Why []string `json:"why,omitempty"`
-	// Notes say what is another and no reason to doubt the commit, as other words.
+	// Notes describe differences that are no reason to doubt the commit, such as another wording.
 	Notes []string `json:"notes,omitempty"`
-	// Signature is git's verdict on the commit's signature; empty where nobody asked.
+	// Signature is git's verdict on the commit's signature; empty if it was not verified.
 	Signature Signature `json:"signature,omitempty"`
 	// restores are the dispatches that a repair writes, and orders those that an order did.
 	restores, orders []dispatchFile
@@ -82,7 +81,7 @@ func (f *Finding) Failed() bool {
 	return f.Verdict.Failed() || f.Verdict != People && f.unproven()
 }
 
-// unproven reports whether the signature was to be verified and is not good.
+// unproven reports whether the signature was verified and is not good.
 func (f *Finding) unproven() bool { return f.Signature != "" && f.Signature != Good }
 
 // Signature is git's verdict on a commit's signature.
@@ -91,7 +90,7 @@ type Signature string
 const (
 	// Good is a signature by a key that the clone trusts.
 	Good Signature = "good"
-	// Untrusted is one that is right, by a key that nobody vouches for.
+	// Untrusted is a valid signature by an untrusted key.
 	Untrusted Signature = "untrusted"
 	// Bad does not fit the commit.
 	Bad Signature = "bad"
@@ -99,75 +98,74 @@ const (
 	Expired Signature = "expired"
 	// Revoked is by a key that was revoked.
 	Revoked Signature = "revoked"
-	// NoKey cannot be checked for want of the key.
+	// NoKey is a signature whose key is missing.
 	NoKey Signature = "no-key"
 	// Unsigned is a commit without a signature.
 	Unsigned Signature = "unsigned"
 )
 
-// Files are the files of past commits. Nobody shares them: each worker has its own.
+// Files reads past commits. It is not safe for concurrent use: each worker has its own.
 type Files interface {
 	// Ahead announces commits and directories whose files will be read.
 	Ahead(ctx context.Context, commits []branch.Commit, dirs []string) error
-	// Tree returns the files of a commit. Its error, and those of what is read of it, are
-	// [branch.ErrMissing] where the repository does not have them.
+	// Tree returns the files of a commit. Its error, and those of reading files, are
+	// [branch.ErrMissing] if the repository does not contain them.
 	Tree(ctx context.Context, commit string) (fs.FS, error)
-	// Differences are the files below a directory that a commit has otherwise than one
-	// before it; empty is the top.
+	// Differences returns the files below the directory top that differ between two commits. An empty
+	// top is the root.
 	Differences(ctx context.Context, before, after, top string) ([]branch.Difference, error)
-	// ID is the identifier of a file's content, as in differences.
+	// ID returns the identifier of a file's content, as in differences.
 	ID(content []byte) string
-	// Close ends the reading.
+	// Close releases all resources.
 	Close()
 }
 
-// Config says what is verified, and how. Fields are needed unless they say otherwise.
+// Config is the configuration of a verification. Fields are required unless they say otherwise.
 type Config struct {
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
-	// Version is this muster's, as it stands in the trailers.
+	// Version is the version of this muster, as in the trailers.
 	Version string
-	// Fleet is the tag of the fleet; empty: it is not known, and that of the newest order is
-	// what the others are compared with.
+	// Fleet is the fleet tag; if it is empty, all orders are compared with the newest one.
 	Fleet string
-	// Loader makes what reads overlays, and Files what reads commits: each worker calls them.
+	// Loader returns a loader of overlays, and Files a reader of commits. Each worker calls them.
 	Loader func() *fleet.Loader
 	Files  func(ctx context.Context) (Files, error)
-	// Workers is how many commits are verified at a time; Together is how many are given to
-	// one, and zero is 64.
+	// Workers is the number of workers. Together is the number of commits of a worker's job; zero
+	// means 64.
 	Workers, Together int
-	// Until is a commit before which the range ends, and Since leaves out commits made
-	// before it; the zero values are no limit.
+	// Until excludes a commit and its ancestors, and Since excludes earlier commits; the zero values
+	// exclude nothing.
 	Until string
 	Since time.Time
-	// Signatures asks git about commits' signatures; nil: nobody does.
+	// Signatures verifies the signatures of commits with git; nil if they are not verified.
 	Signatures func(ctx context.Context, commits []string) (map[string]Signature, error)
-	// Count is counted up while findings are yielded.
+	// Count is updated while findings are yielded.
 	Count *Count
 }
 
-// Count is how many commits there were of each kind.
+// Count is the number of commits of each kind.
 type Count struct {
-	// Commits is how many were read, and Muster how many of them are muster's.
+	// Commits is the number of commits that were read, and Muster that of commits by muster.
 	Commits int `json:"commits"`
 	Muster  int `json:"muster"`
-	// Verdicts are how many have each verdict.
+	// Verdicts is the number of commits with each verdict.
 	Verdicts map[Verdict]int `json:"verdicts"`
-	// OtherMessage are those that follow and say it in other words.
+	// OtherMessage is the number of commits that follow and have another message.
 	OtherMessage int `json:"otherMessage"`
-	// Fleets are how many orders have agents with each fleet's tag.
+	// Fleets is the number of orders with each fleet tag.
 	Fleets map[string]int `json:"fleets,omitempty"`
-	// Unproven are those whose signature is not good.
+	// Unproven is the number of commits whose signature is not good.
 	Unproven int `json:"unproven,omitempty"`
-	// Failed are all that failed.
+	// Failed is the number of commits that failed.
 	Failed int `json:"failed"`
-	// Cut is the commit at which a shallow clone ends; empty: it does not.
+	// Cut is the commit at which a shallow clone ends; empty if the clone is complete.
 	Cut string `json:"cut,omitempty"`
-	// Reached says that the commit before which the range ends was found.
+	// Reached reports whether the commit Until was found.
 	Reached bool `json:"-"`
 }
 
-// maxFleets bounds the tags that are counted: anybody may write any.
+// maxFleets bounds the tags that are counted, because commits are untrusted.
 const maxFleets = 100
 
 // add counts a finding.
@@ -193,7 +191,7 @@ func (c *Count) add(f *Finding) {
 	}
 }
 
-// move counts a repair as what it turned out to be.
+// move replaces the verdict Repair of a commit in the counts.
 func (c *Count) move(f *Finding) {
 	c.Verdicts[Repair]--
 	c.Verdicts[f.Verdict]++
@@ -202,5 +200,5 @@ func (c *Count) move(f *Finding) {
 	}
 }
 
-// unread reports whether an error is about what the repository does not have.
+// unread reports whether an error means that the repository lacks an object.
 func unread(err error) bool { return errors.Is(err, branch.ErrMissing) }

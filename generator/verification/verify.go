@@ -10,29 +10,28 @@ import (
 	"muster/generator/ledger"
 )
 
-// unit is what is verified together: the commits of one push, or one of somebody else.
+// unit contains the commits that are verified together: those of one push, or one commit by people.
 type unit struct {
 	push Push
-	// wanted is how many of the push's commits are in the range; the rest says what they were
-	// decided on.
+	// wanted is the number of the push's commits in the range. The others are needed to find the
+	// commit that they were decided on.
 	wanted int
 }
 
-// job is some units, and what becomes of them.
+// job contains units for a worker, and the results.
 type job struct {
 	units []unit
 	size  int
-	done  chan struct{} // closed when the rest is set
+	done  chan struct{} // closed when found and err are set
 	found []Finding
 	err   error
 }
 
-// Verify yields a finding for each commit of a log that is muster's or changes muster's
-// files, in the order of the log, which is newest first. Those of others are only
-// counted. A repair that writes what nobody has ordered, or otherwise than it was ordered,
-// has another finding at the end; the first only where the whole log was read. Several are
-// verified at a time, and no more are kept than that takes. An error of reading is
-// yielded, and ends it.
+// Verify yields a finding for each commit of a log that muster made or that changes muster's files, in
+// the order of the log, newest first. Other commits are only counted. A repair that writes a dispatch
+// otherwise than it was ordered has another finding at the end; so has one that writes a dispatch that
+// was never ordered, if the whole log was read. Several commits are verified at a time. The first
+// error is yielded last.
 func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error]) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -84,7 +83,7 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 	}
 }
 
-// compareFleet notes where an order is another fleet's than the newest.
+// compareFleet adds a note if the fleet of an order differs from that of the newest order.
 func (c Config) compareFleet(reference *string, f *Finding) {
 	if f.Operation != ledger.Dispatch || f.Verdict != Follows {
 		return
@@ -104,7 +103,7 @@ func (c Config) read(ctx context.Context, log iter.Seq2[ledger.Record, error], t
 		if len(j.units) == 0 {
 			return true
 		}
-		for _, to := range []chan<- *job{order, todo} { // whoever is waited for is worked on
+		for _, to := range []chan<- *job{order, todo} { // first order: every job in it is worked on
 			select {
 			case to <- j:
 			case <-ctx.Done():
@@ -134,7 +133,7 @@ func (c Config) read(ctx context.Context, log iter.Seq2[ledger.Record, error], t
 	return ctx.Err()
 }
 
-// together is how many commits one worker is given at a time.
+// together is the default number of commits of a job.
 const together = 64
 
 // work verifies jobs until there are no more.

@@ -25,8 +25,8 @@ type worker struct {
 	fleet   string // that of the last order
 }
 
-// loaderOf is the loader of one queue's overlays: what a loader has built it forgets when
-// it reads others.
+// loaderOf is the loader of one queue's overlays: a loader caches builds only of the overlays that it
+// read last.
 type loaderOf struct {
 	*fleet.Loader
 	used int
@@ -93,7 +93,7 @@ func (w *worker) job(ctx context.Context, j *job) error {
 	return w.sign(ctx, j.found)
 }
 
-// sign asks for signatures, where that is wanted.
+// sign adds the verdicts on signatures, if they are to be verified.
 func (w *worker) sign(ctx context.Context, found []Finding) error {
 	if w.Signatures == nil || len(found) == 0 {
 		return nil
@@ -109,7 +109,7 @@ func (w *worker) sign(ctx context.Context, found []Finding) error {
 	return err
 }
 
-// finding is what is known of a record without looking at files.
+// finding returns the finding of a record without its files.
 func (w *worker) finding(r *ledger.Record) Finding {
 	f := Finding{Commit: r.Commit.ID, Author: r.Commit.Author, Email: r.Commit.Email, At: r.Commit.At}
 	if e := r.Entry; e != nil {
@@ -131,14 +131,14 @@ func (w *worker) others(ctx context.Context, p Push, at int) (Finding, error) {
 	for i, parent := range r.Commit.Parents {
 		files, added, err := w.touches(ctx, parent, r.Commit.ID)
 		if unread(err) {
-			return nothing, nil // the log says where the clone ends
+			return nothing, nil // a shallow clone ends here
 		}
 		if err != nil {
 			return nothing, err
 		}
 		if i == 0 {
 			touched = files
-		} else { // of a merge, what neither side has
+		} else { // of a merge, files that differ from all parents
 			touched = slices.DeleteFunc(touched, func(file string) bool { return !slices.Contains(files, file) })
 		}
 		if len(touched) == 0 || added && len(r.Commit.Parents) == 1 {
@@ -154,11 +154,11 @@ func (w *worker) others(ctx context.Context, p Push, at int) (Finding, error) {
 	return f, nil
 }
 
-// dispatches is the directory of an overlay that is muster's.
+// dispatches is the directory of an overlay that muster owns.
 const dispatches = "dispatches"
 
-// touches returns the files owned by muster that differ from those of an earlier commit. added says
-// that they are empty lists of overlays that are new.
+// touches returns the files owned by muster that differ from those of an earlier commit. added reports
+// whether all of them are lists of dispatches in new overlays.
 func (w *worker) touches(ctx context.Context, before, after string) (files []string, added bool, err error) {
 	all, err := w.files.Differences(ctx, before, after, path.Clean(w.Overlays))
 	added = true
@@ -174,7 +174,7 @@ func (w *worker) touches(ctx context.Context, before, after string) (files []str
 	return files, added, err
 }
 
-// some lists the first names, and how many more there are.
+// some returns the first names and the number of further ones.
 func some(names []string) string {
 	const most = 3
 	if more := len(names) - most; more > 0 {
@@ -183,8 +183,8 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// fleetOf is the tag of the fleet that agents of a commit carry: it is the writer's, who
-// knew the repository by another address. A retirement has that of what it removes.
+// fleetOf returns the fleet tag in the dispatches of a commit, which depends on the repository's
+// address at that time. For a retirement, these are the dispatches that it removes.
 func (w *worker) fleetOf(ctx context.Context, r *ledger.Record) (string, error) {
 	e, from := r.Entry, r.Commit.ID
 	if e.Kind != ledger.Dispatch {
