@@ -1,6 +1,5 @@
-// Package advice looks for policies that would have served an overlay's own jobs sooner,
-// or for less: it plays them in simulated time, and says which are on the frontier of wait
-// and cost.
+// Package advice searches for policies that would have served an overlay's jobs sooner or at a lower
+// cost. It simulates them, and returns the frontier of wait and cost.
 package advice
 
 import (
@@ -17,48 +16,47 @@ import (
 
 // Question is the input of the advice.
 type Question struct {
-	// Policy is that of today. Its queue, max, tags and schedules stay as they are.
+	// Policy is the current policy. Its queue, max, tags and schedules do not change.
 	Policy plan.Policy
-	// Scenario is everything around muster, its syncer and webhooks among it; its policy is
-	// not used.
+	// Scenario is the environment of muster, such as the syncer and webhooks. Its policy is unused.
 	Scenario simulation.Scenario
-	// Workload are the jobs that are played.
+	// Workload contains the simulated jobs.
 	Workload simulation.Workload
-	// More is how much more pod time a proposal may cost than today's policy, as a share
-	// of it: 0.1 is a tenth. Below zero it has to cost less.
+	// More is the share of additional pod time that a proposal may cost: 0.1 is a tenth. If it is
+	// negative, a proposal must cost less.
 	More float64
-	// Reuse lets agents that take several jobs be proposed where today's take one: builds
-	// then share a pod, which people choose.
+	// Reuse allows proposals of reusable agents although the current ones are not: builds then share a
+	// pod, which is a decision of people.
 	Reuse bool
-	// Workers is how many policies are played at once; below one is one.
+	// Workers is the number of concurrent simulations, at least one.
 	Workers int
 }
 
-// Option is one policy, and what it makes of the jobs.
+// Option is one policy and its simulated measures.
 type Option struct {
 	Policy plan.Policy
-	// Changes are the settings in which it is not today's.
+	// Changes are the differences from the current policy.
 	Changes []history.Change
 	simulation.Measures
 }
 
-// Answer is what was found.
+// Answer is the result of a search.
 type Answer struct {
-	// Today is the policy of today.
+	// Today is the current policy.
 	Today Option
 	// Frontier is the list of options that are not dominated: no other option has both a p95 as
 	// short and a cost as low. It is sorted by p95, the longest first, and includes Today's option if
 	// that qualifies.
 	Frontier []Option
-	// Proposed is the one of them with the shortest p95 that costs no more than is
-	// allowed; nil where that is today's, or no better.
+	// Proposed is the option of the frontier with the shortest p95 at the allowed cost; nil if that is
+	// the current policy or not better.
 	Proposed *Option
-	// Played is how many policies were.
+	// Played is the number of simulated policies.
 	Played int
 }
 
-// Find plays policies: those that keep no agents, and of those that are on the frontier
-// what is with more and more agents kept. Its error is that of the context.
+// Find simulates policies without idle agents, and then variants of those on the frontier with
+// increasing numbers of idle agents. It returns only errors of the context.
 func Find(ctx context.Context, q Question) (Answer, error) {
 	today := q.play(Option{Policy: q.Policy})
 	if err := ctx.Err(); err != nil {
@@ -72,7 +70,7 @@ func Find(ctx context.Context, q Question) (Answer, error) {
 	return a, ctx.Err()
 }
 
-// playAll plays lists of policies, several at once.
+// playAll simulates lists of policies concurrently.
 func (q Question) playAll(ctx context.Context, lists [][]Option, today Option) (all []Option) {
 	played := make([][]Option, len(lists))
 	limit := make(chan struct{}, max(1, q.Workers))
@@ -88,7 +86,7 @@ func (q Question) playAll(ctx context.Context, lists [][]Option, today Option) (
 	return slices.Concat(played...)
 }
 
-// play plays one policy.
+// play simulates one policy.
 func (q Question) play(o Option) Option {
 	w := q.Scenario
 	w.Policy = o.Policy
@@ -96,14 +94,14 @@ func (q Question) play(o Option) Option {
 	return o
 }
 
-// dear is how many times the pod time of what is allowed a policy may cost before those
-// that keep still more agents are not played.
-const dear = 1.5
+// costFactor is the multiple of the allowed pod time above which policies with more idle agents are
+// not simulated.
+const costFactor = 1.5
 
 // climb plays policies that keep increasing numbers of agents, until they cost too much or no job
 // waits any more.
 func (q Question) climb(ctx context.Context, list []Option, today Option) (played []Option) {
-	limit := time.Duration(dear * (1 + q.More) * float64(today.Pods))
+	limit := time.Duration(costFactor * (1 + q.More) * float64(today.Pods))
 	for _, o := range list {
 		if ctx.Err() != nil {
 			return played
@@ -117,7 +115,7 @@ func (q Question) climb(ctx context.Context, list []Option, today Option) (playe
 	return played
 }
 
-// frontier keeps the options that no other beats, by p95.
+// frontier returns the options that are not dominated, by p95.
 func frontier(all []Option) (kept []Option) {
 	all = slices.DeleteFunc(slices.Clone(all), func(o Option) bool { return o.Unserved > 0 })
 	slices.SortStableFunc(all, func(a, b Option) int {
@@ -132,8 +130,8 @@ func frontier(all []Option) (kept []Option) {
 	return kept
 }
 
-// propose chooses of the frontier what has the shortest p95 at the allowed cost, and is
-// better than today's in one of the two by what cannot be mistaken for chance.
+// propose returns the option of the frontier with the shortest p95 at the allowed cost, if it is better
+// than the current policy in p95 or cost by more than chance.
 func (q Question) propose(a Answer) *Option {
 	const clearly = 0.97
 	limit := time.Duration((1 + q.More) * float64(a.Today.Pods))

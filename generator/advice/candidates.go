@@ -11,9 +11,8 @@ import (
 	"muster/generator/simulation"
 )
 
-// reuseCandidates returns for how long agents may stay for further jobs. The shortest takes what is
-// there when a job is over, and hardly waits; the uptime is such that a pod is a new one
-// after some jobs.
+// reuseCandidates returns the candidates of reuse. The shortest takes only jobs that are pending when a
+// job ends; the uptimes replace a pod after some jobs.
 func reuseCandidates() []plan.Reuse {
 	return []plan.Reuse{
 		{Idle: 5 * time.Second, Uptime: 30 * time.Minute},
@@ -26,21 +25,21 @@ func reuseCandidates() []plan.Reuse {
 	}
 }
 
-// buffers are how many agents may be kept idle, and warmIdles their idle time-outs: the
-// default, and one after which those that a pulse left behind are gone soon.
+// buffers are candidates of the number of idle agents, and warmIdles of their idle time-outs: the
+// default, and a short one that ends unused agents soon after a burst of jobs.
 var (
 	buffers   = []int{0, 1, 2, 4, 8, 16, 32}
 	warmIdles = []time.Duration{time.Hour, 10 * time.Minute}
 )
 
-// with returns some values with today's among them, in order and each once.
+// with returns sorted values that include the current one, without duplicates.
 func with[T int | float64 | time.Duration](today T, values ...T) []T {
 	all := append(slices.Clone(values), today)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// bases are the policies that keep no agents: a list each.
+// bases returns the policies without idle agents, each in its own list.
 func (q Question) bases() (all [][]Option) {
 	reuses := []plan.Reuse{q.Policy.Reuse}
 	if q.Reuse || q.Policy.Reuse.On() {
@@ -60,8 +59,8 @@ func (q Question) bases() (all [][]Option) {
 	return all
 }
 
-// aheads are the shares of upcoming jobs that agents are started for: where no job waits
-// for another, as in what is rebuilt of a history, there is nothing to compare.
+// aheads returns candidates of look-ahead; only the current one if no job depends on another, as in
+// workloads that are rebuilt from history.
 func (q Question) aheads() []float64 {
 	chained := func(a simulation.Arrival) bool { return len(a.Build.Steps) > 1 }
 	if !slices.ContainsFunc(q.Workload.Arrivals, chained) {
@@ -88,7 +87,7 @@ func (q Question) kept(others []Option) (all [][]Option) {
 	return all
 }
 
-// options are policies and how they differ from today's, without today's.
+// options returns policies with their differences from the current one, which is omitted.
 func (q Question) options(policies ...plan.Policy) (all []Option) {
 	for _, p := range policies {
 		if c := history.Changes(q.Policy, p); len(c) > 0 {
@@ -98,8 +97,7 @@ func (q Question) options(policies ...plan.Policy) (all []Option) {
 	return all
 }
 
-// Values are the fields of spec in which an option's policy is not today's, as
-// [policy.Apply] takes them.
+// Values returns the changed fields of spec, in the form of [policy.Apply].
 func (o Option) Values() map[string]string {
 	values := map[string]string{}
 	for _, c := range o.Changes {

@@ -6,9 +6,8 @@ import (
 )
 
 // Differing returns the keys of those trailers by muster, in the order in which they are written,
-// whose values in message differ from those of an operation: another value, another order, one more
-// or one less. It does not compare trailers of others, the text for people, and the trailer that CI
-// reads. version is the version of muster that wrote the message.
+// whose values in message differ from those of an operation, in content, order or number. It does not
+// compare other trailers, the text for people, and the trailer for CI. version is the version of muster that wrote the message.
 func Differing(message string, op Operation, version string) []string {
 	found, wanted := valuesOf(message), valuesOf(Message(op, version))
 	var keys []string
@@ -20,7 +19,7 @@ func Differing(message string, op Operation, version string) []string {
 	return keys
 }
 
-// valuesOf are the values of a message's trailers, by key.
+// valuesOf returns the values of a message's trailers, by key.
 func valuesOf(message string) map[string][]string {
 	all := map[string][]string{}
 	for _, t := range readTrailers(strings.Split(strings.ReplaceAll(message, "\r\n", "\n"), "\n")) {

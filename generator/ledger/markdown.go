@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// MarkdownCode is a text of others on one line, between as many backticks as it needs
-// (spec.commonmark.org, "Code spans"). A bar would end a cell of a table. It is empty
-// for a text without a visible character.
+// MarkdownCode returns untrusted text as a code span on one line, with as many backticks as necessary
+// (spec.commonmark.org, "Code spans"). It escapes bars, which would end a table cell. It returns an
+// empty string for a text without visible characters.
 func MarkdownCode(text string) string {
 	text = shownInMarkdown(strings.Join(strings.Fields(text), " "))
 	if text == "" {
@@ -24,8 +24,8 @@ func MarkdownCode(text string) string {
 	return fence + strings.ReplaceAll(text, "|", `\|`) + fence
 }
 
-// MarkdownBlock is a text of others in a block that it cannot end. language is the block's,
-// as in "text".
+// MarkdownBlock returns untrusted text as a code block that the text cannot end. language is that of
+// the block, as in "text".
 func MarkdownBlock(language, text string) string {
 	text = shownInMarkdown(text)
 	fence := "```"
@@ -35,10 +35,9 @@ func MarkdownBlock(language, text string) string {
 	return fence + language + "\n" + strings.TrimRight(text, "\n") + "\n" + fence + "\n"
 }
 
-// shownInMarkdown is a text with what nobody would see in it, as characters that turn text around,
-// written as an escape.
+// shownInMarkdown returns a text with invisible characters escaped, such as those that reverse text.
 func shownInMarkdown(text string) string {
-	const nonJoiner, joiner = 0x200c, 0x200d // of letters and emoji
+	const nonJoiner, joiner = 0x200c, 0x200d // part of letters and emoji
 	var b strings.Builder
 	for _, c := range strings.ToValidUTF8(text, "\ufffd") {
 		switch {

@@ -1,12 +1,11 @@
-// Package ledger is what muster's commits say: the act that a commit does, the
-// message and the trailers that it is written down in, and the readers that
-// get them back from a message and from a log.
+// Package ledger defines the commits of muster: the operation of a commit, the message with its
+// trailers, and the parsers of a message and of a log.
 //
-//	Act ──Message──▶ commit message ──Parse──▶ Entry
+//	Operation ──Message──▶ commit message ──Parse──▶ Entry
 //	log of a branch ──Read──▶ Records: an Entry for each commit by muster
 //
-// What is stored has a version; see
-// docs/reference/commits.md. Commits of every released version can be read.
+// The stored observation has a version; see docs/reference/commits.md. Commits of every released
+// version can be read.
 package ledger
 
 import (
@@ -17,7 +16,7 @@ import (
 // Kind is the kind of operation on an overlay.
 type Kind string
 
-// The kinds of act, in the order in which one tick performs them.
+// The kinds of operations, in the order in which one tick performs them.
 const (
 	// Repair restores muster's own directory after it was edited by hand.
 	Repair Kind = "repair"
@@ -27,28 +26,26 @@ const (
 	Retire Kind = "retire"
 )
 
-// Operation is one commit: one thing done to one overlay.
+// Operation is one commit: one change of one overlay.
 type Operation struct {
-	// Kind is what is done.
+	// Kind is the kind of the operation.
 	Kind Kind
-	// Path is the overlay's directory, from the top of the repository. Its
-	// last part, or its last parts, are the decision's Overlay.
+	// Path is the overlay's directory in the repository. It ends in the decision's Overlay.
 	Path string
-	// Decision is why.
+	// Decision is the decision that it carries out.
 	Decision plan.Decision
 	// Changes are the files written and removed.
 	Changes []branch.Change
-	// Faults are what was wrong with muster's files; of a repair only.
+	// Faults are the problems in muster's files that a repair corrects.
 	Faults []Fault
-	// Suspects are the commits of others, newest first, that came after muster's
-	// last commit to the overlay: one of them is likely to have made a repair
-	// necessary. SuspectsUnknown says that the log could not be read.
+	// Suspects are the commits by others, newest first, since muster's last commit to the overlay:
+	// one of them probably caused a repair. SuspectsUnknown reports that the log could not be read.
 	Suspects        []Suspect
 	SuspectsUnknown bool
 }
 
-// Dispatches returns the IDs of the dispatches that the act writes or removes, and
-// how many agents they order together. A repair has none.
+// Dispatches returns the IDs of the dispatches that the operation writes or removes, and the sum of
+// their agents. A repair has none.
 func (a Operation) Dispatches() (ids []string, agents int) {
 	switch a.Kind {
 	case Dispatch:
@@ -69,7 +66,7 @@ func (a Operation) Dispatches() (ids []string, agents int) {
 type Fault struct {
 	// File is the file's name in the overlay's directory dispatches.
 	File string
-	// Problem is what was wrong, as in "was missing or empty". It may quote the file.
+	// Problem describes it, as in "was missing or empty". It may quote the file.
 	Problem string
 }
 
@@ -77,7 +74,7 @@ type Fault struct {
 type Suspect struct {
 	// Commit is its identifier in hexadecimal.
 	Commit string
-	// Author is its author's name, and Subject the first line of its message.
-	// Both are anybody's words.
+	// Author is its author's name, and Subject the first line of its message. Both are untrusted
+	// text.
 	Author, Subject string
 }

@@ -16,25 +16,24 @@ import (
 
 // Entry is one parsed commit by muster.
 type Entry struct {
-	// Commit is the commit's identifier in hexadecimal, Author and Email who
-	// made it, and At when. They are the commit's: an entry that was made by
-	// [Parse] has none of them.
+	// Commit is the commit's identifier in hexadecimal, Author and Email its author, and At its time.
+	// [Parse] does not set them.
 	Commit, Author, Email string
 	At                    time.Time
-	// Overlay is the directory of the overlay, from the top of the repository.
+	// Overlay is the directory of the overlay in the repository.
 	Overlay string
-	// Kind is what was done.
+	// Kind is the kind of the operation.
 	Kind Kind
-	// Dispatches are the IDs of the dispatches that were written or removed, and
-	// Agents how many agents they order together. A repair has none.
+	// Dispatches are the IDs of the dispatches that were written or removed, and Agents the sum of
+	// their agents. A repair has none.
 	Dispatches []string
 	Agents     int
 	// Observation is the input of the decision, except the parent's tree.
 	Observation plan.Observation
 	// Version is the version of muster that decided, as in "v0.3.0".
 	Version string
-	// Subject is the first line of the message, and Prose the reasons, as they
-	// were written for people. Neither is made to be taken apart.
+	// Subject is the first line of the message, and Prose the reasons. Both are for people and not to
+	// be parsed.
 	Subject, Prose string
 	// Summary is the subject without the overlay's name, as in "dispatch 1 agent as a
 	// probe".
@@ -44,18 +43,17 @@ type Entry struct {
 // ErrForeign reports that a message is not from muster.
 var ErrForeign = errors.New("not a commit of muster's")
 
-// Malformed says that a message was muster's and can no longer be read, as when
-// somebody has edited it. A rebase in GitLab's web interface cuts messages at 10,240 bytes
+// Malformed is the error if a message by muster can no longer be parsed, for example because somebody
+// has edited it. A rebase in GitLab's web interface cuts messages at 10,240 bytes
 // (GitLab issue 553590), which removes the trailers of long ones.
 type Malformed struct {
-	// Line is the line of the message that is wrong, counted from 1; zero when
-	// one is missing.
+	// Line is the number of the invalid line, from 1; zero if a line is missing.
 	Line int
-	// Problem says what is wrong.
+	// Problem describes the problem.
 	Problem string
 }
 
-// Error is the problem behind the number of the line.
+// Error returns the problem after the number of the line.
 func (d *Malformed) Error() string {
 	if d.Line == 0 {
 		return d.Problem
@@ -82,7 +80,7 @@ const (
 // copy, such as that of a cherry-pick, does: only its committer and its place distinguish it.
 func Parse(message string) (Entry, error) {
 	if len(message) > largestMessage {
-		return Entry{}, ErrForeign // muster writes none as large
+		return Entry{}, ErrForeign // larger than any message by muster
 	}
 	lines := strings.Split(strings.ReplaceAll(message, "\r\n", "\n"), "\n")
 	first := 0
@@ -114,9 +112,8 @@ func Parse(message string) (Entry, error) {
 // subjectRule is the first line of a message that muster writes.
 var subjectRule = regexp.MustCompile(`^([^:]+): ((repair|dispatch|retire) .*)`)
 
-// claims reports whether the trailers are of a message by muster whose first line has
-// the overlay's name and the verb. The name is the overlay's directory, or the last parts
-// of that.
+// claims reports whether the trailers belong to a message by muster whose first line contains the
+// overlay's name and the verb. The overlay's directory ends in its name.
 func claims(trailers []trailer, name string, verb Kind) bool {
 	own, overlay, op := 0, false, true
 	for _, t := range trailers {
@@ -135,8 +132,7 @@ func claims(trailers []trailer, name string, verb Kind) bool {
 
 func isKind(s string) bool { return Kind(s) == Repair || Kind(s) == Dispatch || Kind(s) == Retire }
 
-// prose joins the lines between subject and trailers, without blank ones at
-// either end.
+// prose joins the lines between subject and trailers, without leading and trailing blank lines.
 func prose(lines []string) string {
 	for len(lines) > 0 && blank(lines[0]) {
 		lines = lines[1:]
@@ -147,14 +143,13 @@ func prose(lines []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// reader takes an entry out of trailers, and keeps the first thing that is
-// wrong with them.
+// reader makes an entry of trailers, and keeps the first problem.
 type reader struct {
 	trailers []trailer
 	wrong    *Malformed
 }
 
-// fail notes what is wrong; a line of zero is none.
+// fail records the first problem. A line of zero means that a line is missing.
 func (r *reader) fail(line int, format string, args ...any) {
 	if r.wrong == nil {
 		r.wrong = &Malformed{Line: line, Problem: fmt.Sprintf(format, args...)}
@@ -238,17 +233,17 @@ func (r *reader) dispatches(kind Kind) (ids []string, agents int) {
 	return ids, agents
 }
 
-// isPath reports whether a directory is written as git writes it.
+// isPath reports whether a path has the form that git uses.
 func isPath(s string) bool {
 	return s != "" && s != "." && path.Clean(s) == s && !path.IsAbs(s) && s != ".." && !strings.HasPrefix(s, "../") && printable(s)
 }
 
-// printable reports whether text is fit to be shown on one line.
+// printable reports whether a text can be printed on one line.
 func printable(s string) bool {
 	return utf8.ValidString(s) && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) < 0
 }
 
-// shown makes another library's words fit to be shown on one line.
+// shown returns an error text of a library in a form that can be printed on one line.
 func shown(s string) string {
 	const most = 200
 	s = strings.Map(func(c rune) rune {

@@ -10,8 +10,8 @@ import (
 	"muster/generator/plan"
 )
 
-// The prose of a commit is for somebody on call at night: what was done, why that
-// many, and where to look when something failed.
+// The text of a commit is for a person on call: what was done, why so many agents, and what to check
+// after a failure.
 
 func dispatchSubject(d plan.Decision) string {
 	if d.Probe {
@@ -66,10 +66,10 @@ func dispatchProse(d plan.Decision) string {
 		}
 		say("%s%s unmatched: %s", sentence(Count(u.Jobs, "job")), are(u.Jobs), why)
 	}
-	return wrap(strings.Join(text, " ")) // which leaves out the sentences that are empty
+	return wrap(strings.Join(text, " ")) // empty sentences disappear
 }
 
-// demandClause says what asks for agents, as in "14 jobs are pending".
+// demandClause returns the demand, as in "14 jobs are pending".
 func demandClause(d plan.Decision) string {
 	s := d.Sum
 	demand := Count(s.Pending, "job") + are(s.Pending) + " pending"
@@ -85,7 +85,7 @@ func demandClause(d plan.Decision) string {
 	return demand
 }
 
-// others names the other overlays that can take jobs of this one.
+// others returns the names of the other overlays that can take jobs of this one.
 func others(d plan.Decision) string {
 	var names []string
 	for _, group := range d.Observation.Jobs {
@@ -144,7 +144,7 @@ func supplyClause(d plan.Decision) string {
 	return supply
 }
 
-// busySentence tells the overlay's busy agents from those of the queue; empty if no agent is busy.
+// busySentence returns the numbers of busy agents of the overlay and of the queue; empty if none is busy.
 func busySentence(s plan.Sum) string {
 	switch {
 	case s.Busy == 0 && s.QueueBusy == 0:
@@ -157,7 +157,7 @@ func busySentence(s plan.Sum) string {
 	return fmt.Sprintf("%s of the queue%s busy; %d of them %s to this overlay.", sentence(Count(s.QueueBusy, "agent")), are(s.QueueBusy), s.Busy, Pick(s.Busy, "belongs", "belong"))
 }
 
-// roomSentence says what max leaves room for.
+// roomSentence returns how many more agents max allows.
 func roomSentence(s plan.Sum) string {
 	current := Count(s.Current, "agent") + " (idle, busy or in flight)"
 	if s.Current == 0 {
@@ -205,7 +205,7 @@ func retireSubject(all []plan.Retirement) string {
 	}
 	subject := "retire " + Count(len(all), "dispatch") + ", "
 	switch {
-	case failed[plan.WrongTags] > 0: // what needs a person most
+	case failed[plan.WrongTags] > 0: // the most severe failure
 		return subject + whose(failed[plan.WrongTags]) + " have the wrong tags"
 	case failed[plan.NoJobTaken] > 0:
 		return subject + whose(failed[plan.NoJobTaken]) + " took no job"
@@ -231,8 +231,8 @@ func retireSubject(all []plan.Retirement) string {
 // because all leases had expired long before.
 const StaleSuffix = " expired long ago"
 
-// stale reports whether a dispatch is so old that Buildkite was not asked for
-// its agents: had it been, no agent would be a failure.
+// stale reports whether a dispatch is so old that muster did not ask Buildkite about its agents.
+// Otherwise no registered agent would be a failure.
 func stale(r plan.Retirement) bool {
 	return r.Reason == plan.Expired && r.Registered == 0 && r.Failure == "" && !r.Withdrawn
 }
@@ -299,7 +299,7 @@ func DeletePending(ids []string) string {
 	return "kubectl delete pods -A -l " + selector + " --field-selector status.phase=Pending"
 }
 
-// outcomeSentence says what became of one dispatch.
+// outcomeSentence returns the outcome of one dispatch.
 func outcomeSentence(r plan.Retirement) string {
 	switch {
 	case r.Failure == plan.NoJobTaken:
@@ -320,7 +320,7 @@ func outcomeSentence(r plan.Retirement) string {
 	return fmt.Sprintf("The lease of %s expired: %d of its %s registered.", r.ID, r.Registered, Count(r.Agents, "agent"))
 }
 
-// breakerSentence says how far failures in a row have come, and what follows.
+// breakerSentence returns the number of consecutive failures and their consequence.
 func breakerSentence(b plan.Breaker, now time.Time) string {
 	how := failures(b)
 	if b.At.Equal(now) { // found just now
@@ -359,7 +359,7 @@ func failures(b plan.Breaker) string {
 	return fmt.Sprintf("%d orders in a row failed, most recently %s (%s)", b.Failures, b.Dispatch, b.Cause)
 }
 
-// whatToCheck says what a person can find out that muster cannot.
+// whatToCheck returns what a person should check.
 func whatToCheck(b plan.Breaker) string {
 	look := "Check: does the syncer apply this overlay? Do the pods start (image, quota, nodes, Secret)? Do their agents reach Buildkite, in the right cluster and queue?"
 	switch b.Cause {
@@ -384,8 +384,8 @@ func repairSubject(a Operation) string {
 	return "repair dispatches/, " + a.Faults[0].File + " was " + how + " by hand"
 }
 
-// repairProse says what was edited by hand, how it is restored, and who may
-// have done it.
+// repairProse returns what was edited by hand, how it is restored, and the commits that may have done
+// it.
 func repairProse(a Operation) string {
 	lines := []string{wrap("Somebody else changed files that belong to muster:")}
 	faults := a.Faults
@@ -401,7 +401,7 @@ func repairProse(a Operation) string {
 	return strings.Join(append(paragraphs, wrap("This commit neither orders nor stops agents.")), "\n\n")
 }
 
-// restored says what the act does with a file that was at fault.
+// restored returns how the operation repairs a file.
 func restored(a Operation, f Fault) string {
 	said := "it is written again"
 	for _, c := range a.Changes {
@@ -416,10 +416,10 @@ func restored(a Operation, f Fault) string {
 	return said
 }
 
-// maxSuspects is how many commits of others a repair lists.
+// maxSuspects is the maximum number of commits that a repair lists.
 const maxSuspects = 3
 
-// suspectsProse lists the commits that may have made a repair necessary.
+// suspectsProse lists the commits that may have caused a repair.
 func suspectsProse(a Operation) string {
 	switch {
 	case a.SuspectsUnknown:

@@ -7,23 +7,21 @@ import (
 	"muster/gitops/branch"
 )
 
-// Record is one commit of a log. Entry is set if muster wrote the commit, and Damage if muster wrote
-// it and it can no longer be read. If neither is set, somebody else wrote it.
+// Record is one commit of a log. Entry is set for a commit by muster, and Damage for a commit by muster
+// that can no longer be parsed. If neither is set, somebody else wrote it.
 type Record struct {
 	// Commit is the commit itself.
 	Commit branch.Commit
-	// Entry is what muster did in it; nil: it is not muster's.
+	// Entry is the parsed message; nil if it is not by muster.
 	Entry *Entry
-	// Damage says why a commit of muster's cannot be read; nil: it can.
+	// Damage is why a commit by muster cannot be parsed; nil if it can.
 	Damage *Malformed
 }
 
-// Read reads a log, and yields a record for each of its commits, in its order.
-// It keeps nothing. A merge is never muster's: muster makes none. An error of
-// the log is yielded, and ends it; a damaged message is none.
+// Read yields a record for each commit of a log, in the same order. A merge is never by muster. An
+// error of the log is yielded and ends it; a malformed message is no error.
 //
-// What a commit says, anybody can say who may push to the branch: it is the
-// author of a commit, and its signature, that tell whose it is.
+// Anybody who may push to the branch can write such messages. Only a signature proves the author.
 func Read(commits iter.Seq2[branch.Commit, error]) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for c, err := range commits {

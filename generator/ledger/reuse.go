@@ -8,8 +8,8 @@ import (
 	"muster/generator/plan"
 )
 
-// reuseSentence says for how long the agents that are dispatched take jobs; empty where
-// each takes one.
+// reuseSentence describes for how long the dispatched agents take jobs; empty if they are not
+// reusable.
 func reuseSentence(d plan.Decision) string {
 	idle, uptime := map[plan.Purpose]time.Duration{}, time.Duration(0)
 	for _, x := range d.Dispatch {
@@ -34,7 +34,7 @@ func reuseSentence(d plan.Decision) string {
 	return fmt.Sprintf("%s jobs%s for %s at most.", Pick(d.Sum.Dispatch, "The agent dispatched takes", "The agents dispatched take"), until, span(uptime))
 }
 
-// span is a length of time in words, as in "1 hour 30 minutes".
+// span returns a duration in words, as in "1 hour 30 minutes".
 func span(d time.Duration) string {
 	var parts []string
 	for _, unit := range []struct {

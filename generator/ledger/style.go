@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Style is what a fleet adds to or leaves out of muster's commit messages. The zero value
-// adds the default skip marker alone.
+// Style configures the additional trailers of muster's commit messages. The zero value adds only the
+// default skip marker.
 type Style struct {
-	// SignOff is who signs off, as "Name <address>"; empty: nobody.
+	// SignOff is the person who signs off, as "Name <address>"; empty for none.
 	SignOff string
 	// CoAuthors are written as Co-authored-by, each as "Name <address>".
 	CoAuthors []string
-	// NoSkip leaves the skip marker out, so that commits start builds. Skip is another
-	// marker than "[skip ci]"; empty is that.
+	// NoSkip omits the skip marker, so that commits start builds. Skip is the marker; empty means
+	// "[skip ci]".
 	NoSkip bool
 	Skip   string
 }
@@ -31,10 +31,10 @@ const (
 	keyCoAuthor = "Co-authored-by"
 )
 
-// personRule is a name and an address, as git writes them.
+// personRule matches a name and an address in git's syntax.
 var personRule = regexp.MustCompile(`^[^<>\x00-\x1f]+ <[^<>\s]+@[^<>\s]+>$`)
 
-// Check returns an error that says what of a style cannot be written.
+// Check returns an error if a value cannot be a trailer.
 func (s Style) Check() error {
 	for _, who := range append([]string{s.SignOff}, s.CoAuthors...) {
 		if who != "" && (!personRule.MatchString(who) || !printable(who)) {
@@ -50,7 +50,7 @@ func (s Style) Check() error {
 	return nil
 }
 
-// trailers are those that come behind muster's own.
+// trailers returns the trailers that follow muster's own.
 func (s Style) trailers() []string {
 	var all []string
 	if s.SignOff != "" {

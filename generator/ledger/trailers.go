@@ -42,8 +42,8 @@ func readTrailers(lines []string) []trailer {
 // comment begins a line that is not part of a message.
 const comment = "#"
 
-// trailersEnd returns how many lines are left without what git ignores at the
-// end of a message: blank lines, comments, and a list of conflicts.
+// trailersEnd returns the number of lines without those that git ignores at the end of a message: blank
+// lines, comments, and a list of conflicts.
 func trailersEnd(lines []string) int {
 	end, conflicts := -1, false
 	for i, line := range lines {
@@ -107,8 +107,8 @@ func trailersStart(lines []string) int {
 	return len(lines)
 }
 
-// separator returns where the colon of a trailer stands; below 1: the line is
-// none. A key has letters, digits and dashes, and white space may follow it.
+// separator returns the index of the colon of a trailer; below 1 if the line is no trailer. A key
+// consists of letters, digits and dashes, and white space may follow it.
 func separator(line string) int {
 	space := false
 	for i := range len(line) {

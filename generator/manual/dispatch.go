@@ -11,9 +11,8 @@ import (
 	"muster/generator/plan"
 )
 
-// Cancel takes dispatches of one overlay back: their manifests go where no syncer
-// applies them. Their agents count until the lease is over, for the cluster may have
-// started them.
+// Cancel withdraws dispatches of one overlay: no syncer applies their manifests any more. Their agents
+// count until the lease expires, because the cluster may have started them.
 func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
 	var todo, pruned []string
 	agents := 0
@@ -61,8 +60,8 @@ func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
 	return e, nil
 }
 
-// CloseBreaker closes the circuit breaker of an overlay, as when its cause has gone:
-// the next tick orders as if no order had failed.
+// CloseBreaker closes the circuit breaker of an overlay, for example after its cause was removed: the
+// next tick orders as if no order had failed.
 func CloseBreaker(o *fleet.Overlay) (Edit, error) {
 	if err := o.Err(); err != nil {
 		return Edit{}, err

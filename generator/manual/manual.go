@@ -1,6 +1,5 @@
-// Package manual makes the commits by which a person changes what muster does: another
-// setting, a pause, a dispatch that is taken back, a circuit breaker that is closed. It
-// reads the fleet as it is and returns what to change; nothing is written here.
+// Package manual makes the commits by which people control muster: they change settings, pause
+// overlays, withdraw dispatches and close circuit breakers. It returns changes, and writes nothing.
 package manual
 
 import (
@@ -12,21 +11,21 @@ import (
 	"muster/gitops/branch"
 )
 
-// Edit is one commit that a person asks for.
+// Edit is one commit of a person.
 type Edit struct {
 	// Subject is the first line of its message.
 	Subject string
-	// Says is what changes, a line each, for the message and for the person.
+	// Says are the changes, one line each, for the message and for the person.
 	Says []string
-	// Notes are what comes of it, and what it does not do, for the person alone.
+	// Notes are consequences and limits, for the person only.
 	Notes []string
-	// Changes are the files that are written and removed. None: there is nothing to do,
-	// and Notes say why.
+	// Changes are the files that are written and removed. If it is empty, there is nothing to do, and
+	// Notes contain the reason.
 	Changes []branch.Change
 }
 
-// Message is the commit message. The reason, which may be empty, is one line of it.
-// Its @mentions and keywords are escaped: it notifies no person and closes no issue.
+// Message returns the commit message with a reason, which may be empty. Mentions and keywords are
+// escaped, so that it notifies nobody and closes no issue.
 func (e Edit) Message(reason string) string {
 	text := ledger.Plain(e.Subject) + "\n"
 	if len(e.Says) > 0 {
@@ -38,7 +37,7 @@ func (e Edit) Message(reason string) string {
 	return text
 }
 
-// Proposal is the title and the text of a pull request with the edit, by the rules of
+// Proposal returns the title and the text of a pull request with the edit, escaped as by
 // [Edit.Message].
 func (e Edit) Proposal(reason string) (title, text string) {
 	text = strings.Join(plain(slices.Concat(e.Says, e.Notes)), "\n\n")
@@ -56,7 +55,7 @@ func plain(lines []string) []string {
 	return all
 }
 
-// Same reports whether two edits do the same in the same words.
+// Same reports whether two edits have the same subject and changes.
 func (e Edit) Same(other Edit) bool {
 	return e.Subject == other.Subject && slices.Equal(e.Says, other.Says)
 }

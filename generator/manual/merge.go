@@ -13,10 +13,10 @@ type hunk struct {
 	lines    []string
 }
 
-// hunks are how one text becomes another, line by line.
+// hunks returns the changes from one text to another, line by line.
 func hunks(before, after string) []hunk {
 	d := diffmatchpatch.New()
-	d.DiffTimeout = 0 // a clock must not decide what a file becomes
+	d.DiffTimeout = 0 // the result must not depend on time
 	a, b, lines := d.DiffLinesToRunes(before, after)
 	var all []hunk
 	at, open := 0, false
@@ -40,8 +40,8 @@ func hunks(before, after string) []hunk {
 	return all
 }
 
-// merge makes of base what both mine and theirs make of it. False: they change the
-// same lines, or lines that touch, in different ways.
+// merge applies the changes of mine and theirs to base. It returns false if they conflict: they change
+// the same or adjacent lines differently.
 func merge(base, mine, theirs string) (string, bool) {
 	a, b := hunks(base, mine), hunks(base, theirs)
 	lines := slices.Collect(strings.Lines(base))

@@ -23,10 +23,9 @@ import (
 // policyFile is an overlay's policy.
 const policyFile = "scaling.yaml"
 
-// Set changes settings of an overlay's policy, given as the YAML that is behind their
-// names. With until they are in force until then, as an override; without, for good,
-// and overrides of the same settings end. The error names a setting that cannot be
-// set, or a value that is not valid.
+// Set changes settings of an overlay's policy, given as YAML by name. If until is set, it adds an
+// override until then; otherwise it changes the policy and ends overrides of the same settings. The
+// error names an unknown setting or an invalid value.
 func Set(tree fs.FS, o *fleet.Overlay, values map[string]string, until, now time.Time) (Edit, error) {
 	if len(values) == 0 {
 		return Edit{}, errors.New("nothing is set: give NAME=VALUE, as in max=40")
@@ -56,10 +55,10 @@ func Set(tree fs.FS, o *fleet.Overlay, values map[string]string, until, now time
 	return change(tree, o, subject, policy.Edit{Override: true, Overrides: append(without(o.Policy.Overrides, now, names), mine)}, now)
 }
 
-// pausing is the name under which without drops pauses.
+// pausing is the name of the setting that pauses an overlay.
 const pausing = "paused"
 
-// Pause stops ordering for an overlay: until a moment, or for good where that is zero.
+// Pause stops ordering for an overlay until a time; a zero time means permanently.
 func Pause(tree fs.FS, o *fleet.Overlay, until, now time.Time) (Edit, error) {
 	edit := policy.Edit{Set: map[string]string{pausing: "true"}}
 	subject := "pause"
@@ -83,8 +82,7 @@ func Pause(tree fs.FS, o *fleet.Overlay, until, now time.Time) (Edit, error) {
 	return e, err
 }
 
-// Resume lets muster order for an overlay again: it ends a pause for good, and those
-// until a moment.
+// Resume ends all pauses of an overlay.
 func Resume(tree fs.FS, o *fleet.Overlay, now time.Time) (Edit, error) {
 	if during, _ := o.Policy.During(now); !during.Paused {
 		return Edit{Notes: []string{o.Name + " is not paused in git."}}, nil

@@ -16,20 +16,20 @@ import (
 	"muster/gitops/branch"
 )
 
-// Past is a commit that is to be taken back.
+// Past is a commit to be reverted.
 type Past struct {
 	Commit branch.Commit
-	// Edits are what it changed, with the content before and after.
+	// Edits are its changes, with the content before and after.
 	Edits branch.Edits
 	// Entry is the parsed message if muster made the commit; otherwise nil.
 	Entry *ledger.Entry
-	// Since are muster's orders after it, the newest first.
+	// Since are muster's later orders, newest first.
 	Since []ledger.Entry
 }
 
-// Revert takes a commit back on the fleet as it is now, commits in between or not. Of
-// an order that is what [Cancel] does. A retirement and a repair cannot be taken back,
-// and the error says why; nor can what somebody has changed again since.
+// Revert reverts a commit, whether or not there are later commits. It cancels an order as [Cancel] does.
+// A retirement and a repair cannot be reverted, and neither can changes that conflict with later ones:
+// the error contains the reason.
 func Revert(tree fs.FS, loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
 	if p.Entry != nil {
 		return revertOwn(loaded, p, now)
@@ -65,13 +65,13 @@ func Revert(tree fs.FS, loaded []fleet.Overlay, p Past, now time.Time) (Edit, er
 	return e, nil
 }
 
-// subject is a message's first line.
+// subject returns the first line of a message.
 func subject(message string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(message, "\n"), "\n")
 	return strings.TrimSpace(line)
 }
 
-// revertOwn takes one of muster's own commits back.
+// revertOwn reverts a commit by muster.
 func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
 	at := slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return o.Path == p.Entry.Overlay })
 	switch {

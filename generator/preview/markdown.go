@@ -10,27 +10,26 @@ import (
 	"muster/generator/simulation"
 )
 
-// Report is what a pull request would do.
+// Report is the effect of a pull request.
 type Report struct {
 	// Base and Head are the commits that were compared.
 	Base, Head string
 	Changes    []Change
-	// Findings are what is wrong with the files at the head, and New says which of them
-	// were not at the base.
+	// Findings are the problems in the files at the head, and New reports whether one is not at the
+	// base.
 	Findings []finding.Finding
 	New      func(finding.Finding) bool
 }
 
 const (
-	// maxSettings and maxJobLines are what is shown of one overlay; a comment has its
-	// limits.
+	// maxSettings and maxJobLines are limits for one overlay, because comments have a maximum size.
 	maxSettings, maxJobLines = 40, 200
-	// maxFindings are shown of all.
+	// maxFindings is the maximum number of findings.
 	maxFindings = 50
 )
 
-// Markdown is the report, as a comment of a pull request has it. What stands in files
-// is in code, where a forge sees no mention, link or markup.
+// Markdown returns the report for a comment of a pull request. Content of files is in code spans, in
+// which forges interpret no mention, link or markup.
 func (r Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## What this does to the agents\n\n%s to %s\n", ledger.MarkdownCode(short(r.Base)), ledger.MarkdownCode(short(r.Head)))
@@ -66,13 +65,13 @@ func (r Report) findings(b *strings.Builder) {
 	}
 }
 
-// group is overlays with the same change, such as one of the base.
+// group contains overlays with the same change, such as a change of the base.
 type group struct {
 	overlays []string
 	Change
 }
 
-// grouped puts overlays together that change in the same way and were not played.
+// grouped groups overlays with the same change that were not simulated.
 func grouped(changes []Change) []group {
 	var all []group
 next:
@@ -89,8 +88,8 @@ next:
 	return all
 }
 
-// sameJob reports whether two Jobs change alike: only the lines that are removed or
-// added count, for names stand in those around them.
+// sameJob reports whether two Jobs change in the same way. Only removed and added lines count, because
+// the context contains names.
 func sameJob(a, b Change) bool { return changedLines(a.Job) == changedLines(b.Job) }
 
 func changedLines(text string) string {
@@ -157,7 +156,7 @@ func (g group) settings(b *strings.Builder) {
 	}
 }
 
-// markdown is a table of what both policies would have done, and a chart.
+// markdown writes a table and a chart of both simulations.
 func (r Replay) markdown(b *strings.Builder) {
 	const day = "2006-01-02 15:04"
 	fmt.Fprintf(b, "\n**What it would have done** with the %s from %s to %s (UTC), as this fleet's own commits tell of them. Both policies are played in one simulated world, with the same syncer and nodes.", ledger.Count(r.After.Jobs, "job"), r.From.UTC().Format(day), r.To.UTC().Format(day))
@@ -185,7 +184,7 @@ func (r Replay) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s", ledger.MarkdownBlock("text", chart(r.Before, r.After)))
 }
 
-// difference is how much a figure grows, in per cent; empty where it does not.
+// difference returns the growth of a figure in per cent; empty if it is below 0.5.
 func difference(was, is float64) string {
 	switch {
 	case was == is:
@@ -198,10 +197,10 @@ func difference(was, is float64) string {
 	return fmt.Sprintf("%+.0f %%", (is-was)/was*100)
 }
 
-// chartWidth is how many bars a chart has at most.
+// chartWidth is the maximum number of bars in a chart.
 const chartWidth = 56
 
-// chart draws the agents that were there on average, over time, both on one scale.
+// chart draws the mean numbers of agents over time, both on one scale.
 func chart(before, after simulation.Measures) string {
 	hours := max(len(before.ByHour), len(after.ByHour))
 	each := (hours + chartWidth - 1) / chartWidth

@@ -1,6 +1,6 @@
-// Package preview says what a change of policies, templates and the base would do to a
-// fleet: which settings change, how the agents' Job changes, and what other policies
-// would have made of the jobs of the fleet's own past.
+// Package preview describes the effect of changes of policies, templates and the base on a fleet:
+// changed settings, changes of the agents' Job, and simulations of both policies with the fleet's past
+// jobs.
 package preview
 
 import (
@@ -22,7 +22,7 @@ import (
 	"muster/generator/simulation"
 )
 
-// Kind is what becomes of an overlay.
+// Kind is the kind of a change.
 type Kind string
 
 // The kinds of changes.
@@ -32,37 +32,36 @@ const (
 	Changed Kind = "changed"
 )
 
-// Change is what becomes of one overlay.
+// Change is the change of one overlay.
 type Change struct {
 	Overlay string
 	Kind    Kind
-	// Queue is the queue that it serves, by the policy that is new, or else by the old.
+	// Queue is the queue of the new policy, or else of the old one.
 	Queue string
-	// Settings are those of the policy that change; of one that is added or removed, none.
+	// Settings are the changed settings of the policy; empty if it is added or removed.
 	Settings []history.Change
-	// Job is how the Job of an order changes, as a unified diff; empty: not at all.
+	// Job is the unified diff of the Job of an order; empty if it does not change.
 	Job string
-	// Invalid says why there is no Job to compare, as where a template cannot be built.
+	// Invalid is the reason if there is no Job to compare, such as a template that does not build.
 	Invalid string
 	// Before and After are the policies; the zero value if it is missing or invalid.
 	Before, After plan.Policy
-	// Replay is what both would have done; nil: see NotPlayed.
+	// Replay is the simulation of both policies; nil: see NotPlayed.
 	Replay *Replay
-	// NotPlayed says why nothing was played; empty where there is nothing to play.
+	// NotPlayed is the reason if nothing was simulated although the policy changes.
 	NotPlayed string
 }
 
-// Replay is what two policies make of the same jobs, in one simulated world.
+// Replay is the simulation of two policies with the same jobs.
 type Replay struct {
 	From, To      time.Time
 	Before, After simulation.Measures
-	// Partial says that other overlays serve the queue too, which were not played.
+	// Partial reports whether other overlays also serve the queue, which were not simulated.
 	Partial bool
 }
 
-// Compare lists what becomes of the overlays between two commits, by name. Overlays
-// whose policy and Job stay as they are are left out. The overlays must be those of
-// trees that can still be read.
+// Compare returns the changes of overlays between two commits, sorted by name. It omits overlays without
+// changes. The trees of the overlays must still be readable.
 func Compare(before, after []fleet.Overlay) []Change {
 	var changes []Change
 	for i := range before {
@@ -113,14 +112,13 @@ func compare(a, b *fleet.Overlay) Change {
 	return c
 }
 
-// valid reports whether a policy could be read: every one has a lease.
+// valid reports whether a policy was parsed: every policy has a lease.
 func valid(p plan.Policy) bool { return p.Lease > 0 }
 
-// exampleTime is when the order of the example is made.
+// exampleTime is the time of the example's order.
 var exampleTime = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 
-// example is the Job of an order of one agent, without what changes with every byte
-// of it: its digest.
+// example returns the Job of an order of one agent without its hashes, which change with every byte.
 func example(o *fleet.Overlay) ([]byte, error) {
 	if err := o.Err(); err != nil {
 		return nil, err
@@ -146,10 +144,9 @@ func example(o *fleet.Overlay) ([]byte, error) {
 	return nil, errors.New("an order would write no Job")
 }
 
-// Play plays the past of a queue, as an overlay's commits tell it, with the policy
-// before and the one after. It leaves the change without a Replay where nothing can be
-// played, and says why. shared: other overlays serve the queue too. An error is the
-// context's.
+// Play simulates the jobs of a queue, which it rebuilds from an overlay's commits, with the policies
+// before and after, and sets Replay or NotPlayed. shared reports whether other overlays also serve the
+// queue. It returns only errors of the context.
 func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared bool) error {
 	switch {
 	case c.Kind != Changed || !valid(c.Before) || !valid(c.After) || len(history.Changes(c.Before, c.After)) == 0:

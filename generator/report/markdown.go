@@ -7,12 +7,12 @@ import (
 	"muster/generator/ledger"
 )
 
-// Title is what the report is of.
+// Title returns the title of the report.
 func (r Report) Title() string {
 	return "Agents from " + stamp(r.From) + " to " + stamp(r.To) + " (UTC)"
 }
 
-// Source says in a sentence or two where the figures come from, and what is not in them.
+// Source describes the source of the figures, and what they omit.
 func (r Report) Source() string {
 	text := fmt.Sprintf("From %d commits alone, %d of them muster's. A commit tells what was known when it was made; between two commits nothing is known.", r.Count.Commits, r.Count.Muster)
 	if r.Cut {
@@ -30,8 +30,8 @@ func (r Report) Source() string {
 	return text
 }
 
-// Markdown is the report as a digest to paste. The words of others are in code, where a
-// forge sees no mention, link or markup.
+// Markdown returns the report in Markdown. Untrusted text is in code spans, in which forges interpret no
+// mention, link or markup.
 func (r Report) Markdown(p Price) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s\n\n%s\n", r.Title(), r.Source())

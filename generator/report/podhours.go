@@ -7,8 +7,7 @@ import (
 	"muster/generator/history"
 )
 
-// replay goes through the entries, the oldest first, and sums up what lies between
-// the samples of each overlay.
+// replay adds up the periods between the samples of each overlay, oldest first.
 func (m *maker) replay() {
 	r := history.Replay{Overlays: m.Overlays}
 	between := map[string]*gap{}
@@ -36,7 +35,7 @@ func (m *maker) replay() {
 	}
 }
 
-// gap is what is known on the way from one sample of an overlay to the next.
+// gap is the state between two samples of an overlay.
 type gap struct {
 	last  history.Sample
 	begun bool
@@ -45,7 +44,7 @@ type gap struct {
 	registered int
 }
 
-// sample adds one to what is drawn, behind the one before the time that is reported.
+// sample adds a sample of the period; the first follows the last sample before the period.
 func (o *Overlay) sample(g *gap, s history.Sample) {
 	if len(o.Samples) == 0 && g.begun {
 		o.Samples = append(o.Samples, g.last)
@@ -53,9 +52,9 @@ func (o *Overlay) sample(g *gap, s history.Sample) {
 	o.Samples = append(o.Samples, s)
 }
 
-// between sums up the time from the last sample to this one. Of the agents that are
-// connected now, those that did not come since were there all the while. And no more
-// can have been there than those of the last sample and those that came.
+// between adds the period from the last sample to this one. At least those connected agents that did not
+// register since were connected throughout. At most the agents of the last sample and those that
+// registered since were.
 func (m *maker) between(g *gap, s history.Sample) {
 	g.registered += s.Registered + s.Unasked
 	if g.begun && s.At.Before(g.last.At) {

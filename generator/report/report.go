@@ -17,26 +17,26 @@ import (
 	"muster/gitops/branch"
 )
 
-// Config says what is reported.
+// Config is the configuration of a report.
 type Config struct {
 	// Overlays is the directory of overlays.
 	Overlays string
-	// From and To are the time that is reported, From included; zero for To is up to the
-	// newest commit. Now is when it is made.
+	// From (inclusive) and To (exclusive) are the period; a zero To means up to the newest commit. Now
+	// is the current time.
 	From, To, Now time.Time
-	// Names are the overlays; none are all.
+	// Names are the overlays; empty selects all.
 	Names []string
-	// Edits says what people's commits have changed; see [history.Config].
+	// Edits returns the changes of commits by people; see [history.Config].
 	Edits func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error)
 	// MaxEntries limits the number of commits by muster that are kept; zero is 50,000.
 	MaxEntries int
 }
 
-// Lookback is how much longer ago reading begins than what is reported: an order is in
-// flight for no longer, and the first figures need the commit before them.
+// Lookback is how long before the period reading begins: no order is in flight for longer, and the first
+// figures need the commit before them.
 const Lookback = 25 * time.Hour
 
-// What a report has at most; see [Report.LeftOut].
+// Limits of a report; see [Report.LeftOut].
 const (
 	maxEntries    = 50_000
 	maxOperations = 400
@@ -46,52 +46,50 @@ const (
 	maxNames      = 10_000
 )
 
-// Report is what a stretch of time came to.
+// Report is the result for a period.
 type Report struct {
-	// From and To are the time that is reported.
+	// From and To are the period.
 	From, To time.Time
-	// Overlays have those with most agents ordered first.
+	// Overlays are sorted by the number of agents ordered, highest first.
 	Overlays []Overlay
-	// Days are all overlays together, the newest first.
+	// Days are the totals of all overlays, newest first.
 	Days []Day
-	// Hours are those of UTC in which most agents were ordered, the busiest first.
+	// Hours are the hours of UTC in which most agents were ordered, busiest first.
 	Hours []history.Total
-	// Operations are muster's, and Edits people's, the newest first.
+	// Operations are by muster, and Edits by people, newest first.
 	Operations []Operation
 	Edits      []history.Row
-	// LeftOut are the acts and the edits that are not listed; both are counted in the
-	// figures.
+	// LeftOut are the numbers of operations and edits that are not listed. The figures include them.
 	LeftOut struct{ Operations, Edits int }
 	// Cut reports that all figures omit the oldest commits, because there are more than are kept.
 	// From is then the time of the oldest commit that is included.
 	Cut bool
 	// Names are all overlays in the commits, at most 10,000.
 	Names []string
-	// Count is of the commits that were read.
+	// Count is the number of commits that were read.
 	Count history.Count
 }
 
 // Operation is one commit by muster.
 type Operation struct {
 	history.Row
-	// Text is its subject and its reasons.
+	// Text is its subject and reasons.
 	Text string
 }
 
-// Overlay is what an overlay's commits came to.
+// Overlay is the result for one overlay.
 type Overlay struct {
 	Name string
 	Figures
-	// Samples are what the commits of its queue tell, the oldest first. The first may be
-	// before the time that is reported.
+	// Samples are the observations of its queue, oldest first. The first may be before the period.
 	Samples []history.Sample
-	// Since and Until are the first and the last commit between which something is
-	// known of its agents, within the time that is reported; both zero: nothing is.
+	// Since and Until are the times in the period between which the number of its agents is known; both
+	// are zero if it is unknown.
 	Since, Until time.Time
-	// Marks are its orders, the oldest first.
+	// Marks are its orders, oldest first.
 	Marks []Mark
-	// Probes are agents ordered while the circuit breaker was open, and Open is how long
-	// it was at least: from the first to the last probe between two ordinary orders.
+	// Probes is the number of agents ordered while the circuit breaker was open. Open is the minimum
+	// time for which it was open: from the first to the last probe between two other orders.
 	Probes int
 	Open   time.Duration
 }
@@ -104,31 +102,30 @@ type Mark struct {
 	Subject string
 }
 
-// Figures are what can be summed up.
+// Figures are the figures of an overlay or a day.
 type Figures struct {
 	history.Total
-	// Connected is the time that agents were connected, all together.
+	// Connected is the sum of the times for which agents were connected.
 	Connected Range
-	// Wait is the longest that a pending job is known to have waited: there may have
-	// been longer ones.
+	// Wait is the longest known wait of a pending job. Others may have waited longer.
 	Wait time.Duration
-	// Unused are agents that came and left without a job.
+	// Unused is the number of agents that registered and disconnected without a job.
 	Unused Bounds
 }
 
-// Range is a time that is known to lie between two others.
+// Range contains the bounds of a duration.
 type Range struct{ Min, Max time.Duration }
 
-// Bounds are a number that is known to lie between two others.
+// Bounds contains the bounds of a number.
 type Bounds struct{ Min, Max int }
 
-// Day is what one day of UTC came to.
+// Day is the result for one day in UTC.
 type Day struct {
 	At time.Time
 	Figures
 }
 
-// Read makes a report of records, which are newest first.
+// Read returns the report of records, which must be newest first.
 func (c Config) Read(records iter.Seq2[ledger.Record, error]) (Report, error) {
 	if c.MaxEntries == 0 {
 		c.MaxEntries = maxEntries
@@ -152,7 +149,7 @@ func (c Config) Read(records iter.Seq2[ledger.Record, error]) (Report, error) {
 	return m.finish(), nil
 }
 
-// maker gathers what a report has.
+// maker collects the content of a report.
 type maker struct {
 	Config
 	report   Report
@@ -168,7 +165,7 @@ type maker struct {
 	orders   []history.Row // the newest first
 }
 
-// keep passes records on, and keeps the entries among them.
+// keep yields the records, and stores the entries among them.
 func (m *maker) keep(records iter.Seq2[ledger.Record, error]) iter.Seq2[ledger.Record, error] {
 	return func(yield func(ledger.Record, error) bool) {
 		for r, err := range records {
@@ -186,7 +183,7 @@ func (m *maker) keep(records iter.Seq2[ledger.Record, error]) iter.Seq2[ledger.R
 	}
 }
 
-// add keeps what is needed of an entry.
+// add stores an entry without unneeded fields.
 func (m *maker) add(e ledger.Entry) {
 	if m.within(e.At) && m.wants(history.Config{Overlays: m.Overlays}.Name(e.Overlay)) && len(m.texts) < maxOperations {
 		m.texts[e.Commit] = shorten(strings.TrimSpace(e.Subject + "\n\n" + e.Prose))
@@ -212,7 +209,7 @@ func (m *maker) within(at time.Time) bool {
 // wants reports whether an overlay is reported.
 func (m *maker) wants(name string) bool { return len(m.Names) == 0 || slices.Contains(m.Names, name) }
 
-// row counts a row.
+// row adds a row.
 func (m *maker) row(r history.Row) {
 	m.know(r.Overlay)
 	if !m.within(r.At) || !m.filter.Wants(r) {
@@ -246,16 +243,15 @@ func (m *maker) row(r history.Row) {
 	}
 }
 
-// know keeps the name of an overlay.
+// know stores the name of an overlay.
 func (m *maker) know(name string) {
 	if name != "" && len(m.known) < maxNames {
 		m.known[name] = true
 	}
 }
 
-// unused adds the agents of an order that had no job: at the least those that had
-// left without one when it was retired, at the most all that came, less those that are
-// known to have had one.
+// unused adds the agents of an order without a job: at least those that had disconnected without one at
+// the retirement, at most all registered agents that are not known to have had one.
 func unused(b *Bounds, r history.Row) {
 	o := r.Outcome
 	b.Min += o.Unused
@@ -277,7 +273,7 @@ func (m *maker) day(at time.Time) *Day {
 	return m.days[at]
 }
 
-// finish puts everything in order.
+// finish returns the report.
 func (m *maker) finish() Report {
 	for _, t := range m.byName.Totals() {
 		m.overlay(t.Key).Total = t
@@ -308,7 +304,7 @@ func (m *maker) finish() Report {
 	return r
 }
 
-// marks goes through the orders, the oldest first.
+// marks sets the marks and the open times of circuit breakers.
 func (m *maker) marks() {
 	first := map[string]time.Time{} // of the probes in a row
 	last := map[string]time.Time{}

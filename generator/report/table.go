@@ -10,49 +10,48 @@ import (
 	"muster/generator/history"
 )
 
-// Price is what an hour of a pod costs. The zero value is not known: no costs are shown.
+// Price is the price of a pod for one hour. The zero value is unknown: reports contain no costs.
 type Price struct {
-	// PerHour is in Currency, which is a word, as in "EUR"; empty: none is shown.
+	// PerHour is in Currency, as in "EUR", which may be empty.
 	PerHour  float64
 	Currency string
 }
 
-// Table is one of a report.
+// Table is a table of a report.
 type Table struct {
-	// ID is a word that no other table of the report has.
+	// ID is unique in the report.
 	ID, Title string
-	// Note says what the figures are and what they cannot tell.
+	// Note explains the figures and their limits.
 	Note    string
 	Columns []Column
 	Rows    [][]Cell
-	// Total are the sums of the rows; nil: there is no such row.
+	// Total contains the sums of the rows; nil if there is no such row.
 	Total []Cell
-	// LeftOut rows are not shown.
+	// LeftOut is the number of omitted rows.
 	LeftOut int
 }
 
-// Column is the head of one; those of numbers stand to the right.
+// Column is the head of a column. Numbers are aligned to the right.
 type Column struct {
 	Title  string
 	Number bool
 }
 
-// Cell is a text; Foreign says that it has words of others.
+// Cell is a text. Foreign reports that it is untrusted.
 type Cell struct {
 	Text    string
 	Foreign bool
 }
 
-// maxRows are the overlays and the days that a table shows.
+// maxRows is the maximum number of overlays and days in a table.
 const maxRows = 200
 
-// Tables are the figures, as a page and a digest show them.
+// Tables returns the tables of the report.
 func (r Report) Tables(p Price) []Table {
 	return []Table{r.agents(), r.hours(p), r.days(p), r.waits(), r.busiest(), r.edits()}
 }
 
-// field is a column, and what stands in it for some figures; total says that it can be
-// summed up.
+// field is a column with the function that formats its cells. total reports whether it has a sum.
 type field struct {
 	title string
 	text  func(Figures) string
@@ -80,7 +79,7 @@ var (
 	waited     = field{title: "longest wait, at least", text: func(f Figures) string { return span(f.Wait) }}
 )
 
-// connected are the columns of pod-hours and of what they cost.
+// connected returns the columns of pod-hours and of their cost.
 func connected(p Price) []field {
 	all := bounds("pod-hours", "pod-hours", "%.1f", 1)
 	if p.PerHour == 0 {
@@ -93,8 +92,8 @@ func connected(p Price) []field {
 	return append(all, bounds(name, "cost", "%.2f", p.PerHour)...)
 }
 
-// bounds are the columns of a figure that is in proportion to pod-hours. The name of the
-// first column may say more.
+// bounds returns the columns of a figure that is proportional to pod-hours. The name of the first column
+// may be longer.
 func bounds(first, name, format string, perHour float64) []field {
 	column := func(title string, of func(Range) time.Duration) field {
 		return field{title, func(f Figures) string { return fmt.Sprintf(format, of(f.Connected).Hours()*perHour) }, true}
@@ -106,7 +105,7 @@ func bounds(first, name, format string, perHour float64) []field {
 	}
 }
 
-// head are the columns of a table whose first is a name.
+// head returns the columns of a table, the first of which is a name.
 func head(first string, fields []field) []Column {
 	columns := []Column{{Title: first}}
 	for _, f := range fields {
@@ -115,7 +114,7 @@ func head(first string, fields []field) []Column {
 	return columns
 }
 
-// line is a row of figures.
+// line returns a row of figures.
 func line(name Cell, f Figures, fields []field) []Cell {
 	row := []Cell{name}
 	for _, x := range fields {
@@ -124,7 +123,7 @@ func line(name Cell, f Figures, fields []field) []Cell {
 	return row
 }
 
-// byOverlay is a table with a row for each overlay.
+// byOverlay returns a table with a row for each overlay.
 func (r Report) byOverlay(t Table, fields []field, more ...func(Overlay) string) Table {
 	var sum Figures
 	for i, o := range r.Overlays {
@@ -155,7 +154,7 @@ func (r Report) byOverlay(t Table, fields []field, more ...func(Overlay) string)
 	return t
 }
 
-// add sums up what can be.
+// add adds the figures that have a sum.
 func (f *Figures) add(x Figures) {
 	f.Orders += x.Orders
 	f.Agents += x.Agents
@@ -202,7 +201,7 @@ func (r Report) hours(p Price) Table {
 	return r.byOverlay(t, fields, func(o Overlay) string { return moment(o.Since) }, func(o Overlay) string { return moment(o.Until) })
 }
 
-// String is the price, as in "0.04 EUR".
+// String returns the price as in "0.04 EUR".
 func (p Price) String() string {
 	text := strconv.FormatFloat(p.PerHour, 'f', -1, 64)
 	if p.Currency != "" {
@@ -258,10 +257,10 @@ func (r Report) edits() Table {
 	return t
 }
 
-// stamp is a time as reports write it, in UTC.
+// stamp formats a time in UTC.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
 
-// span is a length of time in its two largest units.
+// span formats a duration in its two largest units.
 func span(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < 2*time.Minute:
@@ -274,7 +273,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d days %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// Outcome says in a few words what came of an order, and of another act nothing.
+// Outcome describes the outcome of an order; empty for other operations.
 func (a Operation) Outcome() string {
 	o := a.Row.Outcome
 	if o == nil {
