@@ -57,7 +57,8 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 
 // laterWhy returns why upcoming jobs that are due later than agents need to register do not count.
 func laterWhy(j plan.Demand) string {
-	text := ledger.Pick(j.Later, "upcoming job is", "upcoming jobs are") + fmt.Sprintf(" due later than %ds from now, by how long their builds' steps took lately", j.Within)
+	text := ledger.Pick(j.Later, "upcoming job is", "upcoming jobs are")
+	text += fmt.Sprintf(" due later than %ds from now, by how long their builds' steps took lately", j.Within)
 	if j.Earliest != nil {
 		text += ": the first at " + j.Earliest.Format("15:04:05")
 	}

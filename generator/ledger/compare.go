@@ -7,7 +7,8 @@ import (
 
 // Differing returns the keys of those trailers by muster, in the order in which they are written,
 // whose values in message differ from those of an operation, in content, order or number. It does not
-// compare other trailers, the text for people, and the trailer for CI. version is the version of muster that wrote the message.
+// compare other trailers, the text for people, and the trailer for CI. version is the version of muster
+// that wrote the message.
 func Differing(message string, op Operation, version string) []string {
 	found, wanted := valuesOf(message), valuesOf(Message(op, version))
 	var keys []string
