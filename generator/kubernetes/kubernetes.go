@@ -32,7 +32,7 @@ type Problem struct {
 // Validate returns the problems of a Job, in the order of its fields. The node must be a mapping
 // without aliases.
 func Validate(job *yaml.Node) []Problem {
-	c := &checker{types: types()}
+	c := &checker{types: types}
 	top := spot{node: job}
 	c.shape(top, "Job")
 	c.job(top)

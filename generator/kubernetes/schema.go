@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -23,14 +22,16 @@ import (
 //go:embed job.json
 var schema []byte
 
-// types returns the fields of each type, with the type of each field.
-var types = sync.OnceValue(func() map[string]map[string]string {
+// types are the fields of each type, with the type of each field.
+var types = readSchema()
+
+func readSchema() map[string]map[string]string {
 	var document struct{ Types map[string]map[string]string }
 	if err := json.Unmarshal(schema, &document); err != nil {
-		panic(err)
+		panic(err) // the embedded file is invalid
 	}
 	return document.Types
-})
+}
 
 // shape checks that a value and everything below it have the types of the schema.
 func (c *checker) shape(s spot, typ string) {
