@@ -188,7 +188,7 @@ func readOrders(ctx context.Context, history branch.History, head branch.Head, s
 	return all
 }
 
-// pastFile is a file at a past commit; err is fs.ErrNotExist if there is none.
+// pastFile is a file at a past commit; err is fs.ErrNotExist if the file did not exist.
 type pastFile struct {
 	content []byte
 	err     error

@@ -351,7 +351,7 @@ func (s *settings) agentAPI() (all buildkite.Stats, used bool) {
 }
 
 // checkMetrics returns the problems that prevent ticks triggered by metrics. Without agent
-// tokens there are none.
+// tokens it returns nil.
 func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	m, err := s.metrics(log)
 	if err != nil {

@@ -150,7 +150,7 @@ type Client struct {
 
 	observing sync.Mutex // held for a whole observation: guards what follows
 	clusters  clusters
-	poll      *poll // the unfinished poll; nil if there is none
+	poll      *poll // the unfinished poll, if any
 	// active are the builds that were running in the last poll, by creation time; nil before
 	// the first poll.
 	active   map[string]time.Time
@@ -163,7 +163,7 @@ type Client struct {
 	ownTags     map[string]bool // tags of the agents of overlays
 	orders      []plan.Dispatch // of overlays
 	lists       agentLists
-	inferred    *inferredPoll   // the unfinished poll without an API token; nil if there is none
+	inferred    *inferredPoll   // the unfinished poll without an API token, if any
 	times       *steptime.Times // nil if no overlay looks ahead
 	pastRead    bool            // builds of the last day were read for them
 

@@ -411,8 +411,8 @@ func (s *session) stackQueues(queues []plan.Queue) []plan.Queue {
 	return queues
 }
 
-// unlisted returns a message about the queues that no token's cluster has; empty if there are
-// none.
+// unlisted returns a message about the queues that no token's cluster has; it may be
+// empty.
 func (s *session) unlisted() string {
 	missing := slices.DeleteFunc(slices.Clone(s.client.serves), func(q string) bool { return s.poll.stacks.found[q] })
 	if len(missing) == 0 {

@@ -1,4 +1,4 @@
-// Package explanation explains the number of agents of a fleet: why a commit orders so many agents
+// Package explanation explains the number of agents of a fleet: why a commit orders this number of agents
 // and not more, why nothing was done at a time, and which order was for a job. Git is its only source.
 // It replays decisions (package verification), so that the figures are those of the original decision.
 //

@@ -8,7 +8,7 @@ import (
 	"muster/generator/plan"
 )
 
-// fate is the outcome of one dispatch according to the commits read so far, all of which are newer.
+// fate is the outcome of one dispatch according to the newer commits, which are read first.
 type fate struct {
 	registered plan.Indexes
 	hadJob     int

@@ -19,7 +19,7 @@ type Record struct {
 }
 
 // Read yields a record for each commit of a log, in the same order. A merge is never by muster. An
-// error of the log is yielded and ends it; a malformed message is no error.
+// error of the log is yielded and ends it; a malformed message does not.
 //
 // Anybody who may push to the branch can write such messages. Only a signature proves the author.
 func Read(commits iter.Seq2[branch.Commit, error]) iter.Seq2[Record, error] {

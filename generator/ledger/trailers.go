@@ -107,7 +107,7 @@ func trailersStart(lines []string) int {
 	return len(lines)
 }
 
-// separator returns the index of the colon of a trailer; below 1 if the line is no trailer. A key
+// separator returns the index of the colon of a trailer; below 1 if the line is not a trailer. A key
 // consists of letters, digits and dashes, and white space may follow it.
 func separator(line string) int {
 	space := false

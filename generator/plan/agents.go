@@ -95,8 +95,8 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies
 	}
 }
 
-// creditTo returns the overlay to which an idle agent is credited; -1 for none. An agent of
-// muster's overlays is credited to its own overlay if it has all of the overlay's tags. An agent
+// creditTo returns the overlay to which an idle agent is credited; -1 for none. An agent that
+// muster started is credited to its own overlay if it has all of the overlay's tags. An agent
 // that muster did not start is credited to the first overlay whose tags it has.
 func (q queueReader) creditTo(a Agent) int {
 	of, muster := TagValue(a.Tags, TagOverlay)
@@ -312,7 +312,7 @@ func unlisted(g Sighting, s Snapshot, reusable map[string]bool) (x Agent, there 
 // (buildkite/agent pull request #3994), 2 to 9 s when polling with 3.138.
 const longestLinger = 90 * time.Second
 
-// lingers reports whether an agent of muster's fleet has had its one job and is about to exit. It
+// lingers reports whether an agent of the fleet has had its one job and is about to exit. It
 // is listed as connected without a job, but takes no other. An agent that stays longer takes more
 // jobs because of its template, and a reusable agent takes the next job at once.
 func lingers(a Agent, now time.Time) bool {

@@ -296,7 +296,7 @@ func (s *share) learn() {
 // (Buildkite has listed its agent), in flight (it may still register), or lost (the lease and the
 // grace have expired). Supply consists of connected agents and of agents in flight.
 
-// ClockSkew is the maximum difference of muster's and Buildkite's clocks; beyond it there is no
+// ClockSkew is the maximum difference between the clocks of muster and Buildkite; beyond it there is no
 // decision. The clocks of Kubernetes' nodes are assumed to be as exact.
 const ClockSkew = time.Minute
 

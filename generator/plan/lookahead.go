@@ -42,7 +42,7 @@ type Stage struct {
 	// Jobs is the number of jobs; zero if they count in another queue.
 	Jobs int `json:"jobs,omitempty"`
 	// Ordered agents were dispatched for them by overlays that can take them, the first at Since;
-	// nil if there are none.
+	// nil if Ordered is zero.
 	Ordered int        `json:"ordered,omitempty"`
 	Since   *time.Time `json:"since,omitempty"`
 }

@@ -105,7 +105,7 @@ func bounds(first, name, format string, perHour float64) []field {
 	}
 }
 
-// head returns the columns of a table, the first of which is a name.
+// head returns the columns of a table; the first is a name.
 func head(first string, fields []field) []Column {
 	columns := []Column{{Title: first}}
 	for _, f := range fields {

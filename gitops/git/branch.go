@@ -37,7 +37,7 @@ type Branch struct {
 	server *remote.Connection
 	taker  *remote.Connection // the server of pushes, mostly the same
 	store  *store
-	// seen is the head that a conflict has returned; zero if there was none. The next refresh
+	// seen is the head that a conflict has returned; zero without a conflict. The next refresh
 	// starts there.
 	seen plumbing.Hash
 }

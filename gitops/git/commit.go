@@ -173,8 +173,8 @@ func (c *commitCutter) endLine() {
 	}
 }
 
-// cut returns the commit with the kept parts. Its message has no trailers, so it is no commit by
-// muster. It returns false if there are too many parents, or no committer.
+// cut returns the commit with the kept parts. Its message has no trailers, so muster is
+// not its author. It returns false if there are too many parents, or no committer.
 func (c *commitCutter) cut() ([]byte, bool) {
 	if c.subject == nil {
 		c.endLine()

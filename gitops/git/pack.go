@@ -82,7 +82,7 @@ func (p *pack) object(h plumbing.Hash) (rawObject, bool, error) {
 	return o, err == nil, err
 }
 
-// entry inflates an entry and its chain of deltas, of which one delta and its base are in memory at a
+// entry inflates an entry and its chain of deltas. One delta and its base are in memory at a
 // time.
 func (p *pack) entry(i int) (rawObject, error) {
 	var deltas []int // the last to be applied first

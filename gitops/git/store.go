@@ -91,7 +91,7 @@ type store struct {
 	noChanges bool
 	fewer     int // how often the size of a batch is halved
 
-	head  plumbing.Hash // the commit of the objects; zero if there is none
+	head  plumbing.Hash // the commit of the objects, if any
 	root  plumbing.Hash // its tree
 	prior plumbing.Hash // its first parent; zero if it has none
 	// fetched are the raw commits that were fetched with the head: it, and those since the head

@@ -64,7 +64,7 @@ func (h held) RetryAfter() time.Duration { return h.wait }
 const longestHeld = time.Hour
 
 // limitOf reports whether a request exceeded one of GitHub's limits, and how long to wait: the time in
-// Retry-After, else until the end of a window of which nothing remains, else a minute
+// Retry-After, else until the end of a window that is used up, else a minute
 // (docs.github.com/rest, "Rate limits for the REST API", "Exceeding the rate limit"). Dates are relative
 // to that of the response.
 func limitOf(err error) (time.Duration, bool) {

@@ -235,7 +235,7 @@ func land(ctx context.Context, w branch.Writer, c branch.Draft) error {
 	}
 }
 
-// refusal asserts that a refused push is no conflict, and has the server's message.
+// refusal asserts that a refused push is not a conflict, and has the server's message.
 func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
 	tip := headOf(t, w)

@@ -120,7 +120,7 @@ func (t *Times) Learn(b Build) {
 	}
 }
 
-// step returns the step with the key. It adds the step if there is none.
+// step returns the step with the key. It adds a missing step.
 func (t *Times) step(key uint64) *step {
 	s := t.steps[key]
 	if s == nil {
@@ -211,7 +211,7 @@ func (h *history) add(build uint32, finished time.Time, took time.Duration) {
 }
 
 // left predicts how much longer a job takes that has taken elapsed so far, from the samples that
-// took longer. It returns zero if there are none.
+// took longer. It returns zero without such samples.
 func (h *history) left(elapsed time.Duration) time.Duration {
 	var longer [maxSamples]time.Duration
 	n := 0

@@ -26,7 +26,7 @@ type Connection struct {
 	Log         *slog.Logger
 	TempDir     string // where large packs are kept; empty: in memory
 	Secrets     secrets
-	login       *login // that of the netrc file or the credential helper; nil if there is none yet
+	login       *login // that of the netrc file or the credential helper, if any
 	wrong       *login // that of the file, if the server has rejected it
 	refused     bool   // the server has rejected a login of the file or the helper
 	sent        string // the password of the last session
@@ -36,7 +36,7 @@ type Connection struct {
 	endpoint *transport.Endpoint // the endpoint of HTTP requests, after redirects; nil if unknown
 	Caps     *capability.List    // the server's capabilities for reading; nil if unknown
 	local    []string            // settings for a local repository; nil if unknown
-	manyRefs bool                // the server has so many refs that listing them is slow
+	manyRefs bool                // listing all of the server's refs is slow
 	// AlwaysThin reports that the server requires thin-pack, even if no deltas against local
 	// objects are wanted.
 	AlwaysThin bool

@@ -16,7 +16,7 @@ import (
 // Answer is a response of a host other than git's protocol: a status and a message.
 type Answer struct {
 	Status int
-	// Words is the message in one line; empty if there is none.
+	// Words is the message in one line; it may be empty.
 	Words string
 	// wait is how long to wait before the next request; zero if the host sets no time.
 	wait time.Duration

@@ -9,7 +9,7 @@ import (
 )
 
 // netrc returns the login that the netrc file contains for the server, like curl does for git. It
-// returns nil if there is none, or only one that the server has rejected.
+// returns nil without a login, or with only one that the server has rejected.
 func (c *Connection) netrc(context.Context) *login {
 	if c.Credentials.NetrcFile == "" {
 		return nil

@@ -28,7 +28,7 @@ type stream struct {
 	stderr *Tail
 	wait   func() error // waits for the end of the other side
 	abort  func()       // ends the other side
-	// program is a program other than the server that writes to stderr; empty if there is none.
+	// program is a program other than the server that writes to stderr; it may be empty.
 	program string
 	adv     *packp.AdvRefs
 	ran     bool
