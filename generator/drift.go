@@ -249,6 +249,8 @@ func (dr *drift) noteOperations(head, next branch.Head, done []ledger.Operation)
 		}
 		if a.Kind == ledger.Repair {
 			dr.noteWithdrawn(a)
+			subject, _, _ := strings.Cut(ledger.Text(a), "\n")
+			dr.past.noteRepair(a.Path, Repair{At: a.Decision.At(), Subject: subject})
 		}
 		for _, r := range a.Decision.Retire {
 			if a.Kind == ledger.Retire {
@@ -353,6 +355,7 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) error {
 	if e.Kind == ledger.Repair {
 		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
+		dr.past.noteRepair(e.Overlay, Repair{At: e.At, Subject: e.Subject})
 	}
 	for _, id := range e.Dispatches {
 		switch e.Kind {

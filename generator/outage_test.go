@@ -93,7 +93,7 @@ func TestAwayForADay(t *testing.T) {
 				if a.now.Equal(from) {
 					a.jobs("a", 3)
 				}
-				down := len(v.Snapshot().NotReady(a.now)) > 0
+				down := len(v.Snapshot().At(a.now).NotReady()) > 0
 				if stuck := v.Snapshot().Stuck(a.now); stuck != "" {
 					t.Fatalf("at %s: %s", a.now, stuck)
 				}
@@ -231,7 +231,7 @@ func TestADayOfTrouble(t *testing.T) {
 		}
 	}
 	for about := range open {
-		if !strings.HasSuffix(about, string(plan.BackingOff)) { // nobody ever registers
+		if !strings.HasSuffix(about, string(plan.BreakerOpen)) { // nobody ever registers
 			t.Errorf("never over: %s", about)
 		}
 	}

@@ -29,12 +29,34 @@ type pastLog struct {
 	answers map[string]answer   // what dispatches were, by ID
 	orders  *orders             // during a tick
 	oldest  time.Time           // as far back as orders are read
+	repairs map[string]Repair   // the last of each overlay, by path
 }
 
 // begin begins a tick, in which orders are read as far back as oldest; end ends it.
 func (l *pastLog) begin(oldest time.Time) { l.orders, l.oldest = nil, oldest }
 
 func (l *pastLog) end() { l.orders = nil }
+
+// noteRepair notes a repair of the overlay with a path.
+func (l *pastLog) noteRepair(path string, r Repair) {
+	if l.repairs == nil {
+		l.repairs = map[string]Repair{}
+	}
+	if r.At.After(l.repairs[path].At) {
+		l.repairs[path] = r
+	}
+}
+
+// repairsOf returns the last repair of each overlay, by name.
+func (l *pastLog) repairsOf(overlays []fleet.Overlay) map[string]Repair {
+	all := map[string]Repair{}
+	for _, o := range overlays {
+		if r, ok := l.repairs[o.Path]; ok {
+			all[o.Name] = r
+		}
+	}
+	return all
+}
 
 // done drops the files that were read: the log was read to its end.
 func (l *pastLog) done() { l.files = nil }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/fleet"
 	"muster/generator/plan"
 )
@@ -61,12 +62,14 @@ func (p *poller) first() bool { return p.conflicts == 0 }
 // keep keeps a snapshot for the next attempt of a tick.
 func (p *poller) keep(snapshot plan.Snapshot) { p.last = &snapshot }
 
-// waiting returns the problem that a poll is spread over several ticks, if it is.
-func (p *poller) waiting() []Problem {
+// stretchedPoll returns the condition that a poll is spread over several ticks, while it is.
+func (p *poller) stretchedPoll() []condition.Condition {
 	if p.wait == nil {
 		return nil
 	}
-	return []Problem{{Level: slog.LevelWarn, Text: stretchedText, Reason: "request-limit", Since: p.waited}}
+	c := condition.DegradedBy(condition.Condition{Reason: condition.RateLimited, Message: stretchedText})
+	c.LastTransitionTime = p.waited
+	return []condition.Condition{c}
 }
 
 // registrations updates the registrations with a snapshot and returns them.
@@ -199,7 +202,7 @@ func (l *pollTracker) covers(begun time.Time, overlays []plan.Overlay) bool {
 // overAfter is the time without a wait after which polls count as no longer rate-limited.
 const overAfter = 5 * time.Minute
 
-const stretchedText = "the time between looks at Buildkite is stretched: they take more requests than half of its limit"
+const stretchedText = "polls are spread over several ticks: they need more than half of Buildkite's rate limit"
 
 // reportStretch logs one line when polls begin to be spread over several ticks, and one when that
 // ends.
@@ -212,11 +215,11 @@ func (p *poller) reportStretch(err error) {
 		if l.wait == nil {
 			l.waited = now
 			requests, perMinute := wait.Stretched()
-			p.log.Warn(stretchedText, "reason", "request-limit", "requests", requests, "per-minute", perMinute, "next", wait.RetryAfter().Round(time.Second))
+			p.log.Warn(stretchedText, "condition", string(condition.Degraded), "reason", condition.RateLimited, "requests", requests, "per-minute", perMinute, "next", wait.RetryAfter().Round(time.Second))
 		}
 		l.stretched, l.wait = now, wait
 	case err == nil && l.wait != nil && now.Sub(l.stretched) >= overAfter:
-		p.log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+stretchedText, slog.String("reason", "request-limit"), lasted(l.stretched.Sub(l.waited)))
+		p.log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+stretchedText, slog.String("condition", string(condition.Degraded)), slog.String("reason", condition.RateLimited), lasted(l.stretched.Sub(l.waited)))
 		l.wait = nil
 	}
 }

@@ -205,13 +205,13 @@ func TestStretchIsReported(t *testing.T) {
 	}
 	var lines []string
 	for line := range strings.Lines(s.log.String()) {
-		if strings.Contains(line, "stretched") {
+		if strings.Contains(line, "spread over") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
 	want := []string{
-		`level=WARN msg="the time between looks at Buildkite is stretched: they take more requests than half of its limit" reason=request-limit requests=25 per-minute=25 next=1m0s`,
-		`level=INFO msg="resolved: the time between looks at Buildkite is stretched: they take more requests than half of its limit" reason=request-limit duration=30m15s`,
+		`level=WARN msg="polls are spread over several ticks: they need more than half of Buildkite's rate limit" condition=Degraded reason=RateLimited requests=25 per-minute=25 next=1m0s`,
+		`level=INFO msg="resolved: polls are spread over several ticks: they need more than half of Buildkite's rate limit" condition=Degraded reason=RateLimited duration=30m15s`,
 	}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the log says\n%s", strings.Join(lines, "\n"))

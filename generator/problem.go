@@ -3,49 +3,44 @@ package generator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
-// Problem is something that is wrong for as long as it lasts. It is logged when
-// it appears and when it is over.
-type Problem struct {
-	// Level is how much it needs a person: [slog.LevelWarn] or [slog.LevelError].
-	Level slog.Level
-	// Text says what is wrong, and what to do where that is not plain.
-	Text string
-	// Overlay and Queue are what it is about, each empty where it is about more.
-	Overlay, Queue string
-	// Reason tells kinds of problems apart, as in "invalid" or "unmatched".
-	Reason string
-	// Since is when it was first seen.
-	Since time.Time
-	// more is logged with the line, but the problem is the same when it changes.
-	more []slog.Attr
-	// step is where a tick fails, news is its error, and words what of that is not
-	// numbers. They may change while it is the same problem; a change of the words is
-	// logged, though not often. Empty: it is a problem of what was read, and no
-	// failure.
-	step        Step
-	news, words string
+// problem is an abnormal condition as the log reports it.
+type problem struct {
+	condition.Condition
+	// step is the step in which a tick failed, and took the time of the tick; empty and zero for
+	// a condition of what a tick read.
+	step Step
+	took time.Duration
 }
 
-// Words are the text, with the error where it is that of a tick that failed.
-func (p Problem) Words() string {
-	if p.news != "" {
-		return p.Text + ": " + p.news
+// text returns the message of a log line, which stays the same while the problem lasts.
+func (p problem) text() string {
+	if p.step != "" {
+		return "tick failed"
 	}
-	return p.Text
+	return p.Summary()
 }
 
-func (p Problem) attrs() []slog.Attr {
+// digits are what may differ in the message of a problem that has not changed.
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// words returns the message without figures.
+func (p problem) words() string { return digits.ReplaceAllString(p.Message, "0") }
+
+// attrs returns the attributes of each log line about the problem.
+func (p problem) attrs() []slog.Attr {
 	var attrs []slog.Attr
-	for _, a := range []slog.Attr{slog.String("overlay", p.Overlay), slog.String("queue", p.Queue), slog.String("reason", p.Reason)} {
+	for _, a := range []slog.Attr{slog.String("overlay", p.Overlay), slog.String("queue", p.Queue), slog.String("cluster", p.Cluster), slog.String("condition", string(p.Type)), slog.String("reason", p.Reason)} {
 		if a.Value.String() != "" {
 			attrs = append(attrs, a)
 		}
@@ -53,90 +48,93 @@ func (p Problem) attrs() []slog.Attr {
 	return attrs
 }
 
-// same reports whether two problems are one.
-func (p Problem) same(o Problem) bool {
-	return o.Level == p.Level && o.Text == p.Text && o.Overlay == p.Overlay && o.Queue == p.Queue && o.Reason == p.Reason
+// details returns the attributes of a log line about a problem that is not over.
+func (p problem) details() []slog.Attr {
+	switch {
+	case p.step != "":
+		return []slog.Attr{slog.String("step", string(p.step)), slog.String("err", p.Message), lasted(p.took)}
+	case p.Type == condition.Suspended || p.Message == p.Summary():
+		return nil
+	}
+	return []slog.Attr{slog.String("message", p.Message)}
 }
+
+// same reports whether two problems are one.
+func (p problem) same(o problem) bool { return p.Same(o.Condition) && p.text() == o.text() }
 
 // in reports whether a problem is among others.
-func (p Problem) in(others []Problem) bool { return slices.ContainsFunc(others, p.same) }
+func (p problem) in(others []problem) bool { return slices.ContainsFunc(others, p.same) }
 
-// lasting returns the earlier problems that may persist although this tick could not check
-// them: those of queues that were not polled, and groups of unmatched jobs while a queue has
-// more of them than an observation lists.
-func lasting(before, now []Problem, r Result) []Problem {
-	listed := map[string]int{}
-	for _, d := range r.Decisions {
-		listed[d.Queue] = len(d.Observation.Unmatched)
-	}
-	return slices.DeleteFunc(slices.Clone(before), func(p Problem) bool {
-		unmatched, looked := listed[p.Queue]
-		stays := p.Queue != "" && p.Reason != "unserved" && !looked || p.Reason == "unmatched" && unmatched >= plan.MaxUnmatched
-		return !stays || p.in(now)
-	})
-}
-
-// problems lists what is wrong after a tick, each once.
-func problems(r Result) []Problem {
-	var all []Problem
-	add := func(p Problem) {
-		if !p.in(all) {
-			all = append(all, p)
+// Conditions returns the conditions of all overlays, of queues that no overlay serves, and of
+// muster itself, after a tick without an error.
+func (r Result) Conditions(now time.Time) []condition.Condition {
+	overlays := map[string]*condition.Overlay{}
+	at := func(name string) *condition.Overlay {
+		if overlays[name] == nil {
+			overlays[name] = &condition.Overlay{Name: name, Now: now, Repair: r.Repairs[name].Subject, Repaired: r.Repairs[name].At}
 		}
+		return overlays[name]
 	}
-	queues := map[string]string{}
-	for _, d := range r.Decisions {
-		queues[d.Overlay] = d.Queue
+	for i := range r.Decisions {
+		at(r.Decisions[i].Overlay).Decision = &r.Decisions[i]
 	}
 	for _, s := range r.Suspended {
-		p := Problem{Level: slog.LevelError, Overlay: s.Overlay, Reason: string(s.Why.Code), Text: "suspended: " + s.Why.String()}
-		if s.Why.Wanted() {
-			p.Level = slog.LevelWarn
-		}
-		if s.Why.Code == plan.BackingOff { // one text for as long as the breaker is open
-			p.Text = "suspended: backing off: the circuit breaker is open, see the git log"
-		}
-		if queue := queues[s.Overlay]; queue != "" {
-			p.more = []slog.Attr{slog.String("queue", queue)}
-		}
-		add(p)
+		at(s.Overlay).Suspended = s.Why
 	}
 	for _, w := range r.Warnings {
-		add(Problem{Level: slog.LevelWarn, Overlay: w.Overlay, Reason: "invalid-state", Text: w.Err.Error()})
+		at(w.Overlay).StateError = w.Err.Error()
 	}
-	for _, d := range r.Decisions {
-		if reason := d.Arrival.Reason(); reason != "" {
-			text, orders := "agents that were ordered have not registered", d.Arrival.Describe(d.At())
-			if reason == plan.OrdersFailed {
-				text = "orders fail"
-			}
-			add(Problem{Level: slog.LevelWarn, Overlay: d.Overlay, Queue: d.Queue, Reason: reason, Text: text, news: orders, more: []slog.Attr{slog.String("orders", orders)}})
-		}
-		for _, u := range d.Observation.Unmatched {
-			add(Problem{Level: slog.LevelWarn, Queue: d.Queue, Reason: "unmatched", more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)},
-				Text: fmt.Sprintf("jobs that no overlay serves: rules %q, %s", u.Rules, u.Why())})
-		}
-		for _, s := range d.Observation.Overlays {
-			count := func(n int, reason, text string) {
-				if n > 0 {
-					add(Problem{Level: slog.LevelWarn, Overlay: s.Overlay, Queue: d.Queue, Reason: reason, Text: text, more: []slog.Attr{slog.Int("agents", n)}})
-				}
-			}
-			count(s.OtherQueue, "agents-elsewhere", "agents are in another queue or cluster than the policy says: they count against max until they leave")
-			count(s.OtherFleets, "same-name", "another fleet repository has an overlay of this name: its agents are not counted, and commits of both are easily confused")
-		}
-	}
-	if unread := r.Looked.Snapshot.Unread; unread != "" {
-		add(Problem{Level: slog.LevelWarn, Reason: "unread", Text: unread})
-	}
-	if r.Metrics != nil {
-		add(metricsProblem(r.Metrics))
-	}
-	for _, u := range r.Unserved {
-		add(Problem{Level: slog.LevelWarn, Queue: u.Queue, Reason: "unserved", Text: "jobs are pending in a queue that no overlay serves" + u.Where(),
-			more: []slog.Attr{slog.Int("jobs", u.Jobs), slog.String("example", u.Example)}})
+	all := r.own()
+	for _, name := range slices.Sorted(maps.Keys(overlays)) {
+		all = append(all, overlays[name].Conditions()...)
 	}
 	return all
+}
+
+// own returns the conditions that concern no single overlay.
+func (r Result) own() []condition.Condition {
+	var degraded []condition.Condition
+	if unread := r.Looked.Snapshot.Unread; unread != "" {
+		degraded = append(degraded, condition.Condition{Reason: condition.ListUnread, Message: unread})
+	}
+	if r.Metrics != nil {
+		degraded = append(degraded, condition.Condition{Reason: condition.MetricsUnavailable, Message: r.Metrics.Error()})
+	}
+	all := []condition.Condition{
+		condition.Normal(condition.RepositoryAvailable), condition.Normal(condition.BuildkiteAvailable), condition.Normal(condition.PushAccepted),
+		condition.DegradedBy(degraded...),
+	}
+	for _, u := range r.Unserved {
+		all = append(all, condition.NotServed(u))
+	}
+	return all
+}
+
+// problems lists what is wrong after a tick, each once, without drift: each repair is logged as
+// an operation.
+func problems(all []condition.Condition) []problem {
+	var found []problem
+	for _, c := range condition.Problems(all) {
+		if c.Type != condition.Drifted {
+			found = append(found, problem{Condition: c})
+		}
+	}
+	return found
+}
+
+// lasting returns the earlier problems that may persist although this tick could not check
+// them, because their condition is unknown or their queue was not polled.
+func lasting(before []problem, now []condition.Condition) []problem {
+	polled := map[string]bool{}
+	for _, c := range now {
+		polled[c.Queue] = polled[c.Queue] || c.Overlay != "" && c.Status != condition.Unknown
+	}
+	return slices.DeleteFunc(slices.Clone(before), func(p problem) bool {
+		unknown := slices.ContainsFunc(now, func(c condition.Condition) bool {
+			return c.Overlay == p.Overlay && c.Type == p.Type && c.Status == condition.Unknown
+		})
+		return !unknown && (p.Queue == "" || p.Reason == condition.NoOverlay || polled[p.Queue])
+	})
 }
 
 // problemLog contains the recent problems. Each is logged when it begins and when it ends,
@@ -147,14 +145,16 @@ type problemLog struct {
 
 // problemState is one problem, and what the log contains about it.
 type problemState struct {
-	Problem
+	problem
 	seen   time.Time // last
 	logged time.Time // when there was last a line of it that was not about its end
 	over   time.Time // when its end was logged; zero: not ended
 	// ticks is how many have shown it since it began, and gone reports that the last
 	// one did not.
-	ticks int
-	ended bool
+	ticks       int
+	ended       bool
+	since       time.Time // when it began
+	loggedWords string    // of the last line
 	// recurred says that it came back soon after it was over: its end is not said
 	// until it stays away.
 	recurred bool
@@ -172,14 +172,14 @@ const (
 
 // update applies the problems that a tick has shown to the problem log, and logs the changes.
 // Problems for which stays returns true may or may not be over.
-func (t *problemLog) update(log *slog.Logger, now time.Time, shown []Problem, stays func(Problem) bool) {
+func (t *problemLog) update(log *slog.Logger, now time.Time, shown []problem, stays func(problem) bool) {
 	for _, p := range shown {
 		t.saw(log, now, p)
 	}
 	t.known = slices.DeleteFunc(t.known, func(k problemState) bool { return !k.over.IsZero() && now.Sub(k.over) >= forgetAfter })
 	for i := range t.known {
 		k := &t.known[i]
-		if k.in(shown) || !k.over.IsZero() || stays(k.Problem) {
+		if k.in(shown) || !k.over.IsZero() || stays(k.problem) {
 			continue
 		}
 		k.ended = true
@@ -187,52 +187,56 @@ func (t *problemLog) update(log *slog.Logger, now time.Time, shown []Problem, st
 			continue
 		}
 		k.over = now
-		attrs := append(k.attrs(), lasted(now.Sub(k.Since)))
+		attrs := append(k.attrs(), lasted(now.Sub(k.since)))
 		if k.step != "" {
 			attrs = append(attrs, slog.Int("ticks", k.ticks))
 		}
-		log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+k.Text, attrs...)
+		log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+k.text(), attrs...)
 	}
 }
 
 // saw notes a problem, and logs it when it begins, or has news.
-func (t *problemLog) saw(log *slog.Logger, now time.Time, p Problem) {
+func (t *problemLog) saw(log *slog.Logger, now time.Time, p problem) {
 	i := slices.IndexFunc(t.known, func(k problemState) bool { return k.same(p) })
 	if i < 0 {
 		i = len(t.known)
-		p.Since = now
-		t.known = append(t.known, problemState{Problem: p})
+		t.known = append(t.known, problemState{since: now})
 	}
 	k := &t.known[i]
-	says := k.logged.IsZero()
+	begins := k.logged.IsZero()
 	if !k.over.IsZero() {
-		says, k.recurred, k.over, k.Since, k.ticks = true, true, time.Time{}, now, 0
+		begins, k.recurred, k.over, k.since, k.ticks = true, true, time.Time{}, now, 0
 	}
 	quiet := now.Sub(k.logged)
-	says = says || k.words != p.words && quiet >= newsEvery || p.step != "" && quiet >= remindEvery
-	k.seen, k.ended, k.more, k.news = now, false, p.more, p.news
+	k.problem, k.seen, k.ended = p, now, false
 	k.ticks++
-	if !says {
+	if !begins && (k.loggedWords == p.words() || quiet < newsEvery) && (p.step == "" || quiet < remindEvery) {
 		return
 	}
-	k.logged, k.words = now, p.words
-	attrs := append(k.attrs(), k.more...)
+	k.logged, k.loggedWords = now, p.words()
+	attrs := append(k.attrs(), k.details()...)
 	if k.ticks > 1 {
-		attrs = append(attrs, slog.Time("since", k.Since), slog.Int("ticks", k.ticks))
+		attrs = append(attrs, slog.Time("since", k.since), slog.Int("ticks", k.ticks))
+	} else if p.Remedy != "" {
+		attrs = append(attrs, slog.String("remedy", p.Remedy))
 	}
-	log.LogAttrs(context.Background(), p.Level, p.Text, attrs...)
+	log.LogAttrs(context.Background(), p.Level(), p.text(), attrs...)
 }
 
-// current are the problems that the last ticks have shown, the oldest first.
-func (t *problemLog) current() []Problem {
-	var all []Problem
+// current returns the problems that the last ticks have shown, the oldest first.
+func (t *problemLog) current() []problem {
+	var all []problemState
 	for _, k := range t.known {
 		if k.over.IsZero() && !k.ended {
-			all = append(all, k.Problem)
+			all = append(all, k)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Problem) int { return a.Since.Compare(b.Since) })
-	return all
+	slices.SortStableFunc(all, func(a, b problemState) int { return a.since.Compare(b.since) })
+	var found []problem
+	for _, k := range all {
+		found = append(found, k.problem)
+	}
+	return found
 }
 
 // lasted is the attribute that says how long something took.
@@ -240,40 +244,75 @@ func lasted(d time.Duration) slog.Attr {
 	return slog.Duration("duration", d.Round(time.Millisecond))
 }
 
-// reportTick logs what a tick did, and what began to be wrong or is over.
+// reportTick logs the operations of a tick and the problems that begin or end with it, and brings
+// the conditions up to date.
 func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
 	now := rep.clock.Now()
 	var wait plan.SpreadError
 	switch {
-	case errors.As(err, &wait): // nothing is wrong; what was wrong before may go on
+	case errors.As(err, &wait): // neither a success nor a failure
 	case err != nil:
 		failed := failure(rep.progress.failed, err, took)
-		rep.problems.update(rep.log, now, []Problem{failed}, func(p Problem) bool {
+		rep.problems.update(rep.log, now, []problem{failed}, func(p problem) bool {
 			return p.step == "" || slices.Index(Steps(), p.step) > slices.Index(Steps(), failed.step)
 		})
+		rep.conditions = condition.Since(rep.conditions, withFailure(rep.conditions, failed.Condition), now)
 	default:
-		found := problems(r)
-		rest := lasting(rep.problems.current(), found, r)
-		rep.problems.update(rep.log, now, found, func(p Problem) bool { return p.in(rest) })
+		all := condition.Since(rep.conditions, r.Conditions(now), now)
+		found := problems(all)
+		rest := lasting(rep.problems.current(), all)
+		rep.problems.update(rep.log, now, found, func(p problem) bool { return p.in(rest) })
+		rep.conditions = all
 	}
 	if err == nil || len(r.Operations)+len(r.Landed) > 0 {
 		rep.reportOperations(r, took)
 	}
 }
 
-// digits are what differs in the words of an error that is the same.
-var digits = regexp.MustCompile(`[0-9]+`)
+// order are the conditions of muster itself in the order of the steps of a tick.
+var order = []condition.Type{condition.RepositoryAvailable, condition.BuildkiteAvailable, condition.PushAccepted}
 
-// failure is the problem that a tick failed in a step.
-func failure(step Step, err error, took time.Duration) Problem {
-	p := Problem{Level: slog.LevelError, Text: "tick failed", Reason: string(step), step: step, news: err.Error(), words: digits.ReplaceAllString(err.Error(), "0")}
-	var refused plan.RetryError
-	switch {
-	case errors.Is(err, ErrConflicts): // nothing is wrong
-		p.Level, p.Reason, p.step = slog.LevelWarn, string(Conflict), StepCommit
-	case errors.As(err, &refused):
-		p.Level, p.Reason = slog.LevelWarn, string(Limited)
+// withFailure returns the conditions after a tick that failed: those of earlier steps are normal,
+// and the others stay.
+func withFailure(before []condition.Condition, failed condition.Condition) []condition.Condition {
+	step := slices.Index(order, failed.Type)
+	all := []condition.Condition{failed}
+	for i, t := range order {
+		if i < step {
+			all = append(all, condition.Normal(t))
+		}
 	}
-	p.more = []slog.Attr{slog.String("err", err.Error()), lasted(took)}
-	return p
+	for _, c := range before {
+		own := c.Overlay == "" && c.Queue == ""
+		if at := slices.Index(order, c.Type); !own || at > step || at < 0 && c.Type != failed.Type {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// failure returns the problem of a tick that failed in a step.
+func failure(step Step, err error, took time.Duration) problem {
+	var limited plan.RetryError
+	var refused *branch.Refused
+	c := condition.Condition{Status: condition.False, Message: err.Error()}
+	switch step {
+	case StepPoll:
+		c.Type, c.Reason = condition.BuildkiteAvailable, condition.PollFailed
+	case StepCommit:
+		c.Type, c.Reason = condition.PushAccepted, condition.PushFailed
+	case StepDecide, StepRender:
+		c.Type, c.Reason = condition.Ready, condition.InternalError
+	default:
+		c.Type, c.Reason = condition.RepositoryAvailable, condition.ReadFailed
+	}
+	switch {
+	case errors.Is(err, ErrConflicts):
+		step, c.Type, c.Reason = StepCommit, condition.PushAccepted, condition.Conflict
+	case errors.As(err, &limited):
+		c.Reason = condition.RateLimited
+	case errors.As(err, &refused) && step == StepCommit:
+		c.Reason = condition.Refused
+	}
+	return problem{Condition: c.WithRemedy(), step: step, took: took}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/condition"
 	"muster/generator/plan"
 )
 
@@ -21,8 +22,8 @@ func TestUnreadIsAProblem(t *testing.T) {
 	b.run(t, 15*time.Second, func(ticks int, _ generator.Result, _ error) bool { return ticks < 4 }, func(c *generator.Config) {
 		c.Watch = reports(func(r generator.Report) {
 			is := false
-			for _, p := range r.Problems {
-				is = is || p.Words() == text && p.Reason == "unread"
+			for _, c := range r.Conditions {
+				is = is || c.Type == condition.Degraded && c.Message == text && c.Reason == condition.ListUnread
 			}
 			shown = append(shown, is)
 			switch len(shown) {
@@ -36,7 +37,7 @@ func TestUnreadIsAProblem(t *testing.T) {
 	if len(shown) != 4 || !shown[0] || !shown[1] || !shown[2] || shown[3] {
 		t.Errorf("among the problems of each tick: %v", shown)
 	}
-	for _, want := range []string{`level=WARN msg="` + text + `" reason=unread`, `level=INFO msg="resolved: ` + text + `" reason=unread duration=45s`} {
+	for _, want := range []string{`level=WARN msg="` + text + `" condition=Degraded reason=ListUnread`, `level=INFO msg="resolved: ` + text + `" condition=Degraded reason=ListUnread duration=45s`} {
 		if n := strings.Count(b.log.String(), want); n != 1 {
 			t.Errorf("%d lines %s, want one:\n%s", n, want, b.log.String())
 		}
@@ -58,10 +59,10 @@ func TestUnservedOfEachCluster(t *testing.T) {
 		}
 		return ticks < 3
 	})
-	const text = `"jobs are pending in a queue that no overlay serves in the cluster \"`
+	const text = `msg="jobs are pending in a queue that no overlay serves" queue=a cluster=`
 	for line, want := range map[string]int{
-		"level=WARN msg=" + text + `c1\""`: 0, "level=WARN msg=" + text + `c2\""`: 1, "level=WARN msg=" + text + `c3\""`: 1,
-		strings.Replace("level=INFO msg="+text, `"jobs`, `"resolved: jobs`, 1) + `c3\""`: 1, "resolved": 1,
+		"level=WARN " + text + "c1": 0, "level=WARN " + text + "c2": 1, "level=WARN " + text + "c3": 1,
+		strings.Replace("level=INFO "+text, `"jobs`, `"resolved: jobs`, 1) + "c3": 1, "resolved": 1,
 	} {
 		if n := strings.Count(b.log.String(), line); n != want {
 			t.Errorf("%d lines have %s, want %d:\n%s", n, line, want, b.log.String())

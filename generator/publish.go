@@ -13,6 +13,7 @@ import (
 
 	"muster/generator/fleet"
 	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
@@ -35,6 +36,8 @@ type publisher struct {
 // refusal is the reason for which the operations of one overlay are refused.
 type refusal struct {
 	problem string
+	// byHost reports whether the git server refused them, and not their content.
+	byHost bool
 	// files identifies the content of the overlay's files; empty if it is unknown.
 	files string
 	// until is when muster retries its operations although its files are the same.
@@ -122,13 +125,14 @@ func (p *publisher) remember(head branch.Head, overlay string, err error, others
 	}
 	problem := "its changes cannot be committed: " + err.Error()
 	var refused *branch.Refused
-	if errors.As(err, &refused) {
+	byHost := errors.As(err, &refused)
+	if byHost {
 		problem = refused.Error()
 	}
 	if p.refused == nil {
 		p.refused = map[string]refusal{}
 	}
-	p.refused[overlay] = refusal{problem: problem, files: identity(head.Tree, overlay), until: p.clock.Now().Add(refusedFor)}
+	p.refused[overlay] = refusal{problem: problem, byHost: byHost, files: identity(head.Tree, overlay), until: p.clock.Now().Add(refusedFor)}
 	return nil
 }
 
@@ -151,6 +155,9 @@ func (p *publisher) withRefused(head branch.Head, loaded []fleet.Overlay) []flee
 			delete(p.refused, o.Path)
 		} else if now.Before(r.until) {
 			o.Suspend(r.problem)
+			if r.byHost {
+				o.Overlay.Suspended = plan.Suspension{Code: plan.PushRefused, Finding: r.problem}
+			}
 		}
 	}
 	for overlay := range p.refused {

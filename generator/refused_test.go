@@ -57,7 +57,7 @@ func refuse(overlay string, err error) func(ledger.Operation) error {
 // make no commit, suspend that overlay alone, with the server's words, and are
 // tried again after some minutes.
 func TestOneOverlayRefused(t *testing.T) {
-	const frozen = "invalid: overlays/b: the server refused the push: b is frozen"
+	const frozen = "push refused: the server refused the push: b is frozen"
 	for name, c := range map[string]struct {
 		err      error
 		says     string
@@ -226,10 +226,10 @@ func TestNotReadyWhileEveryPushIsRefused(t *testing.T) {
 	ticks := 0
 	h.triggers = func() {
 		ticks++
-		switch ready := v.Snapshot().NotReady(h.now); {
+		switch ready := v.Snapshot().At(h.now).NotReady(); {
 		case ticks == 1 && len(ready) > 0:
 			t.Errorf("without a push it is not ready: %q", ready)
-		case ticks == 2 && !slices.Equal(ready, []string{refused.Error()}):
+		case ticks == 2 && len(ready) != 1 || ready[0] != "PushAccepted=False (PushRefused): committing: pushing: "+refused.Error():
 			t.Errorf("while the push is refused it is not ready because of %q", ready)
 		case ticks == 3 && len(ready) > 0:
 			t.Errorf("after a push it is not ready: %q", ready)

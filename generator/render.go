@@ -18,7 +18,7 @@ func suspended(loaded []fleet.Overlay, decisions []plan.Decision) []Suspended {
 		why[d.Overlay] = d.Suspended
 		if breaker := d.State.Breaker; breaker.Open() && !d.Suspended.Active() { // between probes
 			next := breaker.NextProbe()
-			why[d.Overlay] = plan.Suspension{Code: plan.BackingOff, NextProbe: &next}
+			why[d.Overlay] = plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}
 		}
 	}
 	var all []Suspended

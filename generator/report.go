@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -20,7 +21,9 @@ type reporter struct {
 	watch    Watcher // optional
 	dryRun   bool
 	problems problemLog
-	progress progress // of the tick under way, or of the last one
+	// conditions are those after the last tick.
+	conditions []condition.Condition
+	progress   progress // of the tick under way, or of the last one
 }
 
 // begin begins a tick.
@@ -55,7 +58,7 @@ func (rep *reporter) reportOperation(a ledger.Operation, more ...slog.Attr) {
 		text = "dry run: " + text
 	}
 	if a.Kind == ledger.Dispatch {
-		more = append(more, slog.String("why", a.Decision.Why()))
+		more = append(more, slog.String("why", a.Decision.Why(!rep.dryRun)))
 	}
 	rep.log.LogAttrs(context.Background(), level, text, append(operationAttrs(a), more...)...)
 }
@@ -150,8 +153,6 @@ type Report struct {
 	// before its time; empty where it did not.
 	Outcome Outcome
 	Failed  Step
-	// PushRefused is why the git server refused the push of the tick; empty if it did not.
-	PushRefused string
 	// Steps is how long each of its steps took, over all tries.
 	Steps map[Step]time.Duration
 	// Git and Buildkite are when each last answered in this tick; zero where it did
@@ -159,8 +160,9 @@ type Report struct {
 	Git, Buildkite time.Time
 	// DryRun reports that the acts were not committed.
 	DryRun bool
-	// Problems is all that is wrong after it, the oldest first.
-	Problems []Problem
+	// Conditions are the conditions of all overlays, of queues, and of muster itself after the
+	// tick. Those of a step that was not reached are from an earlier tick.
+	Conditions []condition.Condition
 }
 
 // Outcome is what became of a tick.
@@ -270,22 +272,18 @@ func outcomeOf(r Result, err error) Outcome {
 	return Unchanged
 }
 
-// report tells the watcher of a tick that has ended: what is known of it by the loop,
-// and by the tick itself. more are problems that others keep.
-func (rep *reporter) report(report Report, more ...Problem) {
+// report notifies the watcher of a tick that has ended: what the loop knows of it, and the
+// tick itself. stretched is the problem that the poll is spread over several ticks, if any.
+func (rep *reporter) report(report Report, stretched []condition.Condition) {
 	if rep.watch == nil {
 		return
 	}
 	p := rep.progress
 	report.Outcome = outcomeOf(report.Result, report.Err)
-	report.Steps, report.Git, report.Buildkite, report.DryRun, report.Problems = p.took, p.git, p.buildkite, rep.dryRun, rep.problems.current()
-	report.Problems = append(report.Problems, more...)
+	report.Steps, report.Git, report.Buildkite, report.DryRun = p.took, p.git, p.buildkite, rep.dryRun
+	report.Conditions = append(slices.Clone(rep.conditions), stretched...)
 	if report.Err != nil && report.Outcome != Waiting {
 		report.Failed = p.failed
-	}
-	var refused *branch.Refused
-	if errors.As(report.Err, &refused) {
-		report.PushRefused = refused.Error()
 	}
 	rep.watch.Ended(report)
 }

@@ -39,7 +39,7 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		if errors.As(err, &wait) {
 			pause = max(pause, wait.RetryAfter())
 		}
-		g.reporter.report(Report{Began: start, Ended: end, Next: end.Add(pause), Cause: cause, Deferred: deferred, Result: result, Err: err}, g.poller.waiting()...)
+		g.reporter.report(Report{Began: start, Ended: end, Next: end.Add(pause), Cause: cause, Deferred: deferred, Result: result, Err: err}, g.poller.stretchedPoll())
 		if g.cfg.Done != nil {
 			g.cfg.Done(result, err)
 		}

@@ -142,8 +142,16 @@ type Result struct {
 	Conflicts int
 	// Looked is what was decided on.
 	Looked Looked
+	// Repairs are muster's last repairs of manual edits, by overlay.
+	Repairs map[string]Repair
 	// Metrics is why Buildkite's metrics cannot be read; nil: they can, or are not.
 	Metrics error
+}
+
+// Repair is a commit by which muster undid a manual edit.
+type Repair struct {
+	At      time.Time
+	Subject string
 }
 
 // Suspended is an overlay for which nothing is dispatched.
@@ -246,6 +254,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if loaded, err = g.drift.withEdits(ctx, head, loaded); err != nil {
 		return result, err
 	}
+	result.Repairs = g.drift.past.repairsOf(loaded)
 	loaded = g.publisher.withRefused(head, loaded)
 	result.Warnings = warnings(loaded)
 	overlays := fleet.Decidable(loaded)
@@ -310,7 +319,7 @@ func (g *Generator) write(ctx context.Context, loaded []fleet.Overlay, result Re
 	} else {
 		g.poller.done()
 	}
-	result.Head, result.Operations = next, done
+	result.Head, result.Operations, result.Repairs = next, done, g.drift.past.repairsOf(loaded)
 	if err != nil {
 		return result, fmt.Errorf("committing: %w", err)
 	}

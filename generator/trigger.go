@@ -56,14 +56,6 @@ func (t *trigger) jobsAppeared(ctx context.Context) bool {
 	return err == nil && counts.More(t.baseline.overlays, t.baseline.counts)
 }
 
-// metricsProblem returns the problem that the metrics cannot be read.
-func metricsProblem(err error) Problem {
-	return Problem{
-		Level: slog.LevelWarn, Reason: "metrics", Text: "Buildkite's metrics cannot be read: jobs wait for the next tick",
-		news: err.Error(), words: digits.ReplaceAllString(err.Error(), "0"), more: []slog.Attr{slog.String("err", err.Error())},
-	}
-}
-
 // Cause is the reason for which a tick began.
 type Cause string
 

@@ -18,6 +18,7 @@ import (
 	"muster/cmd/muster/page"
 	"muster/generator"
 	"muster/generator/buildkite"
+	"muster/generator/condition"
 	"muster/generator/metrics"
 	"muster/generator/status"
 	"muster/generator/webhook"
@@ -86,10 +87,10 @@ func (e *endpoints) handler() http.Handler {
 		if stuck := e.status.Snapshot().Stuck(e.clock.Now()); stuck != "" {
 			problems = []string{stuck}
 		}
-		writeProbe(w, problems)
+		answer(w, len(problems) == 0, problems)
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		writeProbe(w, e.status.Snapshot().NotReady(e.clock.Now()))
+		ready(w, e.status.Snapshot().At(e.clock.Now()))
 	})
 	mux.Handle("GET /metrics", e.metrics.Handler(output.ShownAs))
 	e.page.AddTo(mux)
@@ -99,16 +100,29 @@ func (e *endpoints) handler() http.Handler {
 	return mux
 }
 
-// writeProbe writes the response to a probe: ok, or one line for each problem.
-func writeProbe(w http.ResponseWriter, problems []string) {
+// ready answers /readyz: "ok", or why muster is not ready. The conditions of overlays that do not
+// affect that follow.
+func ready(w http.ResponseWriter, s status.Snapshot) {
+	blocking := s.NotReady()
+	lines := blocking
+	for _, c := range s.Problems() {
+		if line := c.String(); c.Type != condition.Ready && !slices.Contains(blocking, line) {
+			lines = append(lines, line)
+		}
+	}
+	answer(w, len(blocking) == 0, lines)
+}
+
+// answer answers a probe: "ok" if there is no problem that fails it, and a line for each.
+func answer(w http.ResponseWriter, ok bool, problems []string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if len(problems) == 0 {
-		_, _ = io.WriteString(w, "ok\n")
-		return
+	if ok {
+		problems = append([]string{"ok"}, problems...)
+	} else {
+		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	w.WriteHeader(http.StatusServiceUnavailable)
 	_, _ = io.WriteString(&output.Printable{To: w}, strings.Join(problems, "\n")+"\n")
 }
 

@@ -69,10 +69,11 @@ func TestProbes(t *testing.T) {
 		r := generator.Report{Began: *now, Ended: *now, Next: now.Add(15 * time.Second), Git: *now, Buildkite: *now, Outcome: generator.Unchanged}
 		r.Result.Looked.Snapshot.At = *now
 		change(&r)
+		r.Conditions = r.Result.Conditions(*now)
 		w.Ended(r)
 	}
 	check("at the start", "/healthz", 200, "ok\n")
-	check("at the start", "/readyz", 503, "git has not answered yet\nBuildkite has not answered yet\n")
+	check("at the start", "/readyz", 503, "RepositoryAvailable=Unknown (NoAnswer): git has not answered yet\nBuildkiteAvailable=Unknown (NoAnswer): Buildkite has not answered yet\n")
 	tick(func(*generator.Report) {})
 	check("after a good tick", "/readyz", 200, "ok\n")
 	*now = now.Add(30 * time.Second)
@@ -81,18 +82,18 @@ func TestProbes(t *testing.T) {
 		r.Outcome, r.Failed, r.Err, r.Git, r.Buildkite = generator.Failed, generator.StepHead, errors.New("fleet repository: no route\nto host"), time.Time{}, time.Time{}
 	})
 	*now = now.Add(time.Second)
-	check("without git", "/readyz", 503, "git has not answered for 31s: fleet repository: no route | to host\nBuildkite has not answered for 31s: it was not asked\n")
+	check("without git", "/readyz", 503, "RepositoryAvailable=False (NoAnswer): git has not answered for 31s: fleet repository: no route | to host\nBuildkiteAvailable=False (NoAnswer): Buildkite has not answered for 31s: it was not asked\n")
 	check("without git", "/healthz", 200, "ok\n")
 	tick(func(r *generator.Report) {
 		r.Result.Suspended = []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/a/scaling.yaml:3: no"}}}
 	})
-	check("with an invalid overlay", "/readyz", 503, "overlay a is invalid: overlays/a/scaling.yaml:3: no\n")
+	check("with an invalid overlay", "/readyz", 503, "overlay a: Suspended=True (Invalid): invalid: overlays/a/scaling.yaml:3: no\n")
 	w.Began(*now)
 	*now = now.Add(longestTick + 15*time.Second)
 	check("in a long tick", "/healthz", 200, "ok\n")
 	*now = now.Add(time.Second)
 	check("in a tick that hangs", "/healthz", 503, "a tick has been under way for 23m16s; at most 23m15s is normal\n")
-	if code, body := get(t, h, "/metrics"); code != 200 || !strings.Contains(body, "\nmuster_ready 0\n") || !strings.Contains(body, `muster_suspended{overlay="a",reason="invalid"} 1`) {
+	if code, body := get(t, h, "/metrics"); code != 200 || !strings.Contains(body, `muster_condition{overlay="",reason="Stuck",type="Ready"} 0`) || !strings.Contains(body, `muster_condition{overlay="a",reason="Invalid",type="Suspended"} 1`) {
 		t.Errorf("/metrics: %d\n%.2000s", code, body)
 	}
 	if code, _ := get(t, h, "/debug/pprof/"); code != 404 {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -15,6 +16,7 @@ import (
 
 	"muster/cmd/muster/output"
 	"muster/generator"
+	"muster/generator/condition"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -128,11 +130,9 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 	if len(r.Decisions)+len(r.Suspended) == 0 {
 		return nil
 	}
-	if err := printSums(out, r, all); err != nil {
+	conditions := r.Conditions(r.Looked.Snapshot.At)
+	if err := printSums(out, r, conditions, all); err != nil {
 		return err
-	}
-	for _, w := range r.Warnings {
-		fmt.Fprintln(out.Text, w.Err)
 	}
 	for _, d := range r.Decisions {
 		if d.OverriddenUntil != nil {
@@ -141,22 +141,14 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 		if d.Schedule != "" {
 			fmt.Fprintf(out.Text, "%s: schedule %q is in force\n", d.Overlay, d.Schedule)
 		}
-		if orders := d.Arrival.Describe(d.At()); orders != "" {
-			fmt.Fprintf(out.Text, "%s: %s\n", d.Overlay, orders)
-		}
 	}
 	invalid := map[string]bool{}
-	for _, s := range r.Suspended {
-		if s.Why.Code == plan.Invalid { // those are printed as errors
-			invalid[s.Overlay] = true
-		} else {
-			fmt.Fprintf(out.Text, "%s: suspended: %s\n", s.Overlay, s.Why)
+	for _, c := range condition.Problems(conditions) {
+		if c.Type == condition.Suspended && c.Reason == string(plan.Invalid) { // printed as an error
+			invalid[c.Overlay] = true
+			continue
 		}
-	}
-	printOtherOverlays(out.Text, r)
-	printUnmatched(out.Text, r)
-	if unread := r.Looked.Snapshot.Unread; unread != "" {
-		fmt.Fprintln(out.Text, unread)
+		output.PrintCondition(out.Text, c)
 	}
 	valid := slices.ContainsFunc(r.Decisions, func(d plan.Decision) bool { return !invalid[d.Overlay] })
 	switch {
@@ -164,7 +156,7 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 	case len(invalid) > 0:
 		fmt.Fprintln(out.Text, "\nNothing to do for the overlays that are valid.")
 	default:
-		fmt.Fprintln(out.Text, "\nNothing to do.")
+		fmt.Fprintf(out.Text, "\n%s\n", nothing(r))
 	}
 	for _, a := range r.Operations {
 		fmt.Fprintf(out.Text, "\n# %s: %s\n", a.Path, a.Kind)
@@ -175,15 +167,39 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 	return nil
 }
 
+// nothing says that there is nothing to do, and which overlays with pending jobs wait for agents
+// that are in flight.
+func nothing(r generator.Result) string {
+	var waiting []string
+	for _, d := range r.Decisions {
+		i := slices.IndexFunc(r.Looked.Overlays, func(o plan.Overlay) bool { return o.Name == d.Overlay })
+		if d.Sum.Pending == 0 || d.Sum.InFlight == 0 || i < 0 {
+			continue
+		}
+		text := fmt.Sprintf("%s waits for %s", d.Overlay, ledger.Count(d.Sum.InFlight, "agent"))
+		for _, x := range r.Looked.Overlays[i].Dispatches { // sorted by ID, not by time
+			if !x.Expired(d.At()) {
+				text += fmt.Sprintf(", ordered %s ago", output.ShortAge(d.At().Sub(x.At)))
+				break
+			}
+		}
+		waiting = append(waiting, text)
+	}
+	if len(waiting) == 0 {
+		return "Nothing to do."
+	}
+	return "Nothing to dispatch: " + strings.Join(waiting, "; ") + "."
+}
+
 // printSums prints the tables, and the arithmetic of each overlay with pending jobs or missing agents.
-func printSums(out output.Output, r generator.Result, all bool) error {
+func printSums(out output.Output, r generator.Result, conditions []condition.Condition, all bool) error {
 	if len(r.Decisions) > 0 {
 		if err := output.QueueTable(r.Decisions).Write(out); err != nil {
 			return err
 		}
 		fmt.Fprintln(out.Text)
 	}
-	if err := output.OverlayTable(r, all).Write(out); err != nil {
+	if err := output.OverlayTable(r, conditions, all).Write(out); err != nil {
 		return err
 	}
 	for _, d := range r.Decisions {
@@ -193,41 +209,6 @@ func printSums(out output.Output, r generator.Result, all bool) error {
 		}
 	}
 	return nil
-}
-
-// printOtherOverlays prints, for each overlay, the number of agents with its tag that it cannot
-// use: those in another queue or cluster than its policy's, and those of another fleet.
-func printOtherOverlays(out io.Writer, r generator.Result) {
-	for _, d := range r.Decisions {
-		for _, s := range d.Observation.Overlays {
-			if s.Overlay != d.Overlay {
-				continue
-			}
-			if s.OtherQueue > 0 {
-				fmt.Fprintf(out, "%s: %d agents are in another queue or cluster than the policy says; they count against max until they leave\n", s.Overlay, s.OtherQueue)
-			}
-			if s.OtherFleets > 0 {
-				fmt.Fprintf(out, "%s: another fleet repository has an overlay of this name; its %d agents are not counted, and commits of both are easily confused\n", s.Overlay, s.OtherFleets)
-			}
-		}
-	}
-}
-
-// printUnmatched names the jobs that no overlay serves, once for each queue.
-func printUnmatched(out io.Writer, r generator.Result) {
-	said := map[string]bool{}
-	for _, d := range r.Decisions {
-		if said[d.Queue] {
-			continue
-		}
-		said[d.Queue] = true
-		for _, u := range d.Observation.Unmatched {
-			fmt.Fprintf(out, "queue %s: no overlay serves %d jobs with the rules %q: %s, as %q\n", d.Queue, u.Jobs, u.Rules, u.Why(), u.Example)
-		}
-	}
-	for _, u := range r.Unserved {
-		fmt.Fprintf(out, "queue %s%s: %d jobs are pending and no overlay serves the queue, as %q\n", u.Queue, u.Where(), u.Jobs, u.Example)
-	}
 }
 
 func printDiff(out io.Writer, tree fs.FS, changes []branch.Change) error {

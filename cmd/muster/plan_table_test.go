@@ -71,7 +71,7 @@ func TestPrintedRowsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawResult(t)
 		var text bytes.Buffer
-		if err := printSums(output.Output{Text: &text}, r, rapid.Bool().Draw(t, "wide")); err != nil {
+		if err := printSums(output.Output{Text: &text}, r, r.Conditions(r.Looked.Snapshot.At), rapid.Bool().Draw(t, "wide")); err != nil {
 			t.Fatal(err)
 		}
 		parts := strings.Split(text.String(), "\n\n")
@@ -176,14 +176,14 @@ func evaluated(e ast.Expr, terms map[string]int) int {
 func TestUnreadableOverlayHasNoFigures(t *testing.T) {
 	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "x: y\nz"}}}}
 	var text bytes.Buffer
-	if err := output.OverlayTable(r, true).Write(output.Output{Text: &text}); err != nil {
+	if err := output.OverlayTable(r, r.Conditions(time.Time{}), true).Write(output.Output{Text: &text}); err != nil {
 		t.Fatal(err)
 	}
 	row := strings.Fields(strings.Split(text.String(), "\n")[1])
 	if row[0] != "broken" || slices.ContainsFunc(row[1:], func(cell string) bool { _, err := strconv.Atoi(cell); return err == nil }) {
 		t.Errorf("printed:\n%s", &text)
 	}
-	if !strings.HasSuffix(text.String(), " invalid  invalid: x: y | z\n") {
+	if !strings.HasSuffix(text.String(), " Invalid  invalid: x: y | z\n") {
 		t.Errorf("printed:\n%s", &text)
 	}
 }

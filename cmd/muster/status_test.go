@@ -87,9 +87,9 @@ func TestSuspensionFromGit(t *testing.T) {
 		"paused":                      {overlay: open, policy: plan.Policy{Paused: true}, want: in(plan.Paused)},
 		"paused when last seen":       {last: last(plan.PausedInBuildkite), want: in(plan.PausedInBuildkite)},
 		"no longer paused":            {last: last(plan.Paused)},
-		"breaker closed since":        {last: last(plan.BackingOff)},
-		"breaker open":                {overlay: open, last: last(plan.BackingOff), want: plan.Suspension{Code: plan.BackingOff, NextProbe: &next}},
-		"breaker open, never decided": {overlay: open, want: plan.Suspension{Code: plan.BackingOff, NextProbe: &next}},
+		"breaker closed since":        {last: last(plan.BreakerOpen)},
+		"breaker open":                {overlay: open, last: last(plan.BreakerOpen), want: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}},
+		"breaker open, never decided": {overlay: open, want: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}},
 	} {
 		got := output.Suspension(c.overlay, c.policy, c.last)
 		if got.Code != c.want.Code || (got.NextProbe == nil) != (c.want.NextProbe == nil) || got.NextProbe != nil && !got.NextProbe.Equal(*c.want.NextProbe) {

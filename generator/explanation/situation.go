@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
@@ -58,8 +59,15 @@ func (m *situation) waiting() (since time.Time, pending int) {
 func (m *situation) why() []string {
 	reason, sure := m.reason()
 	all := append([]string{reason}, m.demand()...)
-	if orders := m.decision.Arrival.Describe(m.at); orders != "" {
-		all = append([]string{strings.ToUpper(orders[:1]) + orders[1:] + "."}, all...)
+	o := condition.Overlay{Name: m.overlay.Name, Decision: &m.decision, Suspended: m.decision.Suspended, Now: m.at}
+	if m.before != nil {
+		o.Polled, o.Recorded = m.before.Observation.At, m.overlay.State.Breaker
+	}
+	if c, _ := condition.Find(o.Conditions(), condition.AgentsArriving); c.Message != "" && c.Reason != condition.BreakerOpen {
+		all = append([]string{strings.ToUpper(c.Message[:1]) + c.Message[1:] + "."}, all...)
+		if c.Abnormal() {
+			all = append(all, c.Remedy)
+		}
 	}
 	if since, _ := m.waiting(); !sure && !since.IsZero() {
 		all = append(all, "Why they were not seen earlier git does not tell: muster commits nothing when it does nothing. Perhaps it had not polled yet, did not run, or Buildkite or git did not answer. See its log and its metrics.")
@@ -78,7 +86,7 @@ func (m *situation) reason() (text string, sure bool) {
 		return fmt.Sprintf("It was paused by an override of its policy, until %s.", d.OverriddenUntil.UTC().Format(time.RFC3339)), true
 	case code == plan.Paused:
 		return "It was paused: its policy says paused: true.", true
-	case code == plan.BackingOff:
+	case code == plan.BreakerOpen:
 		b := m.overlay.State.Breaker
 		when := fmt.Sprintf("The next probe was due at %s.", b.NextProbe().UTC().Format(time.RFC3339))
 		if d.Suspended.NextProbe == nil {

@@ -36,10 +36,10 @@ func dispatchProse(d plan.Decision) string {
 	}
 	steps := d.Steps()
 	dispatch := steps[plan.StepDispatch]
-	wanted := dispatch.Sum()
+	wanted := max(d.Sum.Missing, d.Sum.BelowMin())
 	say("%s.", sentence(demandClause(d)))
 	say("%s.", sentence(supplyClause(d)))
-	if len(steps[plan.StepDesired].ActiveBounds()) > 0 {
+	if wanted > s.Missing {
 		say("The minimum of %d requires %s.", s.Min, Count(wanted, "agent"))
 	}
 	text = append(text, busySentence(s), roomSentence(s), otherQueueSentence(d))

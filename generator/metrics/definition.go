@@ -2,12 +2,14 @@ package metrics
 
 import (
 	"cmp"
+	"slices"
+	"time"
+
 	"muster/generator"
+	"muster/generator/condition"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/status"
-	"slices"
-	"time"
 )
 
 // Definition says what a metric is. The table of docs/reference/metrics.md is made of them.
@@ -213,16 +215,7 @@ func table(registrations *registrations, starts *starts) []metric {
 		ofPolicy("muster_max_agents", "The policy's max, or that of the schedule in force.", func(s plan.Sum) int { return s.Max }),
 		{Definition: Definition{Name: "muster_live_dispatches", Type: gauge, Labels: overlay, Help: "Dispatches of the overlay that are in git."},
 			overlay: func(o status.Overlay, _ scrape) (float64, bool) { return float64(o.Dispatches), true }},
-		{Definition: Definition{Name: "muster_suspended", Type: gauge, Labels: []string{labelOverlay, labelReason}, Help: "1 where nothing is dispatched for the overlay for this reason, otherwise 0."},
-			read: func(at scrape, put func(float64, ...string)) {
-				for _, o := range at.Overlays {
-					for _, code := range plan.SuspensionCodes() {
-						put(truth(o.Suspended.Code == code), o.Name, string(code))
-					}
-				}
-			}},
-		{Definition: Definition{Name: "muster_breaker_open", Type: gauge, Labels: overlay, Help: "1 while the overlay's circuit breaker lets only probes pass, otherwise 0."},
-			overlay: func(o status.Overlay, _ scrape) (float64, bool) { return truth(o.Breaker), true }},
+		{Definition: Definition{Name: "muster_condition", Type: gauge, Labels: []string{labelOverlay, "type", labelReason}, Help: "1 if the condition is true, 0 if it is false, absent if it is unknown; without an overlay, a condition of muster itself or of a queue that no overlay serves."}, read: conditions},
 		{Definition: Definition{Name: "muster_overlay_info", Type: gauge, Labels: []string{labelOverlay, labelQueue, "cluster"}, Help: "1 for each overlay, with the queue and the Buildkite cluster of its policy."},
 			read: func(at scrape, put func(float64, ...string)) {
 				for _, o := range at.Overlays {
@@ -308,22 +301,29 @@ func table(registrations *registrations, starts *starts) []metric {
 				put(stamp(at.Git.Answered), "git")
 				put(stamp(at.Buildkite.Answered), "buildkite")
 			}},
-		single("muster_ready", "1 while /readyz is ok, otherwise 0.", func(at scrape) (float64, bool) { return truth(len(at.NotReady(at.now)) == 0), true }),
-		{Definition: Definition{Name: "muster_problems", Type: gauge, Labels: []string{"level"}, Help: "What is wrong now, as the log said when it began."},
-			read: func(at scrape, put func(float64, ...string)) {
-				levels := map[string]int{"warn": 0, "error": 0}
-				for _, p := range at.Problems {
-					levels[p.Level]++
-				}
-				for level, n := range levels {
-					put(float64(n), level)
-				}
-			}},
 		single("muster_interval_seconds", "The time from tick to tick, as configured.", func(at scrape) (float64, bool) { return at.Interval().Seconds(), true }),
 		{Definition: Definition{Name: "muster_build_info", Type: gauge, Labels: []string{"version", "commit", "goversion"}, Help: "1, with the version of muster and of Go."},
 			read: func(at scrape, put func(float64, ...string)) {
 				put(1, at.Muster.Version, at.Muster.Commit, at.goVersion)
 			}},
+	}
+}
+
+// conditions puts the conditions of muster itself and of the overlays. What depends on a poll
+// has no value while the last poll is outdated.
+func conditions(at scrape, put func(value float64, labels ...string)) {
+	of := func(overlay string, all []condition.Condition) {
+		for i, c := range all {
+			polled := c.Type == condition.AgentsArriving || c.Type == condition.ScalingLimited || c.Type == condition.JobsServed
+			if c.Status == condition.Unknown || polled && !at.fresh || slices.ContainsFunc(all[:i], func(b condition.Condition) bool { return b.Type == c.Type && b.Reason == c.Reason }) {
+				continue
+			}
+			put(truth(c.Status == condition.True), overlay, string(c.Type), c.Reason)
+		}
+	}
+	of("", at.At(at.now).Conditions)
+	for _, o := range at.Overlays {
+		of(o.Name, o.Conditions)
 	}
 }
 

@@ -61,7 +61,6 @@ func report(names ...string) generator.Report {
 	r := generator.Report{
 		Began: start(), Ended: start().Add(time.Second), Next: start().Add(15 * time.Second), Outcome: generator.Committed, Cause: generator.CauseStart,
 		Steps: map[generator.Step]time.Duration{generator.StepHead: time.Millisecond}, Git: start(), Buildkite: start(),
-		Problems: []generator.Problem{{Text: "something"}},
 	}
 	r.Result.Looked.Snapshot.At = start()
 	r.Result.Conflicts = 2
@@ -82,6 +81,7 @@ func report(names ...string) generator.Report {
 		}
 	}
 	r.Result.Suspended = []generator.Suspended{{Overlay: names[0], Why: plan.Suspension{Code: plan.Paused}}}
+	r.Conditions = r.Result.Conditions(start())
 	return r
 }
 

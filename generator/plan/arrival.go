@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"fmt"
-	"strings"
-	"time"
-)
+import "time"
 
 // OverdueUnlearned is the age at which an order is overdue while the start-up times of the
 // overlay's agents are unknown.
@@ -22,49 +18,13 @@ type Arrival struct {
 	Registered int `json:"registered,omitempty"`
 	// Ordered is the time of the oldest overdue order; zero without one.
 	Ordered time.Time `json:"ordered,omitzero"`
-	// FailedOrders is the number of orders that have failed in a row, and Cause how the last one
-	// failed. Both are zero once an agent of a later order has registered.
-	FailedOrders int     `json:"failedOrders,omitempty"`
-	Cause        Failure `json:"cause,omitempty"`
-}
-
-// Reasons of an [Arrival].
-const (
-	// Overdue means that agents of an order should have registered.
-	Overdue = "overdue"
-	// OrdersFailed means that the last order failed.
-	OrdersFailed = "orders-failed"
-)
-
-// Reason returns what is wrong: [OrdersFailed], [Overdue], or an empty string.
-func (a Arrival) Reason() string {
-	switch {
-	case a.FailedOrders > 0:
-		return OrdersFailed
-	case a.Agents > 0:
-		return Overdue
-	}
-	return ""
-}
-
-// Describe returns the problem at a time, as in "the last 2 orders failed: no agent registered"
-// or "0 of 10 agents registered in the 6m after their order"; empty without a problem.
-func (a Arrival) Describe(now time.Time) string {
-	var all []string
-	switch {
-	case a.FailedOrders == 1:
-		all = append(all, "the last order failed: "+a.Cause.String())
-	case a.FailedOrders > 1:
-		all = append(all, fmt.Sprintf("the last %d orders failed: %s", a.FailedOrders, a.Cause))
-	}
-	if a.Agents > 0 {
-		all = append(all, fmt.Sprintf("%d of %d agents registered in the %dm after their order", a.Registered, a.Agents, now.Sub(a.Ordered)/time.Minute))
-	}
-	return strings.Join(all, "; ")
+	// FailedOrders is the number of orders that have failed in a row; zero once an agent of a
+	// later order has registered.
+	FailedOrders int `json:"failedOrders,omitempty"`
 }
 
 // arrival returns whether the agents of the overlay's orders register. It is zero while the
-// circuit breaker is open: then the overlay is suspended, with a reason of its own.
+// circuit breaker is open, which [Breaker] describes.
 func (s *share) arrival(now time.Time) (a Arrival) {
 	if s.breaker.Open() {
 		return Arrival{}
@@ -86,7 +46,7 @@ func (s *share) arrival(now time.Time) (a Arrival) {
 		}
 	}
 	if s.breaker.Failures > 0 && !(arrived && s.breaker.Cause == NeverRegistered) {
-		a.FailedOrders, a.Cause = s.breaker.Failures, s.breaker.Cause
+		a.FailedOrders = s.breaker.Failures
 	}
 	return a
 }

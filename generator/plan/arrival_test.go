@@ -17,23 +17,23 @@ func TestArrival(t *testing.T) {
 	withdrawn.Withdrawn = true
 	failed := Breaker{Failures: 2, At: now.Add(-10 * time.Minute), Cause: NeverRegistered}
 	for name, test := range map[string]struct {
-		dispatches   []Dispatch
-		registered   map[string]int // how many agents of a dispatch
-		startup      StartupTimes
-		breaker      Breaker
-		reason, text string
+		dispatches []Dispatch
+		registered map[string]int // how many agents of a dispatch
+		startup    StartupTimes
+		breaker    Breaker
+		want       Arrival
 	}{
 		"no order":                 {},
 		"new order":                {dispatches: []Dispatch{order("a", 4, 3*time.Minute)}},
-		"overdue":                  {[]Dispatch{order("a", 4, 4*time.Minute)}, nil, StartupTimes{}, Breaker{}, Overdue, "0 of 4 agents registered in the 4m after their order"},
-		"overdue in part":          {[]Dispatch{order("a", 4, 4*time.Minute)}, map[string]int{"a": 1}, StartupTimes{}, Breaker{}, Overdue, "1 of 4 agents registered in the 4m after their order"},
+		"overdue":                  {dispatches: []Dispatch{order("a", 4, 4*time.Minute)}, want: Arrival{Agents: 4, Ordered: now.Add(-4 * time.Minute)}},
+		"overdue in part":          {dispatches: []Dispatch{order("a", 4, 4*time.Minute)}, registered: map[string]int{"a": 1}, want: Arrival{Agents: 4, Registered: 1, Ordered: now.Add(-4 * time.Minute)}},
 		"half has registered":      {dispatches: []Dispatch{order("a", 4, 4*time.Minute)}, registered: map[string]int{"a": 2}},
-		"two orders":               {[]Dispatch{order("a", 4, 6*time.Minute), order("b", 3, 5*time.Minute)}, nil, StartupTimes{}, Breaker{}, Overdue, "0 of 7 agents registered in the 6m after their order"},
-		"learned start-up times":   {[]Dispatch{order("a", 4, 90*time.Second)}, nil, learned, Breaker{}, Overdue, "0 of 4 agents registered in the 1m after their order"},
+		"two orders":               {dispatches: []Dispatch{order("a", 4, 6*time.Minute), order("b", 3, 5*time.Minute)}, want: Arrival{Agents: 7, Ordered: now.Add(-6 * time.Minute)}},
+		"learned start-up times":   {dispatches: []Dispatch{order("a", 4, 90*time.Second)}, startup: learned, want: Arrival{Agents: 4, Ordered: now.Add(-90 * time.Second)}},
 		"withdrawn":                {dispatches: []Dispatch{withdrawn}},
 		"lease expired":            {dispatches: []Dispatch{order("a", 4, lease+Grace+time.Second)}},
-		"failed order":             {nil, nil, StartupTimes{}, Breaker{Failures: 1, Cause: NoJobTaken}, OrdersFailed, "the last order failed: no agent took a job"},
-		"failed and overdue":       {[]Dispatch{order("a", 4, 5*time.Minute)}, nil, StartupTimes{}, failed, OrdersFailed, "the last 2 orders failed: no agent registered; 0 of 4 agents registered in the 5m after their order"},
+		"failed order":             {breaker: Breaker{Failures: 1, Cause: NoJobTaken}, want: Arrival{FailedOrders: 1}},
+		"failed and overdue":       {dispatches: []Dispatch{order("a", 4, 5*time.Minute)}, breaker: failed, want: Arrival{Agents: 4, Ordered: now.Add(-5 * time.Minute), FailedOrders: 2}},
 		"registered after failure": {dispatches: []Dispatch{order("a", 4, time.Minute)}, registered: map[string]int{"a": 1}, breaker: failed},
 		"open breaker":             {breaker: Breaker{Failures: Tolerance, Cause: NeverRegistered}},
 	} {
@@ -47,9 +47,8 @@ func TestArrival(t *testing.T) {
 				}
 				s.supply.Dispatches[id] = seen
 			}
-			a := s.arrival(now)
-			if a.Reason() != test.reason || a.Describe(now) != test.text {
-				t.Errorf("arrival is %q, %q; want %q, %q", a.Reason(), a.Describe(now), test.reason, test.text)
+			if got := s.arrival(now); got != test.want {
+				t.Errorf("arrival is %+v, want %+v", got, test.want)
 			}
 		})
 	}

@@ -12,6 +12,8 @@ import (
 type Breaker struct {
 	// Failures is how many orders in a row have failed.
 	Failures int `json:"failures,omitempty"`
+	// Agents is how many agents these orders had.
+	Agents int `json:"agents,omitempty"`
 	// At is when the last of them was found to have failed, Dispatch is one of
 	// its dispatches, and Cause is how it failed.
 	At       time.Time `json:"at,omitzero"`
@@ -62,7 +64,7 @@ const (
 
 // Equal reports whether two breakers say the same.
 func (b Breaker) Equal(other Breaker) bool {
-	return b.Failures == other.Failures && b.At.Equal(other.At) && b.Dispatch == other.Dispatch && b.Cause == other.Cause && b.LastedSeconds == other.LastedSeconds
+	return b.Failures == other.Failures && b.Agents == other.Agents && b.At.Equal(other.At) && b.Dispatch == other.Dispatch && b.Cause == other.Cause && b.LastedSeconds == other.LastedSeconds
 }
 
 // Open reports whether the overlay gets probes only.
@@ -118,7 +120,11 @@ func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 		// that it fails too is nothing new.
 		return b
 	}
-	next := Breaker{Failures: b.Failures + 1, At: now, Dispatch: order[failed].dispatch.ID, Cause: order[failed].failure}
+	agents := b.Agents
+	for _, o := range order {
+		agents += o.dispatch.Agents
+	}
+	next := Breaker{Failures: b.Failures + 1, Agents: agents, At: now, Dispatch: order[failed].dispatch.ID, Cause: order[failed].failure}
 	if next.Cause == LeftEarly {
 		next.LastedSeconds = int(order[failed].lasted / time.Second)
 	}
@@ -134,9 +140,9 @@ func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 func (s *share) probe(now time.Time) (why Suspension, probe bool) {
 	switch {
 	case s.undecided():
-		return Suspension{Code: BackingOff}, false
+		return Suspension{Code: BreakerOpen}, false
 	case !s.mayProbe(now):
-		return Suspension{Code: BackingOff, NextProbe: new(s.breaker.NextProbe().UTC())}, false
+		return Suspension{Code: BreakerOpen, NextProbe: new(s.breaker.NextProbe().UTC())}, false
 	case max(s.sum.Missing, s.sum.BelowMin(), s.policy.Buffer-(s.spare-s.sum.Replacing)) <= 0 || s.sum.allowed() == 0:
 		return Suspension{}, false
 	}

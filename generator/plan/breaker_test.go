@@ -49,9 +49,9 @@ func TestBreakersThatSayTheSame(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	b := Breaker{Failures: 1, At: at, Dispatch: "d", Cause: NoJobTaken}
 	for other, same := range map[Breaker]bool{
-		b: true, {1, at.In(time.FixedZone("", 3600)), "d", NoJobTaken, 0}: true,
-		{2, at, "d", NoJobTaken, 0}: false, {1, at.Add(time.Second), "d", NoJobTaken, 0}: false, {1, at, "e", NoJobTaken, 0}: false, {1, at, "d", WrongTags, 0}: false,
-		{1, at, "d", NoJobTaken, 7}: false,
+		b: true, {1, 0, at.In(time.FixedZone("", 3600)), "d", NoJobTaken, 0}: true,
+		{2, 0, at, "d", NoJobTaken, 0}: false, {1, 0, at.Add(time.Second), "d", NoJobTaken, 0}: false, {1, 0, at, "e", NoJobTaken, 0}: false, {1, 0, at, "d", WrongTags, 0}: false,
+		{1, 0, at, "d", NoJobTaken, 7}: false, {1, 2, at, "d", NoJobTaken, 0}: false,
 	} {
 		if b.Equal(other) != same {
 			t.Errorf("%+v and %+v are the same: %t", b, other, !same)
@@ -111,11 +111,11 @@ func TestProbe(t *testing.T) {
 		"of the warm pool":   {share{breaker: left, sum: Sum{Missing: 3, Room: 5}}, "", false, 0, 1},
 		"for nothing":        {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Room: 5}}, "", false, 0, 0},
 		"no room":            {share{breaker: due, sum: Sum{Missing: 3}}, "", false, 0, 0},
-		"too early":          {share{breaker: early, sum: Sum{Missing: 3, Room: 5}}, BackingOff, true, 0, 0},
-		"another is there":   {share{breaker: due, overlay: one, sum: Sum{Missing: 3, Room: 5}}, BackingOff, false, 0, 0},
+		"too early":          {share{breaker: early, sum: Sum{Missing: 3, Room: 5}}, BreakerOpen, true, 0, 0},
+		"another is there":   {share{breaker: due, overlay: one, sum: Sum{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
 		"the other is over":  {share{breaker: due, overlay: one, retire: []Retirement{{Reason: Expired}}, sum: Sum{Missing: 3, Room: 5}}, "", false, 1, 0},
-		"one is withdrawn":   {share{breaker: due, overlay: one, retire: []Retirement{{Reason: Withdrawn}}, sum: Sum{Missing: 3, Room: 5}}, BackingOff, false, 0, 0},
-		"early, and another": {share{breaker: early, overlay: one, sum: Sum{Missing: 3, Room: 5}}, BackingOff, false, 0, 0},
+		"one is withdrawn":   {share{breaker: due, overlay: one, retire: []Retirement{{Reason: Withdrawn}}, sum: Sum{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
+		"early, and another": {share{breaker: early, overlay: one, sum: Sum{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
 	} {
 		why, probe := c.share.probe(now)
 		sum := c.share.sum

@@ -24,9 +24,10 @@ import (
 // arithmetic is [Formula]:
 //
 //	missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
-//	desired  = max(min, current - replacing - overdue + missing)
+//	surplus  = max(0, (idle - replacing) + (inFlight - overdue) - nonMatching - (pending - otherOverlays + lookahead + buffer))
+//	desired  = min(max, max(min, current - replacing - overdue + missing - surplus))
 //	room     = max(0, max - current - stopping)
-//	dispatch = min(desired - (current - replacing - overdue), room, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
+//	dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
 //
 // Jobs that several overlays can serve go to the one with the highest priority first, up to its
 // room, and then to the next; equal priorities share evenly. The result has the order of the
@@ -187,9 +188,10 @@ func (s *share) looksAhead() bool {
 // the flow that divides jobs among agents (see divide), or read from the policy.
 // leftThisHour and maxAtOnce are left out if there is no such limit.
 const Formula = `missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
-desired  = max(min, current - replacing - overdue + missing)
+surplus  = max(0, (idle - replacing) + (inFlight - overdue) - nonMatching - (pending - otherOverlays + lookahead + buffer))
+desired  = min(max, max(min, current - replacing - overdue + missing - surplus))
 room     = max(0, max - current - stopping)
-dispatch = min(desired - (current - replacing - overdue), room, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
+dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
 `
 
 // Some git hosts take no commit of many files, and one act is one commit: what one cannot

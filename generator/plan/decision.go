@@ -91,10 +91,13 @@ type Sum struct {
 	Min    int `json:"min"`
 	Max    int `json:"max"`
 	Buffer int `json:"buffer"`
-	// Missing is how many agents jobs and buffer ask for beyond those that are
-	// idle or in flight. Desired is how many the overlay should have in all.
-	// Room is how many more agents max allows.
+	// Missing is how many agents jobs and buffer need beyond those that are idle or in flight,
+	// and Surplus how many of these they do not need; one of the two is zero. Desired is how many
+	// agents the overlay should have, within min and max, like desiredReplicas of a
+	// HorizontalPodAutoscaler; muster ends no agent that is beyond it. Room is how many more
+	// agents max allows.
 	Missing int `json:"missing"`
+	Surplus int `json:"surplus,omitempty"`
 	Desired int `json:"desired"`
 	Room    int `json:"room"`
 	// Dispatch is the number dispatched: Demand of them for jobs, WarmPool of
@@ -106,6 +109,12 @@ type Sum struct {
 
 // BelowMin is how many agents min asks for.
 func (s Sum) BelowMin() int { return max(0, s.Min-(s.Current-s.Replacing-s.Overdue)) }
+
+// wanted returns how many agents jobs, buffer and min need, whatever the limits allow.
+func (s Sum) wanted() int { return max(s.Missing, s.BelowMin()) }
+
+// BeyondMax returns how many of the agents that are needed max does not allow.
+func (s Sum) BeyondMax() int { return max(0, s.wanted()-s.Room) }
 
 // allowed returns how many agents max, maxPerHour and the limit of one commit allow.
 func (s Sum) allowed() int {
@@ -174,6 +183,8 @@ func (b Bound) String() string {
 		return fmt.Sprintf("one commit orders at most %d", b.Value)
 	case "suspended":
 		return "none while it is suspended"
+	case "min":
+		return fmt.Sprintf("min requires %d", b.Value)
 	case "probe":
 		return "one as a probe"
 	case "":
@@ -206,7 +217,7 @@ func (s Step) ActiveBounds() []Bound {
 // String returns the sum in words, as in "7 jobs pending - 1 agent idle - 0 agents in
 // flight". It omits terms that are zero, except those that every decision has.
 func (s Step) String() string {
-	return s.words("pending", "idle", "inFlight", "current", "missing", "max", "desired")
+	return s.words("pending", "idle", "inFlight", "current", "missing", "max")
 }
 
 // words returns the sum in words. It omits terms that are zero, except the named ones.
@@ -230,7 +241,7 @@ func (s Step) words(zero ...string) string {
 
 // subtracts reports whether the step always subtracts a term, even if it is zero.
 func (s Step) subtracts(term string) bool {
-	return s.Name == "missing" && (term == "idle" || term == "inFlight") || s.Name != "desired" && term == "current"
+	return s.Name == "missing" && (term == "idle" || term == "inFlight") || s.Name == "room" && term == "current"
 }
 
 // nouns are the words for the units of a term. One unit is without (s).
@@ -245,6 +256,7 @@ var nouns = map[string]string{
 	"overdue":       "overdue in flight",
 	"nonMatching":   "agent(s) with non-matching tags",
 	"current":       "current agent(s)",
+	"surplus":       "not needed",
 }
 
 // noun returns the words for n units of a term.
@@ -273,14 +285,13 @@ func (d Decision) Steps() []Step {
 		{"idle", -s.Idle}, {"replacing", s.Replacing}, {"inFlight", -s.InFlight}, {"overdue", s.Overdue}, {"nonMatching", s.NonMatching},
 	}, Bounds: []Bound{{IsMin: true}}}
 	desired := Step{Name: "desired", Value: s.Desired, Terms: []Term{
-		{"current", s.Current}, {"replacing", -s.Replacing}, {"overdue", -s.Overdue}, {"missing", s.Missing},
-	}, Bounds: []Bound{{Name: "min", Value: s.Min, IsMin: true}}}
+		{"current", s.Current}, {"replacing", -s.Replacing}, {"overdue", -s.Overdue}, {"missing", s.Missing}, {"surplus", -s.Surplus},
+	}, Bounds: []Bound{{Name: "min", Value: s.Min, IsMin: true}, {Name: "max", Value: s.Max}}}
 	room := Step{Name: "room", Value: s.Room, Terms: []Term{
 		{"max", s.Max}, {"current", -s.Current}, {"stopping", -s.Stopping},
 	}, Bounds: []Bound{{IsMin: true}}}
-	dispatch := Step{Name: "dispatch", Value: s.Dispatch, Terms: []Term{
-		{"desired", s.Desired}, {"current", -s.Current}, {"replacing", s.Replacing}, {"overdue", s.Overdue},
-	}, Bounds: []Bound{{Name: "room", Value: s.Room}}}
+	dispatch := Step{Name: "dispatch", Value: s.Dispatch, Terms: []Term{{"missing", s.Missing}},
+		Bounds: []Bound{{Name: "min", Value: s.BelowMin(), IsMin: true}, {Name: "room", Value: s.Room}}}
 	if s.MaxPerHour > 0 {
 		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "leftThisHour", Value: s.LeftThisHour})
 	}
@@ -297,23 +308,30 @@ func (d Decision) Steps() []Step {
 }
 
 // Why returns the arithmetic in a sentence, as in "7 jobs pending - 1 agent idle: 6
-// missing; only 4 dispatched: max allows 4 more."
-func (d Decision) Why() string {
+// missing; only 4 to dispatch: max allows 4 more." If the dispatches are committed, they are
+// "dispatched".
+func (d Decision) Why(committed bool) string {
+	done := "to dispatch"
+	if committed {
+		done = "dispatched"
+	}
 	steps := d.Steps()
 	missing, dispatch := steps[StepMissing], steps[StepDispatch]
 	text := fmt.Sprintf("%s: %d missing", missing.words("pending"), missing.Value)
-	for _, b := range steps[StepDesired].ActiveBounds() {
-		text += fmt.Sprintf(", but %s", b)
+	bounds := dispatch.ActiveBounds()
+	if len(bounds) > 0 && bounds[0].IsMin {
+		text += fmt.Sprintf(", but %s", bounds[0])
+		bounds = bounds[1:]
 	}
-	switch bounds := dispatch.ActiveBounds(); {
-	case len(bounds) > 0 && dispatch.Value < dispatch.Sum():
+	switch {
+	case len(bounds) > 0 && dispatch.Value < d.Sum.wanted():
 		only := "none"
 		if dispatch.Value > 0 {
 			only = fmt.Sprint("only ", dispatch.Value)
 		}
-		text += fmt.Sprintf("; %s dispatched: %s", only, bounds[len(bounds)-1])
+		text += fmt.Sprintf("; %s %s: %s", only, done, bounds[len(bounds)-1])
 	case dispatch.Value > 0:
-		text += fmt.Sprintf("; %d dispatched", dispatch.Value)
+		text += fmt.Sprintf("; %d %s", dispatch.Value, done)
 	}
 	return text + "."
 }
@@ -336,7 +354,7 @@ func (d Decision) Limits() []Limit {
 	names := map[string]string{"room": "max", "leftThisHour": "maxPerHour", "maxAtOnce": "commit", "probe": "probe", "suspended": string(d.Suspended.Code)}
 	var all []Limit
 	for _, b := range s.Bounds {
-		l := Limit{Name: names[b.Name], Agents: s.Sum() - b.Value, Why: b.String()}
+		l := Limit{Name: names[b.Name], Agents: d.Sum.wanted() - b.Value, Why: b.String()}
 		switch {
 		case l.Agents <= 0 || b.IsMin:
 			continue

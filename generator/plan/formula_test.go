@@ -234,7 +234,7 @@ func TestSteps(t *testing.T) {
 
 // againstSteps says what is wrong with a decision's steps and limits.
 func againstSteps(d Decision) string {
-	lines := strings.Split(strings.TrimSpace(Formula), "\n")
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(Formula), "\n"), func(line string) bool { return strings.HasPrefix(line, "surplus ") })
 	steps := d.Steps()
 	if len(steps) != len(lines) {
 		return "not a step for each line of the formula"
@@ -266,7 +266,7 @@ func againstSteps(d Decision) string {
 			}
 		}
 		if s.Name == "dispatch" {
-			short = s.Sum() - s.Value
+			short = d.Sum.wanted() - s.Value
 		}
 	}
 	limits, sum := d.Limits(), d.Sum

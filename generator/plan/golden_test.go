@@ -50,7 +50,7 @@ func TestGoldenDecisions(t *testing.T) {
 
 // writeDecision writes the steps and the limits of a decision, and the messages of its commits.
 func writeDecision(w io.Writer, d plan.Decision) {
-	fmt.Fprintf(w, "%s: %s\n", d.Overlay, d.Why())
+	fmt.Fprintf(w, "%s: %s\n", d.Overlay, d.Why(true))
 	for _, s := range d.Steps() {
 		fmt.Fprintf(w, "  %s = %d: %s; bounds: %v; active: %v\n", s.Name, s.Value, s, s.Bounds, s.ActiveBounds())
 	}

@@ -291,7 +291,7 @@ func TestEveryJobIsServedOrExplained(t *testing.T) {
 			t.Fatalf("%d of %d jobs are counted, %d of %d that nobody could take are reported\n%s", pending, matched, reported, others, d)
 		}
 		for _, x := range decisions {
-			if wanted := x.Sum.Desired - (x.Sum.Current - x.Sum.Replacing); wanted > x.Sum.Dispatch && len(x.Limits()) == 0 {
+			if wanted := max(x.Sum.Missing, x.Sum.Min-(x.Sum.Current-x.Sum.Replacing)); wanted > x.Sum.Dispatch && len(x.Limits()) == 0 {
 				t.Fatalf("%s wants %d and orders %d, and nothing explains it\n%s", x.Overlay, wanted, x.Sum.Dispatch, d)
 			}
 		}

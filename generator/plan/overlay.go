@@ -81,10 +81,11 @@ type Suspension struct {
 	// concerns them.
 	Queue   string `json:"queue,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
-	// NextProbe is when an overlay that is backing off may send its next probe; nil while the
-	// outcome of the last agents is unknown.
+	// NextProbe is when muster may send the next probe while the circuit breaker is open; nil
+	// while the outcome of the last order is unknown.
 	NextProbe *time.Time `json:"nextProbe,omitempty"`
-	// Finding describes the problems in the files of an invalid overlay, one on each line.
+	// Finding is what is wrong with the files of an invalid overlay, one line per problem, or the
+	// git server's words when it refused a push.
 	Finding string `json:"finding,omitempty"`
 }
 
@@ -94,29 +95,31 @@ type SuspensionCode string
 // The reasons for which nothing is dispatched.
 const (
 	// Paused: the policy says paused: true.
-	Paused SuspensionCode = "paused"
+	Paused SuspensionCode = "Paused"
 	// PausedInBuildkite: somebody paused the queue in Buildkite.
-	PausedInBuildkite SuspensionCode = "paused-in-buildkite"
+	PausedInBuildkite SuspensionCode = "PausedInBuildkite"
 	// Invalid: a file of the overlay is in error.
-	Invalid SuspensionCode = "invalid"
-	// BackingOff: the circuit breaker is open, so only probes are sent.
-	BackingOff SuspensionCode = "backing-off"
-	// UnknownCluster: Buildkite lists no such cluster.
-	UnknownCluster SuspensionCode = "unknown-cluster"
+	Invalid SuspensionCode = "Invalid"
+	// PushRefused: the git server refuses muster's changes of this overlay.
+	PushRefused SuspensionCode = "PushRefused"
+	// BreakerOpen: the circuit breaker is open, so only probes are sent.
+	BreakerOpen SuspensionCode = "BreakerOpen"
+	// UnknownCluster: Buildkite shows no such cluster.
+	UnknownCluster SuspensionCode = "UnknownCluster"
 	// UnknownQueue: the policy's cluster, or any, has no such queue.
-	UnknownQueue SuspensionCode = "unknown-queue"
+	UnknownQueue SuspensionCode = "UnknownQueue"
 	// AmbiguousQueue: several clusters have the queue, and the policy names none.
-	AmbiguousQueue SuspensionCode = "ambiguous-queue"
+	AmbiguousQueue SuspensionCode = "AmbiguousQueue"
 	// HostedQueue: the queue is for Buildkite hosted agents.
-	HostedQueue SuspensionCode = "hosted-queue"
+	HostedQueue SuspensionCode = "HostedQueue"
 	// AgentsCannotWork: agents of the last order registered and can take none of the jobs, while
 	// others of the order have not registered yet.
-	AgentsCannotWork SuspensionCode = "agents-cannot-work"
+	AgentsCannotWork SuspensionCode = "AgentsCannotWork"
 )
 
 // SuspensionCodes returns all reasons for which nothing is dispatched.
 func SuspensionCodes() []SuspensionCode {
-	return []SuspensionCode{Paused, PausedInBuildkite, Invalid, BackingOff, UnknownCluster, UnknownQueue, AmbiguousQueue, HostedQueue, AgentsCannotWork}
+	return []SuspensionCode{Paused, PausedInBuildkite, Invalid, PushRefused, BreakerOpen, UnknownCluster, UnknownQueue, AmbiguousQueue, HostedQueue, AgentsCannotWork}
 }
 
 // Active reports whether there is a reason.
@@ -137,11 +140,13 @@ func (s Suspension) String() string {
 		return fmt.Sprintf("paused in Buildkite: queue %q", s.Queue)
 	case Invalid:
 		return "invalid: " + strings.ReplaceAll(s.Finding, "\n", " | ")
-	case BackingOff:
+	case PushRefused:
+		return "push refused: " + strings.ReplaceAll(s.Finding, "\n", " | ")
+	case BreakerOpen:
 		if s.NextProbe == nil {
-			return "backing off: the circuit breaker is open, and what became of the last agents is not known yet"
+			return "the circuit breaker is open, and the outcome of the last order is unknown"
 		}
-		return "backing off: the circuit breaker is open, next probe at " + s.NextProbe.UTC().Format(time.RFC3339)
+		return "the circuit breaker is open, next probe at " + s.NextProbe.UTC().Format(time.RFC3339)
 	case UnknownCluster:
 		return fmt.Sprintf("unknown cluster: Buildkite shows no cluster %q; check its name or id, and that the token has the scope read_clusters", s.Cluster)
 	case UnknownQueue:

@@ -2,9 +2,12 @@ package status
 
 import (
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/plan"
 )
 
@@ -25,19 +28,110 @@ func (s Snapshot) Stuck(now time.Time) string {
 	return ""
 }
 
-// NotReady lists what stands in the way of scaling, a line for each thing; empty
-// when nothing does. Git and Buildkite must both have answered within two
-// intervals, the git server must not have refused the last push, and no overlay may be
-// invalid. An interval is the time from tick to tick as it is: a tick that takes longer
-// makes it longer.
-func (s Snapshot) NotReady(now time.Time) []string {
-	all := s.Silent(now)
-	if s.PushRefused != "" {
-		all = append(all, strings.ReplaceAll(s.PushRefused, "\n", " | "))
+// tokenWarning is how long before it expires a token is a problem.
+const tokenWarning = 14 * 24 * time.Hour
+
+// At returns the snapshot with the conditions of muster itself at a time. RepositoryAvailable and
+// BuildkiteAvailable are false only if the server has not answered for two intervals, so that a
+// single failed tick changes nothing. An interval is the time from tick to tick as it is: a tick
+// that takes longer makes it longer.
+func (s Snapshot) At(now time.Time) Snapshot {
+	kept := []condition.Condition{}
+	var degraded []condition.Condition
+	for _, c := range s.Conditions {
+		switch {
+		case c.Type == condition.Degraded:
+			if c.Abnormal() {
+				degraded = append(degraded, c)
+			}
+		case c.Type != condition.RepositoryAvailable && c.Type != condition.BuildkiteAvailable && c.Type != condition.Ready:
+			kept = append(kept, c)
+		}
+	}
+	if left := s.TokenExpires.Sub(now); !s.TokenExpires.IsZero() && left < tokenWarning {
+		degraded = append(degraded, condition.Condition{Reason: condition.TokenExpires, Message: "the Buildkite API token expires at " + s.TokenExpires.UTC().Format(time.RFC3339)})
+	}
+	all := append([]condition.Condition{s.Git.condition(condition.RepositoryAvailable, s.Conditions, now), s.Buildkite.condition(condition.BuildkiteAvailable, s.Conditions, now)}, kept...)
+	s.Conditions = append([]condition.Condition{s.ready(all, now)}, append(all, condition.DegradedBy(degraded...))...)
+	return s
+}
+
+// ready returns the condition Ready of muster itself: it is false if git, Buildkite or a push
+// fails, the files of an overlay are invalid, or no tick ends.
+func (s Snapshot) ready(own []condition.Condition, now time.Time) condition.Condition {
+	if stuck := s.Stuck(now); stuck != "" {
+		return condition.Condition{Type: condition.Ready, Status: condition.False, Reason: condition.Stuck, Message: stuck}.WithRemedy()
+	}
+	for _, c := range s.blocking(own) {
+		c.Type = condition.Ready
+		if c.Status == condition.True { // as of Suspended
+			c.Status = condition.False
+		}
+		if c.Overlay != "" {
+			c.Message, c.Overlay = "overlay "+c.Overlay+": "+c.Message, ""
+		}
+		return c
+	}
+	for _, c := range s.Conditions {
+		if c.Type == condition.Ready && c.Abnormal() {
+			return c
+		}
+	}
+	return condition.Normal(condition.Ready)
+}
+
+// blocking returns the conditions for which muster is not ready.
+func (s Snapshot) blocking(own []condition.Condition) []condition.Condition {
+	var all []condition.Condition
+	for _, c := range own {
+		if c.Status == condition.Unknown || c.Abnormal() && c.Queue == "" && c.Level() == slog.LevelError {
+			all = append(all, c)
+		}
 	}
 	for _, o := range s.Overlays {
-		if o.Suspended.Code == plan.Invalid {
-			all = append(all, fmt.Sprintf("overlay %s is %s", o.Name, o.Why))
+		for _, c := range o.Conditions {
+			if c.Abnormal() && (c.Reason == string(plan.Invalid) && c.Type == condition.Suspended || c.Type == condition.PushAccepted) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// condition returns the condition of a server. before are those after the last tick.
+func (c Contact) condition(t condition.Type, before []condition.Condition, now time.Time) condition.Condition {
+	if !c.Answered.IsZero() && !now.After(c.until) {
+		return condition.Normal(t)
+	}
+	name := map[condition.Type]string{condition.RepositoryAvailable: "git", condition.BuildkiteAvailable: "Buildkite"}[t]
+	result := condition.Condition{Type: t, Status: condition.False, Reason: condition.NoAnswer, Message: c.silent(name, now)[0], LastTransitionTime: c.Answered}
+	failed, ok := condition.Find(before, t)
+	switch {
+	case ok && failed.Abnormal():
+		result.Reason, result.LastTransitionTime = failed.Reason, failed.LastTransitionTime
+	case c.Answered.IsZero():
+		result.Status = condition.Unknown
+	}
+	return result.WithRemedy()
+}
+
+// Problems returns the abnormal conditions of muster, of queues and of overlays, the most urgent
+// first. Call it on the result of [Snapshot.At].
+func (s Snapshot) Problems() []condition.Condition {
+	all := slices.Clone(s.Conditions)
+	for _, o := range s.Overlays {
+		all = append(all, o.Conditions...)
+	}
+	return condition.Problems(all)
+}
+
+// NotReady lists why muster is not ready, a line for each condition; empty if it is ready. Call
+// it on the result of [Snapshot.At].
+func (s Snapshot) NotReady() []string {
+	var all []string
+	for _, c := range s.blocking(s.Conditions) {
+		if c.Type != condition.Ready || c.Reason == condition.Stuck || c.Reason == condition.InternalError {
+			all = append(all, c.String())
 		}
 	}
 	return all

@@ -7,36 +7,44 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/condition"
 )
 
-// TestRefusedPushIsNotReady: while the git server refuses pushes, muster answers no probe for
-// readiness, although git and Buildkite respond.
-func TestRefusedPushIsNotReady(t *testing.T) {
+// TestNotReady: while the git server refuses pushes, or git or Buildkite has not answered for two
+// intervals, muster is not ready.
+func TestNotReady(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	r := NewRecorder(Config{Started: now, Interval: 15 * time.Second, Longest: time.Minute})
-	tick := func(err error, refused string) []string {
+	refused := condition.Condition{Type: condition.PushAccepted, Status: condition.False, Reason: condition.Refused, Message: "GH006: Protected branch"}
+	failed := condition.Condition{Type: condition.BuildkiteAvailable, Status: condition.False, Reason: condition.PollFailed, Message: "401"}
+	tick := func(all ...condition.Condition) []string {
 		r.Began(now)
 		now = now.Add(15 * time.Second)
-		report := generator.Report{Began: now, Ended: now, Next: now.Add(15 * time.Second), Git: now, Buildkite: now, Err: err, PushRefused: refused}
-		if err != nil {
-			report.Outcome, report.Failed = generator.Failed, generator.StepCommit
+		report := generator.Report{Began: now, Ended: now, Next: now.Add(15 * time.Second), Git: now, Buildkite: now, Conditions: all}
+		if slices.Contains(all, failed) {
+			report.Buildkite, report.Err, report.Failed = time.Time{}, errors.New("401"), generator.StepPoll
 		}
 		r.Ended(report)
-		return r.Snapshot().NotReady(now)
+		return r.Snapshot().At(now).NotReady()
 	}
-	const refused = "the server refused the push: GH006: Protected branch"
+	const noAnswer = "BuildkiteAvailable=False (PollFailed): Buildkite has not answered for 45s: 401"
 	for i, test := range []struct {
-		err     error
-		refused string
-		want    []string
+		conditions []condition.Condition
+		want       []string
 	}{
 		{},
-		{errors.New("refused"), refused, []string{refused}},
-		{errors.New("connection reset"), "", []string{refused}},
+		{[]condition.Condition{refused}, []string{refused.String()}},
+		{},
+		{[]condition.Condition{failed}, nil},
+		{[]condition.Condition{failed}, nil},
+		{[]condition.Condition{failed}, []string{noAnswer}},
 		{},
 	} {
-		if got := tick(test.err, test.refused); !slices.Equal(got, test.want) {
+		if got := tick(test.conditions...); !slices.Equal(got, test.want) {
 			t.Errorf("tick %d: not ready because of %q, want %q", i, got, test.want)
 		}
+	}
+	if ready, _ := condition.Find(r.Snapshot().At(now).Conditions, condition.Ready); ready.Status != condition.True {
+		t.Errorf("the last condition is %s", ready)
 	}
 }

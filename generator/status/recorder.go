@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"muster/generator"
+	"muster/generator/condition"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 )
@@ -64,11 +64,8 @@ func (r *Recorder) Ended(report generator.Report) {
 	before := r.Snapshot()
 	next := before
 	next.Tick = tick(report, before.Tick.Count+1)
-	switch {
-	case report.Err == nil:
-		next.Success, next.PushRefused = report.Ended, ""
-	case report.PushRefused != "":
-		next.PushRefused = report.PushRefused
+	if report.Err == nil {
+		next.Success = report.Ended
 	}
 	recent := 2 * max(r.cfg.Interval, report.Ended.Sub(report.Began))
 	atBuildkite := report.Failed == generator.StepPoll
@@ -78,12 +75,12 @@ func (r *Recorder) Ended(report generator.Report) {
 		wait = report.Next.Sub(report.Ended)
 	}
 	next.Buildkite = before.Buildkite.after(report.Buildkite, recent+wait, report.Err, atBuildkite)
+	next.Conditions = condition.Of(report.Conditions, "")
 	if report.Err == nil || len(report.Result.Decisions) > 0 {
-		next.Overlays, next.Queues = overlays(report.Result), queues(report.Result)
+		next.Overlays, next.Queues = overlays(report), queues(report.Result)
 		next.Observed, next.Head = report.Result.Looked.Snapshot.At, report.Result.Head.Commit
 	}
 	next.Decisions = decisions(report, before.Decisions)
-	next.Problems = problems(report.Problems)
 	r.ask(&next)
 	r.last.Store(&next)
 }
@@ -127,39 +124,42 @@ func (c Contact) after(answered time.Time, recent time.Duration, err error, own 
 	return c
 }
 
-// overlays are those that were decided on, and those that could not be.
-func overlays(r generator.Result) []Overlay {
-	byName := map[string]*Overlay{}
+// overlays returns the overlays that were decided on, and those that could not be.
+func overlays(report generator.Report) []Overlay {
+	r, byName := report.Result, map[string]*Overlay{}
 	at := func(name string) *Overlay {
 		if byName[name] == nil {
 			byName[name] = &Overlay{Name: name}
 		}
 		return byName[name]
 	}
-	unread := map[string]bool{} // whose decision says nothing of its state
 	for _, v := range r.Looked.Overlays {
-		unread[v.Name] = v.Suspended.Active()
 		o := at(v.Name)
 		o.Queue, o.Cluster, o.Dispatches = v.Policy.Queue, v.Policy.Cluster, len(v.Dispatches)
-		o.Breaker, o.Failures = v.State.Breaker.Open(), v.State.Breaker.Failures
 	}
 	for _, d := range r.Decisions {
 		o := at(d.Overlay)
-		o.Known, o.Sum, o.Schedule, o.Why, o.Arrival = true, d.Sum, d.Schedule, d.Why(), d.Arrival
+		o.Known, o.Sum, o.Schedule, o.Why = true, d.Sum, d.Schedule, d.Why(committed(report, d.Overlay))
 		o.Oldest = oldest(d)
-		if !unread[d.Overlay] {
-			o.Breaker, o.Failures = d.State.Breaker.Open(), d.State.Breaker.Failures
-		}
 	}
 	for _, s := range r.Suspended {
-		o := at(s.Overlay)
-		o.Suspended, o.Why = s.Why, s.Why.String()
+		at(s.Overlay)
 	}
 	var all []Overlay
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		all = append(all, *byName[name])
+		o := byName[name]
+		o.Conditions = condition.Of(report.Conditions, name)
+		o.State = condition.State(o.Conditions)
+		all = append(all, *o)
 	}
 	return all
+}
+
+// committed reports whether the dispatches of an overlay are in git.
+func committed(report generator.Report, overlay string) bool {
+	return !report.DryRun && slices.ContainsFunc(report.Result.Operations, func(a ledger.Operation) bool {
+		return a.Kind == ledger.Dispatch && a.Decision.Overlay == overlay
+	})
 }
 
 // oldest is since when the oldest job is runnable that the overlay could serve.
@@ -220,15 +220,4 @@ func decisions(r generator.Report, before []Decision) []Decision {
 	}
 	all = append(all, before...)
 	return all[:min(len(all), maxDecisions)]
-}
-
-func problems(all []generator.Problem) []Problem {
-	var listed []Problem
-	for _, p := range all {
-		listed = append(listed, Problem{
-			Level: strings.ToLower(p.Level.String()), Overlay: p.Overlay, Queue: p.Queue, Reason: p.Reason,
-			Text: p.Words(), Since: p.Since,
-		})
-	}
-	return listed
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/condition"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 )
@@ -26,8 +27,6 @@ type Snapshot struct {
 	// Git and Buildkite say whether each answers.
 	Git       Contact `json:"git"`
 	Buildkite Contact `json:"buildkite"`
-	// PushRefused is why the git server refused the last push; empty once a tick succeeds.
-	PushRefused string `json:"pushRefused,omitempty"`
 	// Observed is the time of the poll that the figures are from; zero before the first
 	// poll. Head is the branch's head after that tick.
 	Observed time.Time `json:"observed,omitzero"`
@@ -38,8 +37,8 @@ type Snapshot struct {
 	Queues   []Queue   `json:"queues"`
 	// Decisions are the last that something was done about, the newest first.
 	Decisions []Decision `json:"decisions"`
-	// Problems is all that is wrong, the oldest first.
-	Problems []Problem `json:"problems"`
+	// Conditions are those of muster itself and of queues that no overlay serves.
+	Conditions []condition.Condition `json:"conditions"`
 	// Services is what was exchanged with whom since the start.
 	Services []Service `json:"services"`
 	// Receivers are the receivers of notifications of pushes.
@@ -111,17 +110,12 @@ type Overlay struct {
 	Oldest time.Time `json:"oldest,omitzero"`
 	// Schedule is the schedule in force; empty: none.
 	Schedule string `json:"schedule,omitempty"`
-	// Suspended is why nothing is dispatched; its code is empty if the overlay is not
-	// suspended. Why describes the suspension, or else contains the arithmetic of the
-	// decision.
-	Suspended plan.Suspension `json:"suspended,omitzero"`
-	Why       string          `json:"why,omitempty"`
-	// Arrival tells whether the agents that were ordered register.
-	Arrival plan.Arrival `json:"arrival,omitzero"`
-	// Breaker reports that the circuit breaker is open, and Failures how many orders
-	// in a row have failed.
-	Breaker  bool `json:"breaker"`
-	Failures int  `json:"failures,omitempty"`
+	// State is the state in a word; see [condition.State].
+	State string `json:"state"`
+	// Conditions are the conditions of the overlay, one of each type.
+	Conditions []condition.Condition `json:"conditions"`
+	// Why is the arithmetic of the decision in a sentence; empty without a decision.
+	Why string `json:"why,omitempty"`
 	// Dispatches is how many are in git.
 	Dispatches int `json:"dispatches"`
 }
@@ -155,16 +149,6 @@ type Decision struct {
 	Agents     int      `json:"agents,omitempty"`
 	// Text is the commit's message without its trailers: what, and why.
 	Text string `json:"text"`
-}
-
-// Problem is something that is wrong.
-type Problem struct {
-	Level   string    `json:"level"`
-	Overlay string    `json:"overlay,omitempty"`
-	Queue   string    `json:"queue,omitempty"`
-	Reason  string    `json:"reason"`
-	Text    string    `json:"text"`
-	Since   time.Time `json:"since"`
 }
 
 // Service is what was exchanged with one server since the start.

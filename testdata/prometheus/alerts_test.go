@@ -108,7 +108,7 @@ var troubles = []struct {
 		pending(s, r)
 		r.Result.Decisions[0].State.Breaker.Failures = plan.Tolerance
 		if s.now.Minute() < 10 { // probes go in between
-			suspended(plan.BackingOff)(s, r)
+			suspended(plan.BreakerOpen)(s, r)
 		}
 	}, []string{"MusterBreakerOpen"}},
 	{"jobs wait", time.Hour, pending, []string{"MusterJobsPending"}},

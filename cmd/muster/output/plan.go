@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"muster/generator"
+	"muster/generator/condition"
 	"muster/generator/plan"
 )
 
@@ -23,8 +24,8 @@ type PlanDocument struct {
 	Suspended  []planSuspended `json:"suspended,omitempty"`
 	// Unserved are the queues with pending jobs that no overlay serves.
 	Unserved []plan.Unserved `json:"unserved,omitempty"`
-	// Unread is what could not be read of Buildkite, and is not needed to decide.
-	Unread string `json:"unread,omitempty"`
+	// Conditions are those of all overlays, of queues, and of muster itself.
+	Conditions []condition.Condition `json:"conditions"`
 }
 
 // planDecision is a decision with its arithmetic as explain prints it.
@@ -41,7 +42,7 @@ type planSuspended struct {
 }
 
 func document(r generator.Result) PlanDocument {
-	d := PlanDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Head: r.Head.Commit, Unserved: r.Unserved, Unread: r.Looked.Snapshot.Unread}
+	d := PlanDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Head: r.Head.Commit, Unserved: r.Unserved, Conditions: r.Conditions(r.Looked.Snapshot.At)}
 	for _, x := range r.Decisions {
 		d.Decisions = append(d.Decisions, planDecision{x, x.Steps(), x.Limits()})
 	}

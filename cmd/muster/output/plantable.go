@@ -3,12 +3,14 @@ package output
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"muster/generator"
+	"muster/generator/condition"
 	"muster/generator/plan"
 )
 
@@ -87,7 +89,7 @@ func chooseColumns(decisions []plan.Decision, all bool) []planColumn {
 }
 
 // OverlayTable has a row for each overlay. Overlays without a decision have no figures.
-func OverlayTable(r generator.Result, all bool) Table {
+func OverlayTable(r generator.Result, conditions []condition.Condition, all bool) Table {
 	t := Table{Head: []string{"OVERLAY", "QUEUE"}}
 	columns := chooseColumns(r.Decisions, all)
 	for _, c := range columns {
@@ -102,9 +104,7 @@ func OverlayTable(r generator.Result, all bool) Table {
 		decided[d.Overlay] = d
 		names = append(names, d.Overlay)
 	}
-	why := map[string]plan.Suspension{}
 	for _, s := range r.Suspended {
-		why[s.Overlay] = s.Why
 		if _, ok := decided[s.Overlay]; !ok {
 			names = append(names, s.Overlay)
 		}
@@ -120,7 +120,7 @@ func OverlayTable(r generator.Result, all bool) Table {
 			}
 			row = append(row, Cell{Text: text})
 		}
-		state, reason := planState(d, why[name])
+		state, reason := planState(d, condition.Of(conditions, name))
 		if row = append(row, state); all {
 			row = append(row, Cell{Text: reason})
 		}
@@ -129,37 +129,31 @@ func OverlayTable(r generator.Result, all bool) Table {
 	return t
 }
 
-// planState says in a word whether agents are dispatched for an overlay, and why
-// not all that are desired.
-func planState(d plan.Decision, why plan.Suspension) (state Cell, reason string) {
-	limits := d.Limits()
+// planState returns the state of an overlay and the reason for it.
+func planState(d plan.Decision, all []condition.Condition) (state Cell, reason string) {
+	problems := condition.Problems(all)
 	switch {
 	case d.Probe:
-		return Cell{Text: "probing", Style: Warning}, "the circuit breaker is open: one agent is sent to find out whether agents come again"
-	case why.Active():
-		return stateOf(why.Code), strings.ReplaceAll(why.String(), "\n", " | ")
-	case d.Arrival.Reason() != "":
-		return Cell{Text: d.Arrival.Reason(), Style: Warning}, d.Arrival.Describe(d.At())
-	case len(limits) > 0:
-		return stateOf(""), fmt.Sprintf("%s leaves %d more out", limits[0].Name, limits[0].Agents)
+		return Cell{Text: "Probing", Style: Warning}, problems[0].Message
+	case len(problems) > 0:
+		return StateCell(all), strings.ReplaceAll(problems[0].Message, "\n", " | ")
 	case d.OverriddenUntil != nil:
-		return stateOf(""), "an override is in force until " + d.OverriddenUntil.Format(time.RFC3339)
+		return StateCell(all), "an override is in force until " + d.OverriddenUntil.Format(time.RFC3339)
 	case d.Schedule != "":
-		return stateOf(""), fmt.Sprintf("schedule %q is in force", d.Schedule)
+		return StateCell(all), fmt.Sprintf("schedule %q is in force", d.Schedule)
 	}
-	return stateOf(""), Unknown
+	return StateCell(all), Unknown
 }
 
-// stateOf is an overlay's state in a table: active, or the reason why it is
-// suspended.
-func stateOf(code plan.SuspensionCode) Cell {
-	switch code {
-	case "":
-		return Cell{Text: "active", Style: Good}
-	case plan.Paused, plan.PausedInBuildkite:
-		return Cell{Text: string(code), Style: Warning}
+// StateCell returns the cell with the state of an overlay; see [condition.State].
+func StateCell(all []condition.Condition) Cell {
+	state := Cell{Text: condition.State(all), Style: Good}
+	if ready, _ := condition.Find(all, condition.Ready); ready.Abnormal() && ready.Level() == slog.LevelError {
+		state.Style = Bad
+	} else if state.Text != string(condition.Ready) {
+		state.Style = Warning
 	}
-	return Cell{Text: string(code), Style: Bad}
+	return state
 }
 
 // QueueTable has what is the queues': an overlay's row says what of it the overlay's

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/fleet"
 	"muster/generator/ledger"
 	"muster/generator/plan"
@@ -55,9 +56,10 @@ type overlayStatus struct {
 	Path    string `json:"path"`
 	Queue   string `json:"queue,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
-	// Suspended is the reason why nothing is dispatched, according to git; nil if dispatches are
-	// not suspended. Text is the same in words.
-	Suspended *planSuspended `json:"suspended,omitempty"`
+	// State is the state in a word, and Conditions are the conditions according to git. What
+	// depends on a poll is of the last one in git.
+	State      string                `json:"state"`
+	Conditions []condition.Condition `json:"conditions"`
 	// Schedule names the schedule that is in force.
 	Schedule string `json:"schedule,omitempty"`
 	Min      int    `json:"min"`
@@ -190,9 +192,8 @@ func (h recent) status(o *fleet.Overlay, all []plan.Overlay, now time.Time) over
 	if decision != nil {
 		s.Observed = &observedStatus{At: decision.At(), Sum: decision.Sum}
 	}
-	if why := Suspension(o.Overlay, policy, decision); why.Active() {
-		s.Suspended = &planSuspended{Overlay: o.Name, Suspension: why, Text: why.String()}
-	}
+	s.Conditions = h.conditions(o, all, Suspension(o.Overlay, policy, decision), now)
+	s.State = condition.State(s.Conditions)
 	for _, d := range o.Dispatches {
 		x := dispatchStatus{ID: d.ID, Purpose: d.Purpose, Agents: d.Agents, At: d.At, NotAfter: d.NotAfter, Withdrawn: d.Withdrawn}
 		if !d.Expired(now) {
@@ -204,6 +205,24 @@ func (h recent) status(o *fleet.Overlay, all []plan.Overlay, now time.Time) over
 	return s
 }
 
+// conditions returns the conditions of an overlay at a time, by the files and the last poll in
+// git.
+func (h recent) conditions(o *fleet.Overlay, all []plan.Overlay, suspended plan.Suspension, now time.Time) []condition.Condition {
+	c := condition.Overlay{Name: o.Name, Suspended: suspended, Now: now, Recorded: o.State.Breaker}
+	if e, ok := h.observed[o.Policy.Queue]; ok {
+		c.Polled = e.Observation.At
+		e.Observation.At, e.Observation.Until = now, time.Time{}
+		c.Decision, _ = decide(e, o.Overlay, all)
+	}
+	for _, op := range h.operations[o.Path] {
+		if op.Operation == ledger.Repair {
+			c.Repair, c.Repaired = op.Subject, op.At
+			break
+		}
+	}
+	return c.Conditions()
+}
+
 // decide applies the current policy to the last observation of an overlay's queue. It returns
 // nil if there is no such observation. Dispatches of the original decision are in git by now; a
 // replayed decision desires the same number of agents anyway, unless the circuit breaker is
@@ -213,6 +232,11 @@ func (h recent) decide(o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[
 	if !ok || o.Policy.Queue == "" {
 		return nil, nil
 	}
+	return decide(e, o, all)
+}
+
+// decide decides on an overlay by the observation of a commit.
+func decide(e ledger.Entry, o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[string]plan.Seen) {
 	for _, d := range plan.Decide(e.Commit, all, e.Observation) {
 		if d.Overlay != o.Name {
 			continue
@@ -236,11 +260,11 @@ func Suspension(o plan.Overlay, now plan.Policy, last *plan.Decision) plan.Suspe
 		return o.Refused
 	case now.Paused:
 		return plan.Suspension{Code: plan.Paused}
-	case last != nil && last.Suspended.Active() && last.Suspended.Code != plan.Paused && last.Suspended.Code != plan.BackingOff:
+	case last != nil && last.Suspended.Active() && last.Suspended.Code != plan.Paused && last.Suspended.Code != plan.BreakerOpen:
 		return last.Suspended
 	case o.State.Breaker.Open():
 		next := o.State.Breaker.NextProbe().UTC()
-		return plan.Suspension{Code: plan.BackingOff, NextProbe: &next}
+		return plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}
 	}
 	return plan.Suspension{}
 }

@@ -3,11 +3,13 @@ package output
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/plan"
 )
 
@@ -18,14 +20,20 @@ func PrintStatus(out Output, f FleetStatus, wide, whole bool) error {
 		fmt.Fprintln(out.Text, "There is no overlay.")
 		return nil
 	}
+	if oldest := f.oldest(); !oldest.IsZero() {
+		fmt.Fprintf(out.Text, "PENDING, IDLE, BUSY and DESIRED are as of the last poll in git, SEEN ago (%s at most); muster plan polls now.\n\n", ShortAge(f.At.Sub(oldest)))
+	}
 	if err := f.table(wide).Write(out); err != nil {
 		return err
 	}
 	gap := "\n"
 	for _, o := range f.Overlays {
-		if o.Suspended != nil && !wide {
-			fmt.Fprintf(out.Text, "%s%s: suspended: %s\n", gap, o.Overlay, OneRow(o.Suspended.Text))
-			gap = ""
+		for _, c := range o.Conditions {
+			if c.Abnormal() && c.Type != condition.Ready || c.Reason == condition.NotRecorded {
+				fmt.Fprint(out.Text, gap)
+				PrintCondition(out.Text, c)
+				gap = ""
+			}
 		}
 	}
 	if !whole {
@@ -45,6 +53,29 @@ func PrintStatus(out Output, f FleetStatus, wide, whole bool) error {
 	return nil
 }
 
+// oldest returns the time of the oldest observation; zero if none is older than a minute.
+func (f FleetStatus) oldest() time.Time {
+	oldest := f.At.Add(-time.Minute)
+	found := false
+	for _, o := range f.Overlays {
+		if o.Observed != nil && o.Observed.At.Before(oldest) {
+			oldest, found = o.Observed.At, true
+		}
+	}
+	if !found {
+		return time.Time{}
+	}
+	return oldest
+}
+
+// PrintCondition prints a condition on a line, and its remedy below it.
+func PrintCondition(out io.Writer, c condition.Condition) {
+	fmt.Fprintln(out, c)
+	if c.Remedy != "" {
+		fmt.Fprintf(out, "  %s\n", c.Remedy)
+	}
+}
+
 // OneRow makes text fit for a row.
 func OneRow(text string) string { return strings.ReplaceAll(text, "\n", " | ") }
 
@@ -60,7 +91,7 @@ func (f FleetStatus) table(wide bool) Table {
 		most = max(most, slices.Max(o.Ordered))
 	}
 	for _, o := range f.Overlays {
-		row := []Cell{{Text: o.Overlay}, {Text: cmp.Or(o.Queue, Unknown)}, o.state()}
+		row := []Cell{{Text: o.Overlay}, {Text: cmp.Or(o.Queue, Unknown)}, StateCell(o.Conditions)}
 		row = append(row, o.figures()...)
 		op, age, commit := Unknown, Unknown, Unknown
 		if len(o.Operations) > 0 {
@@ -74,8 +105,8 @@ func (f FleetStatus) table(wide bool) Table {
 		row = append(row, Cell{Text: seen, Style: Faint}, Cell{Text: op}, Cell{Text: age, Style: Faint}, Cell{Text: LastHour(o.Ordered, most)})
 		if wide {
 			reason := Unknown
-			if o.Suspended != nil {
-				reason = OneRow(o.Suspended.Text)
+			if problems := condition.Problems(o.Conditions); len(problems) > 0 {
+				reason = OneRow(problems[0].Message)
 			}
 			for _, text := range []string{cmp.Or(o.Cluster, Unknown), cmp.Or(o.Schedule, Unknown), commit, reason} {
 				row = append(row, Cell{Text: text})
@@ -86,13 +117,6 @@ func (f FleetStatus) table(wide bool) Table {
 	return t
 }
 
-func (o overlayStatus) state() Cell {
-	if o.Suspended == nil {
-		return stateOf("")
-	}
-	return stateOf(o.Suspended.Code)
-}
-
 // figures are the numbers of a row from MIN to DESIRED; those that are not known
 // are no zeros.
 func (o overlayStatus) figures() []Cell {
@@ -100,7 +124,7 @@ func (o overlayStatus) figures() []Cell {
 	known := 2
 	if o.Queue == "" { // the policy cannot be read
 		known = 0
-	} else if o.Suspended == nil || o.Suspended.Code != plan.Invalid {
+	} else if o.State != string(plan.Invalid) {
 		known = len(numbers)
 	}
 	observed := o.Observed != nil
@@ -111,6 +135,9 @@ func (o overlayStatus) figures() []Cell {
 	}
 	cells := make([]Cell, len(numbers))
 	for i, n := range numbers {
+		if i >= 4 {
+			cells[i].Style = Faint // of the last poll
+		}
 		cells[i].Text = Unknown
 		if i < known || i >= 4 && observed {
 			cells[i].Text = strconv.Itoa(n)

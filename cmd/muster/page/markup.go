@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"muster/cmd/muster/chart"
+	"muster/generator/condition"
 	"muster/generator/status"
 
 	g "maragu.dev/gomponents"
@@ -58,9 +60,11 @@ func (v view) document() g.Node {
 
 func (v view) header() g.Node {
 	m, seen := v.Status.Muster, v.Status.Observed
-	asOf := g.Group{g.Text("Buildkite has not been looked at yet")}
+	asOf := h.Span(h.Class("as-of"), g.Text("Buildkite has not been polled yet"))
 	if !seen.IsZero() {
-		asOf = g.Group{g.Text("Figures of "), v.time(seen), g.Text(" UTC, " + v.age(seen) + " ago")}
+		// The script continues to count from these seconds, and greys figures that are outdated.
+		asOf = h.Span(h.Class("as-of"), h.Data("age", fmt.Sprint(v.Now.Sub(seen).Seconds())), h.Data("outdated-after", fmt.Sprint(v.outdatedAfter().Seconds())),
+			g.Text("Figures of "), v.time(seen), g.Text(" UTC, "), h.Span(h.Class("age"), g.Text(v.age(seen))), g.Text(" ago"))
 	}
 	return h.Header(
 		h.H1(g.Text("muster")),
@@ -68,11 +72,15 @@ func (v view) header() g.Node {
 			h.ID("summary"), live(),
 			h.Span(h.Class("of"), g.Text(m.Organisation)), g.Text(" · "), h.Span(h.Class("of"), g.Text(m.Repository)), g.Text(", "+m.Branch+":"+m.Overlays),
 			g.If(m.DryRun, g.Group{g.Text(" · "), h.Strong(h.Class("warn"), g.Text("dry run: nothing is committed"))}),
-			g.Text("\n"), h.Span(h.Class("as-of"), asOf),
+			g.Text("\n"), asOf,
 		),
 		h.P(h.ID("live"), h.Role("status")),
 	)
 }
+
+// outdatedAfter is the age from which figures are shown as outdated: two intervals, and a minute
+// for a slow poll.
+func (v view) outdatedAfter() time.Duration { return 2*v.Status.Interval() + time.Minute }
 
 // wrong is what is wrong, and what to do.
 func (v view) wrong() g.Node {
@@ -90,17 +98,19 @@ func (v view) wrong() g.Node {
 	)
 }
 
-func (v view) problem(t problem) g.Node {
+func (v view) problem(c condition.Condition) g.Node {
+	level := strings.ToLower(c.Level().String())
 	return h.Li(
-		h.Class(t.Level),
+		h.Class(level),
 		h.P(
-			h.Strong(h.Class("level"), g.Text(t.Level)), g.Text(" "),
-			g.If(t.Overlay != "", g.Group{h.B(g.Text("overlay " + t.Overlay)), g.Text(" ")}),
-			g.If(t.Queue != "", g.Group{h.B(g.Text("queue " + t.Queue)), g.Text(" ")}),
-			h.Span(h.Class("what"), g.Text(t.Text)),
-			g.If(!t.Since.IsZero(), g.Group{g.Text(" "), h.Span(h.Class("since"), g.Text("for "+v.age(t.Since)+", since "), v.time(t.Since))}),
+			h.Strong(h.Class("level"), g.Text(level)), g.Text(" "),
+			g.If(c.Overlay != "", g.Group{h.B(g.Text("overlay " + c.Overlay)), g.Text(" ")}),
+			g.If(c.Queue != "", g.Group{h.B(g.Text("queue " + c.Queue)), g.Text(" ")}),
+			h.Code(g.Text(fmt.Sprintf("%s=%s", c.Type, c.Status))), g.Text(" "), h.Span(h.Class("reason"), g.Text(c.Reason+": ")),
+			h.Span(h.Class("what"), g.Text(c.Message)),
+			g.If(!c.LastTransitionTime.IsZero(), g.Group{g.Text(" "), h.Span(h.Class("since"), g.Text("for "+v.age(c.LastTransitionTime)+", since "), v.time(c.LastTransitionTime))}),
 		),
-		g.If(t.Remedy != "", h.P(h.Class("remedy"), h.B(g.Text("What to do:")), g.Text(" "+t.Remedy))),
+		g.If(c.Remedy != "", h.P(h.Class("remedy"), h.B(g.Text("What to do:")), g.Text(" "+c.Remedy))),
 	)
 }
 
@@ -116,7 +126,7 @@ func (v view) overlays() g.Node {
 	}
 	return section(
 		"overlays", "Overlays",
-		scroll("overlay-table", h.Aria("labelledby", "overlays-head"), table),
+		scroll("overlay-table", g.Group{h.Aria("labelledby", "overlays-head"), g.If(v.Now.Sub(v.Status.Observed) > v.outdatedAfter(), h.Data("outdated", ""))}, table),
 		g.If(len(v.Queues) > 0, scroll(
 			"queues", h.Aria("label", "Jobs that no overlay serves"),
 			h.Table(

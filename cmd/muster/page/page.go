@@ -138,7 +138,7 @@ func (p *Page) send(w http.ResponseWriter, kind string, write func(io.Writer) er
 }
 
 func (p *Page) json(w http.ResponseWriter, _ *http.Request) {
-	p.send(w, "application/json", func(to io.Writer) error { return json.NewEncoder(to).Encode(p.cfg.Status()) })
+	p.send(w, "application/json", func(to io.Writer) error { return json.NewEncoder(to).Encode(p.cfg.Status().At(p.cfg.Now())) })
 }
 
 // periods are the lengths of a timeline, in hours, the default last.

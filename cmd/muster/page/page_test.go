@@ -17,6 +17,7 @@ import (
 
 	"muster/cmd/muster/chart"
 	"muster/generator"
+	"muster/generator/condition"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/status"
@@ -71,6 +72,9 @@ func (w *scenario) tick(change func(*generator.Report), decisions ...plan.Decisi
 	}
 	if change != nil {
 		change(&r)
+	}
+	if r.Conditions == nil {
+		r.Conditions = r.Result.Conditions(w.now)
 	}
 	w.status.Ended(r)
 	w.Ended(r)
@@ -155,9 +159,9 @@ func TestPageContent(t *testing.T) {
 	w.now = w.now.Add(time.Minute)
 	w.tick(func(r *generator.Report) {
 		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepHead, time.Time{}
-		r.Problems = []generator.Problem{{Level: 8, Overlay: hostile, Queue: hostile, Reason: string(generator.StepHead), Text: "tick failed: " + hostile, Since: begin()}}
+		r.Conditions = []condition.Condition{{Type: condition.JobsServed, Status: condition.False, Reason: condition.NoMatch, Queue: hostile, Message: hostile, Remedy: "add", LastTransitionTime: begin()}}
 	})
-	check("in trouble", "(2) muster: acme", "for 60 s, since", "What to do:", "git has not answered for 1m0s: no route", "&lt;script&gt;", `\u001b\u202e`)
+	check("in trouble", "(1) muster: acme", "for 60 s, since", "What to do:", "git has not answered for 1m0s: no route", "&lt;script&gt;", `\u001b\u202e`)
 	w.now = w.now.Add(time.Minute)
 	unmatched := decided("default", w.now, plan.Sum{})
 	unmatched.Observation.Unmatched = []plan.Unmatched{{Rules: []string{"os=plan9"}, Missing: []string{"os=plan9"}, Jobs: 3}}
@@ -169,20 +173,6 @@ func TestPageContent(t *testing.T) {
 	}
 	check("of jobs that nobody serves", jobs("default", 3, "<code>os=plan9</code> ", "<code>os=plan9</code> "),
 		jobs("default", 4, "any", "an overlay for the queue in the cluster &#34;two&#34;"), jobs("gpu", 5, "any", "an overlay for the queue"))
-}
-
-// TestEveryReasonHasARemedy asserts that every suspension and every failed step has a remedy.
-func TestEveryReasonHasARemedy(t *testing.T) {
-	for _, c := range plan.SuspensionCodes() {
-		if remedy(string(c)) == "" {
-			t.Errorf("%s: what is to be done?", c)
-		}
-	}
-	for _, s := range generator.Steps() {
-		if remedy(string(s)) == "" {
-			t.Errorf("%s: what is to be done?", s)
-		}
-	}
 }
 
 // TestResponses asserts paths, methods and headers.
@@ -243,7 +233,7 @@ func TestResponses(t *testing.T) {
 func TestJSONIsTheSnapshot(t *testing.T) {
 	w := newScenario(t, nil)
 	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 7, Dispatch: 6}))
-	want, err := json.Marshal(w.status.Snapshot())
+	want, err := json.Marshal(w.status.Snapshot().At(w.now))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,14 @@ package page
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"muster/cmd/muster/chart"
+	"muster/generator/condition"
 	"muster/generator/status"
 )
 
@@ -15,7 +17,7 @@ import (
 type view struct {
 	Status    status.Snapshot
 	Now       time.Time
-	Problems  []problem
+	Problems  []condition.Condition
 	Errors    int
 	Overlays  []overlay
 	Lines     []chart.Timeline
@@ -31,8 +33,8 @@ type view struct {
 // overlay is a row of the table.
 type overlay struct {
 	status.Overlay
-	State, Class, Reason string
-	HasLine              bool
+	Class, Reason string
+	HasLine       bool
 }
 
 // decision is one that something was done about.
@@ -48,15 +50,16 @@ const (
 
 // view is what is known now; false: there is no such overlay.
 func (p *Page) view(only string, hours int) (view, bool) {
-	s, now := p.cfg.Status(), p.cfg.Now()
-	v := view{Status: s, Now: now, Problems: problems(s, now), Only: only, Hours: hours, Names: p.history.busiest()}
+	now := p.cfg.Now()
+	s := p.cfg.Status().At(now)
+	v := view{Status: s, Now: now, Problems: s.Problems(), Only: only, Hours: hours, Names: p.history.busiest()}
 	known := only == "" || slices.Contains(v.Names, only)
 	for _, o := range s.Overlays {
 		known = known || o.Name == only
 		v.Overlays = append(v.Overlays, row(o, slices.Contains(v.Names, o.Name)))
 	}
 	for _, t := range v.Problems {
-		if t.Level == "error" {
+		if t.Level() == slog.LevelError {
 			v.Errors++
 		}
 	}
@@ -89,21 +92,30 @@ func (p *Page) view(only string, hours int) (view, bool) {
 	return v, known
 }
 
-// row is an overlay's.
+// row returns the row of an overlay, with the message of the first problem or else the
+// arithmetic as the reason.
 func row(o status.Overlay, hasLine bool) overlay {
-	r := overlay{Overlay: o, State: "active", Class: "good", Reason: o.Why, HasLine: hasLine}
-	switch {
-	case o.Suspended.Active():
-		r.State, r.Class = string(o.Suspended.Code), "bad"
-		if o.Suspended.Wanted() {
-			r.Class = "warn"
-		}
-	case !o.Known:
-		r.State, r.Class, r.Reason = "unknown", "warn", "It could not be decided on."
-	case o.Arrival.Reason() != "":
-		r.State, r.Class = o.Arrival.Reason(), "warn"
+	r := overlay{Overlay: o, Class: "good", Reason: o.Why, HasLine: hasLine}
+	if problems := condition.Problems(o.Conditions); len(problems) > 0 {
+		r.Reason = problems[0].Message
+	}
+	switch ready, _ := condition.Find(o.Conditions, condition.Ready); {
+	case o.State == string(condition.Unknown):
+		r.Class = "warn"
+	case ready.Abnormal():
+		r.Class = class(ready)
+	case o.State != string(condition.Ready):
+		r.Class = "warn"
 	}
 	return r
+}
+
+// class returns the class of an abnormal condition in the style sheet.
+func class(c condition.Condition) string {
+	if c.Level() == slog.LevelError {
+		return "bad"
+	}
+	return "warn"
 }
 
 // summary describes a timeline of [history.timeline] for readers who cannot see it.

@@ -37,6 +37,19 @@
     if (stale) refresh();
   };
 
+  // The age of the figures grows also while no tick ends.
+  const seen = new WeakMap();
+  const units = [[172800, 86400, "days"], [7200, 3600, "h"], [120, 60, "min"], [0, 1, "s"]];
+  setInterval(() => {
+    const figures = document.querySelector(".as-of[data-age]");
+    if (!figures) return;
+    if (!seen.has(figures)) seen.set(figures, performance.now());
+    const seconds = Number(figures.dataset.age) + (performance.now() - seen.get(figures)) / 1000;
+    const [, length, unit] = units.find(([from]) => seconds >= from) ?? units[3];
+    figures.querySelector(".age").textContent = `${Math.floor(seconds / length)} ${unit}`;
+    document.getElementById("overlay-table").toggleAttribute("data-outdated", seconds > Number(figures.dataset.outdatedAfter));
+  }, 1000);
+
   const live = document.getElementById("live");
   const listen = () => {
     const events = new EventSource("events");

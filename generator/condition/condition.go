@@ -1,0 +1,286 @@
+// Package condition describes the state of muster and of each overlay as conditions with the
+// fields of Kubernetes' metav1.Condition, and a remedy. Log, status page, metrics, probes and
+// commands render conditions and decide nothing on their own.
+package condition
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Type is what a condition is about.
+type Type string
+
+// Types of conditions. Suspended, ScalingLimited, Drifted and Degraded are abnormal when they are
+// true, the others when they are false.
+const (
+	// Ready: muster can order agents for the overlay; of muster itself: it decides and commits.
+	Ready Type = "Ready"
+	// Suspended: nothing is ordered for the overlay.
+	Suspended Type = "Suspended"
+	// AgentsArriving: the agents that were ordered register.
+	AgentsArriving Type = "AgentsArriving"
+	// ScalingLimited: the overlay needs more agents than its policy allows.
+	ScalingLimited Type = "ScalingLimited"
+	// JobsServed: every runnable job matches an overlay.
+	JobsServed Type = "JobsServed"
+	// PushAccepted: the git server accepts commits.
+	PushAccepted Type = "PushAccepted"
+	// Drifted: a person has edited or deleted files in dispatches/.
+	Drifted Type = "Drifted"
+	// Degraded: something is wrong that does not prevent decisions.
+	Degraded Type = "Degraded"
+	// RepositoryAvailable and BuildkiteAvailable: the last read succeeded. They concern muster
+	// itself and not a single overlay.
+	RepositoryAvailable Type = "RepositoryAvailable"
+	BuildkiteAvailable  Type = "BuildkiteAvailable"
+)
+
+// Status is the status of a condition.
+type Status string
+
+// Statuses of a condition.
+const (
+	True    Status = "True"
+	False   Status = "False"
+	Unknown Status = "Unknown"
+)
+
+// Condition is one aspect of the state of an overlay, of a queue, or of muster itself.
+type Condition struct {
+	Type   Type   `json:"type"`
+	Status Status `json:"status"`
+	// Reason is a word in CamelCase for the cause of the status.
+	Reason string `json:"reason"`
+	// Message is the cause with its figures; it may be empty in a normal condition.
+	Message string `json:"message,omitempty"`
+	// Remedy is what to do about an abnormal condition, in order.
+	Remedy string `json:"remedy,omitempty"`
+	// LastTransitionTime is when the status changed; zero if that is unknown.
+	LastTransitionTime time.Time `json:"lastTransitionTime,omitzero"`
+	// Overlay and Queue are what the condition is about, and Cluster that of a queue that no
+	// overlay serves. All are empty for muster itself.
+	Overlay string `json:"overlay,omitempty"`
+	Queue   string `json:"queue,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
+}
+
+// abnormalIfTrue are the types that are normally false.
+var abnormalIfTrue = []Type{Suspended, ScalingLimited, Drifted, Degraded}
+
+// Abnormal reports whether the condition needs attention. An unknown status does not.
+func (c Condition) Abnormal() bool {
+	if slices.Contains(abnormalIfTrue, c.Type) {
+		return c.Status == True
+	}
+	return c.Status == False
+}
+
+// String returns the condition and its subject on one line, as in "overlay default:
+// AgentsArriving=False (Overdue): 0 of 10 agents registered".
+func (c Condition) String() string {
+	subject := ""
+	switch {
+	case c.Queue != "":
+		subject = "queue " + c.Queue + ": "
+	case c.Overlay != "":
+		subject = "overlay " + c.Overlay + ": "
+	}
+	text := subject + string(c.Type) + "=" + string(c.Status) + " (" + c.Reason + ")"
+	if c.Message != "" {
+		text += ": " + strings.ReplaceAll(c.Message, "\n", " | ")
+	}
+	return text
+}
+
+// Level returns how urgent an abnormal condition is: [slog.LevelError] if nothing is ordered and
+// nobody asked for that, [slog.LevelInfo] if muster works as its policy says, and otherwise
+// [slog.LevelWarn].
+func (c Condition) Level() slog.Level {
+	switch c.Type {
+	case ScalingLimited, Drifted:
+		return slog.LevelInfo
+	case Suspended:
+		if c.Reason != "Paused" && c.Reason != "PausedInBuildkite" {
+			return slog.LevelError
+		}
+	case AgentsArriving:
+		if c.Reason == BreakerOpen {
+			return slog.LevelError
+		}
+	case Ready, RepositoryAvailable, BuildkiteAvailable, PushAccepted:
+		if c.Reason != RateLimited && c.Reason != Conflict {
+			return slog.LevelError
+		}
+	}
+	return slog.LevelWarn
+}
+
+// Summary returns an abnormal condition in words without figures, which stay the same while it
+// lasts.
+func (c Condition) Summary() string {
+	if c.Type == Suspended {
+		return "suspended: " + c.Message
+	}
+	return cmp.Or(summaries[c.Reason], c.Message)
+}
+
+// summaries are the words for reasons.
+var summaries = map[string]string{
+	Overdue:            "agents that were ordered have not registered",
+	OrdersFailed:       "orders fail",
+	BreakerOpen:        "the circuit breaker is open",
+	MaxReached:         "the overlay needs more agents than max allows",
+	HourlyLimitReached: "the overlay needs more agents than maxPerHour allows",
+	NoMatch:            "jobs match no overlay of their queue",
+	NoOverlay:          "jobs are pending in a queue that no overlay serves",
+	EditedByHand:       "a manual edit was repaired",
+	Refused:            "the git server refuses pushes",
+	AgentsInOtherQueue: "agents are in another queue or cluster than the policy says",
+	NameNotUnique:      "another fleet repository has an overlay of this name",
+	MetricsUnavailable: "Buildkite's metrics cannot be read",
+	RateLimited:        "polls are spread over several ticks: they need more than half of Buildkite's rate limit",
+}
+
+// Same reports whether two conditions have the same subject, type, status and reason. Their
+// messages may differ.
+func (c Condition) Same(o Condition) bool {
+	return c.Overlay == o.Overlay && c.Queue == o.Queue && c.Cluster == o.Cluster && c.Type == o.Type && c.Status == o.Status && c.Reason == o.Reason
+}
+
+// Problems returns the abnormal conditions, the most urgent first. It leaves out Ready if another
+// condition of the overlay is its cause, and returns a condition that is about a queue once and
+// not for each overlay of the queue.
+func Problems(all []Condition) []Condition {
+	var found []Condition
+	for _, c := range all {
+		if c.Queue != "" {
+			c.Overlay = ""
+		}
+		cause := func(o Condition) bool {
+			return o.Type != Ready && o.Abnormal() && o.Overlay == c.Overlay && o.Reason == c.Reason
+		}
+		if !c.Abnormal() || slices.ContainsFunc(found, c.Same) || c.Type == Ready && slices.ContainsFunc(all, cause) {
+			continue
+		}
+		found = append(found, c)
+	}
+	slices.SortStableFunc(found, func(a, b Condition) int { return cmp.Compare(b.Level(), a.Level()) })
+	return found
+}
+
+// Of returns the conditions of an overlay; those that concern none if the name is empty. The
+// result is not nil.
+func Of(all []Condition, overlay string) []Condition {
+	found := []Condition{}
+	for _, c := range all {
+		if c.Overlay == overlay {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// Find returns the condition of a type; false if there is none.
+func Find(all []Condition, t Type) (Condition, bool) {
+	i := slices.IndexFunc(all, func(c Condition) bool { return c.Type == t })
+	if i < 0 {
+		return Condition{}, false
+	}
+	return all[i], true
+}
+
+// State returns the state of an overlay in a word: the reason why it is not ready, or why its
+// scaling is limited, and otherwise "Ready".
+func State(all []Condition) string {
+	ready, _ := Find(all, Ready)
+	limited, _ := Find(all, ScalingLimited)
+	switch {
+	case ready.Status == "" || ready.Status == Unknown:
+		return string(Unknown)
+	case ready.Abnormal():
+		return ready.Reason
+	case limited.Abnormal():
+		return limited.Reason
+	}
+	return string(Ready)
+}
+
+// Since returns the conditions with the time of their last transition: that of the condition
+// before if the status is the same, and otherwise now. A time that is known already stays.
+func Since(before, all []Condition, now time.Time) []Condition {
+	all = slices.Clone(all)
+	for i := range all {
+		c := &all[i]
+		if !c.LastTransitionTime.IsZero() {
+			continue
+		}
+		c.LastTransitionTime = now
+		for _, b := range before {
+			if b.Overlay == c.Overlay && b.Queue == c.Queue && b.Cluster == c.Cluster && b.Type == c.Type && b.Status == c.Status {
+				c.LastTransitionTime = b.LastTransitionTime
+			}
+		}
+	}
+	return all
+}
+
+// Reasons of conditions, in addition to the codes of [plan.Suspension].
+const (
+	// AsExpected is the reason of every normal condition.
+	AsExpected = "AsExpected"
+	// NotDecided: muster could not decide on the overlay.
+	NotDecided = "NotDecided"
+
+	// Overdue: an order has taken longer than agents of the overlay need.
+	Overdue = "Overdue"
+	// OrdersFailed: the last order failed, and no agent has registered since.
+	OrdersFailed = "OrdersFailed"
+	// BreakerOpen: several orders in a row have failed, so muster sends only probes.
+	BreakerOpen = "BreakerOpen"
+	// NotRecorded: git contains no poll since the order.
+	NotRecorded = "NotRecorded"
+
+	// MaxReached and HourlyLimitReached: max or maxPerHour of the policy leaves agents out.
+	MaxReached         = "MaxReached"
+	HourlyLimitReached = "HourlyLimitReached"
+
+	// NoOverlay: no overlay serves the queue. NoMatch: no overlay of the queue has the tags.
+	NoOverlay = "NoOverlay"
+	NoMatch   = "NoMatch"
+
+	// EditedByHand: muster has repaired a change of a person.
+	EditedByHand = "EditedByHand"
+
+	// Refused: the git server refused the push. Conflict: another writer pushed before every
+	// attempt. PushFailed: the push failed otherwise.
+	Refused    = "PushRefused"
+	Conflict   = "Conflict"
+	PushFailed = "PushFailed"
+	// ReadFailed and PollFailed: reading git, or polling Buildkite, failed.
+	ReadFailed = "ReadFailed"
+	PollFailed = "PollFailed"
+	// RateLimited: the server asks to wait.
+	RateLimited = "RateLimited"
+	// NoAnswer: the server has not answered for two intervals.
+	NoAnswer = "NoAnswer"
+	// InternalError: muster failed on its own. Stuck: no tick has ended for long.
+	InternalError = "InternalError"
+	Stuck         = "Stuck"
+
+	// AgentsInOtherQueue: agents of the overlay are in another queue or cluster.
+	AgentsInOtherQueue = "AgentsInOtherQueue"
+	// NameNotUnique: another fleet repository has an overlay of the same name.
+	NameNotUnique = "NameNotUnique"
+	// StateInvalid: state.yaml is invalid and is ignored.
+	StateInvalid = "StateInvalid"
+	// ListUnread: an optional part of Buildkite could not be read.
+	ListUnread = "ListUnread"
+	// MetricsUnavailable: Buildkite's metrics cannot be read, so they trigger no tick.
+	MetricsUnavailable = "MetricsUnavailable"
+	// TokenExpires: a Buildkite token expires soon.
+	TokenExpires = "TokenExpires"
+)

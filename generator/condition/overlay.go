@@ -1,0 +1,296 @@
+package condition
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// Overlay is what the conditions of an overlay are computed from.
+type Overlay struct {
+	Name string
+	// Decision is the decision at the time of the last poll; nil if muster could not decide.
+	Decision *plan.Decision
+	// Suspended is why nothing is ordered. It may be more recent than the decision.
+	Suspended plan.Suspension
+	// Now is the time of the conditions, and Polled that of the poll; zero if the poll is new. If
+	// the poll is old, because git records no later one, agents may have registered since. Then
+	// Recorded, the circuit breaker in git, tells which orders have failed.
+	Now, Polled time.Time
+	Recorded    plan.Breaker
+	// Repair is the subject of muster's last repair, and Repaired its time; zero if there was
+	// none recently.
+	Repair   string
+	Repaired time.Time
+	// StateError is why state.yaml is ignored; empty if it is valid.
+	StateError string
+}
+
+// RepairShown is how long after a repair an overlay counts as drifted, so that people who look
+// within a few minutes see it.
+const RepairShown = 15 * time.Minute
+
+// Conditions returns the conditions of the overlay: one of each type that concerns overlays, in a
+// fixed order. LastTransitionTime is set only if the decision contains it.
+func (o Overlay) Conditions() []Condition {
+	all := []Condition{o.suspended(), o.push(), o.agentsArriving(), o.scalingLimited(), o.jobsServed(), o.drifted(), o.degraded()}
+	ready := Condition{Type: Ready, Status: True, Reason: AsExpected}
+	if o.Decision == nil {
+		ready.Status, ready.Reason = Unknown, NotDecided
+	}
+	for _, c := range all[:3] {
+		if c.Abnormal() {
+			c.Type, c.Status = Ready, False
+			ready = c
+			break
+		}
+	}
+	all = append([]Condition{ready}, all...)
+	for i := range all {
+		all[i].Overlay = o.Name
+		if all[i].Type == JobsServed && o.Decision != nil {
+			all[i].Queue = o.Decision.Queue
+		}
+	}
+	return all
+}
+
+func (o Overlay) suspended() Condition {
+	c := Condition{Type: Suspended, Status: False, Reason: AsExpected}
+	switch s := o.Suspended; s.Code {
+	case "", plan.BreakerOpen, plan.PushRefused: // conditions of their own
+	default:
+		c.Status, c.Reason, c.Message, c.Remedy = True, string(s.Code), s.String(), remedies[string(s.Code)]
+	}
+	return c
+}
+
+func (o Overlay) push() Condition {
+	c := Condition{Type: PushAccepted, Status: True, Reason: AsExpected}
+	if o.Suspended.Code == plan.PushRefused {
+		c.Status, c.Reason, c.Message, c.Remedy = False, Refused, o.Suspended.Finding, remedies[Refused]
+	}
+	return c
+}
+
+// agentsArriving describes whether the agents that were ordered register. muster sees no pods: a
+// missing Secret, an image that cannot be pulled, a full quota and a suspended syncer look the
+// same.
+func (o Overlay) agentsArriving() Condition {
+	c := Condition{Type: AgentsArriving, Status: True, Reason: AsExpected}
+	if o.Decision == nil || o.Suspended.Code == plan.Invalid {
+		c.Status, c.Reason = Unknown, NotDecided
+		return c
+	}
+	a, b := o.Decision.Arrival, o.Decision.State.Breaker
+	if o.outdated() {
+		b, a.FailedOrders = o.Recorded, o.Recorded.Failures
+	}
+	overdue := ""
+	if a.Agents > 0 {
+		overdue = fmt.Sprintf("%d of %d agents registered, %d min after they were ordered", a.Registered, a.Agents, o.Now.Sub(a.Ordered)/time.Minute)
+	}
+	switch {
+	case b.Open():
+		c.Status, c.Reason, c.Message = False, BreakerOpen, "the circuit breaker is open: "+failedOrders(b)
+		if next := o.Suspended.NextProbe; next != nil {
+			c.Message += "; next probe at " + next.UTC().Format(time.RFC3339)
+		}
+		c.LastTransitionTime = b.At
+	case a.FailedOrders > 0:
+		c.Status, c.Reason, c.Message = False, OrdersFailed, failedOrders(b)
+		if overdue != "" && !o.outdated() {
+			c.Message += "; " + overdue
+		}
+		c.LastTransitionTime = b.At
+	case overdue != "" && o.outdated():
+		c.Status, c.Reason = Unknown, NotRecorded
+		c.Message = fmt.Sprintf("git records no poll since %s: of %d agents ordered %d min ago, %d had registered then",
+			o.Polled.UTC().Format(time.RFC3339), a.Agents, o.Now.Sub(a.Ordered)/time.Minute, a.Registered)
+		c.Remedy = remedies[NotRecorded]
+		return c
+	case overdue != "":
+		c.Status, c.Reason, c.Message = False, Overdue, overdue
+	default:
+		return c
+	}
+	c.Remedy = cmp.Or(remedies[string(b.Cause)], remedies[c.Reason])
+	return c
+}
+
+// outdated reports whether agents may have registered since the poll.
+func (o Overlay) outdated() bool { return !o.Polled.IsZero() && o.Now.Sub(o.Polled) > time.Minute }
+
+// failedOrders returns how many orders failed in a row, and how, as in "the last 2 orders failed:
+// 0 of 16 agents registered".
+func failedOrders(b plan.Breaker) string {
+	how := b.Cause.String()
+	if b.Cause == plan.NeverRegistered && b.Agents > 0 {
+		how = fmt.Sprintf("0 of %d agents registered", b.Agents)
+	}
+	if b.Failures == 1 {
+		return "the last order failed: " + how
+	}
+	return fmt.Sprintf("the last %d orders failed: %s", b.Failures, how)
+}
+
+func (o Overlay) scalingLimited() Condition {
+	c := Condition{Type: ScalingLimited, Status: False, Reason: AsExpected}
+	if o.Decision == nil {
+		c.Status, c.Reason = Unknown, NotDecided
+		return c
+	}
+	for _, l := range o.Decision.Limits() {
+		switch l.Name {
+		case "max":
+			c.Reason = MaxReached
+		case "maxPerHour":
+			c.Reason = HourlyLimitReached
+		default:
+			continue
+		}
+		s := o.Decision.Sum
+		c.Status = True
+		c.Message = fmt.Sprintf("%d agents fewer than needed: %s", l.Agents, l.Why)
+		if c.Reason == MaxReached {
+			c.Message = fmt.Sprintf("%d agents fewer than needed: max is %d, and %d are current or stopping", l.Agents, s.Max, s.Current+s.Stopping)
+		}
+		c.Remedy = remedies[c.Reason]
+		break
+	}
+	return c
+}
+
+func (o Overlay) jobsServed() Condition {
+	c := Condition{Type: JobsServed, Status: True, Reason: AsExpected}
+	if o.Decision == nil {
+		c.Status, c.Reason = Unknown, NotDecided
+		return c
+	}
+	var groups []string
+	for _, u := range o.Decision.Observation.Unmatched {
+		groups = append(groups, fmt.Sprintf("%d with the rules %q: %s, as %q", u.Jobs, u.Rules, u.Why(), u.Example))
+	}
+	if len(groups) > 0 {
+		c.Status, c.Reason, c.Remedy = False, NoMatch, remedies[NoMatch]
+		c.Message = "jobs that no overlay serves: " + strings.Join(groups, "; ")
+	}
+	return c
+}
+
+func (o Overlay) drifted() Condition {
+	c := Condition{Type: Drifted, Status: False, Reason: AsExpected}
+	if !o.Repaired.IsZero() && o.Now.Sub(o.Repaired) < RepairShown {
+		c.Status, c.Reason, c.Remedy = True, EditedByHand, remedies[EditedByHand]
+		c.Message = fmt.Sprintf("muster repaired a manual edit at %s: %s", o.Repaired.UTC().Format(time.RFC3339), o.Repair)
+		c.LastTransitionTime = o.Repaired
+	}
+	return c
+}
+
+func (o Overlay) degraded() Condition {
+	var found []Condition
+	if o.StateError != "" {
+		found = append(found, Condition{Reason: StateInvalid, Message: o.StateError})
+	}
+	if o.Decision != nil {
+		s := o.Decision.Observation.Supply(o.Name)
+		if s.OtherQueue > 0 {
+			found = append(found, Condition{Reason: AgentsInOtherQueue, Message: fmt.Sprintf("%d agents are in another queue or cluster than the policy says: they count against max until they disconnect", s.OtherQueue)})
+		}
+		if s.OtherFleets > 0 {
+			found = append(found, Condition{Reason: NameNotUnique, Message: fmt.Sprintf("another fleet repository has an overlay of this name: its %d agents are not counted, and commits of both are easily confused", s.OtherFleets)})
+		}
+	}
+	return DegradedBy(found...)
+}
+
+// Normal returns the normal condition of a type.
+func Normal(t Type) Condition {
+	c := Condition{Type: t, Status: True, Reason: AsExpected}
+	if c.Abnormal() {
+		c.Status = False
+	}
+	return c
+}
+
+// WithRemedy returns the condition with the remedy for its reason.
+func (c Condition) WithRemedy() Condition {
+	c.Remedy = remedies[c.Reason]
+	return c
+}
+
+// DegradedBy returns the condition Degraded with the reason of the first problem and the messages
+// of all. Without a problem it is the normal one.
+func DegradedBy(problems ...Condition) Condition {
+	c := Normal(Degraded)
+	var messages []string
+	for i, p := range problems {
+		if i == 0 {
+			c.Status, c.Reason = True, p.Reason
+		}
+		messages = append(messages, p.Message)
+	}
+	c.Message = strings.Join(messages, "; ")
+	return c.WithRemedy()
+}
+
+// NotServed returns the condition of a queue that no overlay serves.
+func NotServed(u plan.Unserved) Condition {
+	return Condition{
+		Type: JobsServed, Status: False, Reason: NoOverlay, Queue: u.Queue, Cluster: u.Cluster,
+		Message: fmt.Sprintf("%d jobs are pending in a queue that no overlay serves%s, as %q", u.Jobs, u.Where(), u.Example),
+	}.WithRemedy()
+}
+
+// pods are the checks for agents that do not register, in order.
+const pods = "Check in this order: the syncer has applied the newest commit; the Job exists (kubectl get jobs -A -l muster.dev/overlay); " +
+	"its pods start (kubectl get pods -A -l muster.dev/overlay: image, Secret, quota, nodes); the log of a pod (agent token, queue)."
+
+// remedies are what to do about an abnormal condition, by its reason or by the cause of failed
+// orders.
+var remedies = map[string]string{
+	string(plan.Paused):            "Remove paused: true from scaling.yaml, or run muster resume.",
+	string(plan.PausedInBuildkite): "Resume the queue in Buildkite.",
+	string(plan.Invalid):           "Correct the file in the fleet repository and push; muster check, in a clone, reports when it is valid. Running agents continue.",
+	string(plan.UnknownCluster):    queueRemedy,
+	string(plan.UnknownQueue):      queueRemedy,
+	string(plan.AmbiguousQueue):    queueRemedy,
+	string(plan.HostedQueue):       queueRemedy,
+	string(plan.AgentsCannotWork):  tagsRemedy,
+	Overdue:                        pods,
+	OrdersFailed:                   pods,
+	BreakerOpen:                    pods + " Probes continue, and a successful one closes the circuit breaker.",
+	string(plan.WrongTags):         tagsRemedy,
+	string(plan.NoJobTaken):        tagsRemedy,
+	string(plan.LeftEarly):         "Look at the log of a pod: agents exited before warmIdleTimeout.",
+	NotRecorded:                    "Run muster plan, which polls Buildkite.",
+	MaxReached:                     "Raise max in scaling.yaml (muster set) if the cluster has room; otherwise jobs wait for agents to finish.",
+	HourlyLimitReached:             "Raise maxPerHour in scaling.yaml (muster set), or wait: the limit counts the last 60 minutes.",
+	NoMatch:                        "Correct the rules in the step's agents, or add the missing tag to an overlay of the queue (muster init --overlay).",
+	NoOverlay:                      "Correct the queue in the step's agents, or add an overlay for the queue in that cluster (muster init --overlay). If other agents serve it, do nothing.",
+	EditedByHand:                   "Nothing: muster history shows the edit and the repair. Change scaling.yaml or template/ instead of dispatches/.",
+	Refused:                        "Check branch protection, server hooks and muster's write access: muster check, with the same flags and variables.",
+	Conflict:                       "Nothing if it ends soon. Otherwise find out who pushes to the branch continuously: git log.",
+	PushFailed:                     gitRemedy,
+	ReadFailed:                     gitRemedy + " --overlays names a directory of the repository.",
+	PollFailed:                     "Check Buildkite's status page and the API token: muster check, with the same flags and variables.",
+	NoAnswer:                       "Check the server, the network policy and the log. muster decides nothing meanwhile; running agents continue.",
+	RateLimited:                    "Nothing: muster waits as the server asks. If it lasts, find out who else uses that limit, or set a longer --interval.",
+	InternalError:                  "This is a defect of muster: report it with the log.",
+	Stuck:                          "Restart muster: its state is in git.",
+	AgentsInOtherQueue:             "Nothing if the policy was just edited: these agents disconnect by themselves.",
+	NameNotUnique:                  "Rename one of the two overlays.",
+	StateInvalid:                   "Nothing: the next commit writes the file again.",
+	MetricsUnavailable:             "Nothing is lost: muster polls at its interval. muster check, with the same flags and variables, reports what is wrong with the agent token.",
+	TokenExpires:                   "Create another token with the same scopes, and put it where muster reads it.",
+}
+
+const (
+	gitRemedy   = "Check the git server and muster's credentials: muster check, with the same flags and variables."
+	queueRemedy = "Correct spec.queue or spec.cluster in scaling.yaml, or create the queue in Buildkite."
+	tagsRemedy  = "Compare the agents' tags and cluster in Buildkite with spec.tags and spec.cluster: a template or image that changes tags has this effect."
+)
