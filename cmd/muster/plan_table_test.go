@@ -138,7 +138,7 @@ func printedTerm(t *rapid.T, line string, terms map[string]int, state string) in
 	}
 	n := evaluated(parsed, terms)
 	switch but := expression[end:]; {
-	case strings.Contains(but, "1 for a probe") && state == "probing":
+	case strings.Contains(but, "1 for a probe") && state == "Probing":
 		return 1
 	case strings.Contains(but, "0 while suspended") && slices.Contains(plan.SuspensionCodes(), plan.SuspensionCode(state)):
 		return 0

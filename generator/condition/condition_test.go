@@ -46,6 +46,7 @@ func TestConditions(t *testing.T) {
 		"invalid state":   {Overlay{Decision: &plan.Decision{}, StateError: "bad"}, "Ready", []string{"overlay a: Degraded=True (StateInvalid): bad"}},
 		// Without a later poll, neither a success nor a failure is known.
 		"overdue in git":       {Overlay{Decision: &overdue, Polled: now.Add(-6 * time.Minute)}, "Ready", nil},
+		"full in git":          {Overlay{Decision: &full, Polled: now.Add(-2 * time.Minute)}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are current or stopping, as of the last poll in git at 2026-11-21T02:13:00Z"}},
 		"orders failed in git": {Overlay{Decision: &overdue, Polled: now.Add(-6 * time.Minute), Recorded: failed.State.Breaker}, "OrdersFailed", []string{"overlay a: AgentsArriving=False (OrdersFailed): the last 2 orders failed: 0 of 16 agents registered"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,6 +51,9 @@ func (o Overlay) Conditions() []Condition {
 	all = append([]Condition{ready}, all...)
 	for i := range all {
 		all[i].Overlay = o.Name
+		if t := all[i].Type; o.outdated() && all[i].Abnormal() && (t == ScalingLimited || t == JobsServed) {
+			all[i].Message += ", as of the last poll in git at " + o.Polled.UTC().Format(time.RFC3339)
+		}
 		if all[i].Type == JobsServed && o.Decision != nil {
 			all[i].Queue = o.Decision.Queue
 		}

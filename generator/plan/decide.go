@@ -24,8 +24,7 @@ import (
 // arithmetic is [Formula]:
 //
 //	missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
-//	surplus  = max(0, (idle - replacing) + (inFlight - overdue) - nonMatching - (pending - otherOverlays + lookahead + buffer))
-//	desired  = min(max, max(min, current - replacing - overdue + missing - surplus))
+//	desired  = min(max, max(min, current - idle - inFlight + pending - otherOverlays + lookahead + buffer + nonMatching))
 //	room     = max(0, max - current - stopping)
 //	dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
 //
@@ -188,8 +187,7 @@ func (s *share) looksAhead() bool {
 // the flow that divides jobs among agents (see divide), or read from the policy.
 // leftThisHour and maxAtOnce are left out if there is no such limit.
 const Formula = `missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
-surplus  = max(0, (idle - replacing) + (inFlight - overdue) - nonMatching - (pending - otherOverlays + lookahead + buffer))
-desired  = min(max, max(min, current - replacing - overdue + missing - surplus))
+desired  = min(max, max(min, current - idle - inFlight + pending - otherOverlays + lookahead + buffer + nonMatching))
 room     = max(0, max - current - stopping)
 dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
 `

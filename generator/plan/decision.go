@@ -91,13 +91,11 @@ type Sum struct {
 	Min    int `json:"min"`
 	Max    int `json:"max"`
 	Buffer int `json:"buffer"`
-	// Missing is how many agents jobs and buffer need beyond those that are idle or in flight,
-	// and Surplus how many of these they do not need; one of the two is zero. Desired is how many
-	// agents the overlay should have, within min and max, like desiredReplicas of a
-	// HorizontalPodAutoscaler; muster ends no agent that is beyond it. Room is how many more
-	// agents max allows.
+	// Missing is how many agents jobs and buffer need beyond those that are idle or in flight.
+	// Desired is how many agents the overlay should have, within min and max, like
+	// desiredReplicas of a HorizontalPodAutoscaler; muster ends no agent that is beyond it. Room
+	// is how many more agents max allows.
 	Missing int `json:"missing"`
-	Surplus int `json:"surplus,omitempty"`
 	Desired int `json:"desired"`
 	Room    int `json:"room"`
 	// Dispatch is the number dispatched: Demand of them for jobs, WarmPool of
@@ -256,7 +254,6 @@ var nouns = map[string]string{
 	"overdue":       "overdue in flight",
 	"nonMatching":   "agent(s) with non-matching tags",
 	"current":       "current agent(s)",
-	"surplus":       "not needed",
 }
 
 // noun returns the words for n units of a term.
@@ -285,7 +282,8 @@ func (d Decision) Steps() []Step {
 		{"idle", -s.Idle}, {"replacing", s.Replacing}, {"inFlight", -s.InFlight}, {"overdue", s.Overdue}, {"nonMatching", s.NonMatching},
 	}, Bounds: []Bound{{IsMin: true}}}
 	desired := Step{Name: "desired", Value: s.Desired, Terms: []Term{
-		{"current", s.Current}, {"replacing", -s.Replacing}, {"overdue", -s.Overdue}, {"missing", s.Missing}, {"surplus", -s.Surplus},
+		{"current", s.Current}, {"idle", -s.Idle}, {"inFlight", -s.InFlight},
+		{"pending", s.Pending}, {"otherOverlays", -s.OtherOverlays}, {"lookahead", s.Lookahead}, {"buffer", s.Buffer}, {"nonMatching", s.NonMatching},
 	}, Bounds: []Bound{{Name: "min", Value: s.Min, IsMin: true}, {Name: "max", Value: s.Max}}}
 	room := Step{Name: "room", Value: s.Room, Terms: []Term{
 		{"max", s.Max}, {"current", -s.Current}, {"stopping", -s.Stopping},

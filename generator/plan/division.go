@@ -420,8 +420,7 @@ func (d *division) conclude(i int, s *share, now time.Time) {
 		m.NonMatching = nonMatching
 	}
 	m.Dispatch = m.Demand + m.WarmPool
-	m.Surplus = max(0, m.Idle-m.Replacing+m.InFlight-m.Overdue-m.NonMatching-(m.Pending-m.OtherOverlays+m.Lookahead+m.Buffer))
-	m.Desired = min(m.Max, max(m.Min, m.Current-m.Replacing-m.Overdue+m.Missing-m.Surplus))
+	m.Desired = min(m.Max, max(m.Min, m.Current-m.Idle-m.InFlight+m.Pending-m.OtherOverlays+m.Lookahead+m.Buffer+m.NonMatching))
 	ahead := s.rememberStages(f.moved[forMin][fresh]+f.moved[room][fresh], now)
 	switch {
 	case s.fresh > 0 && m.Dispatch > 0 && f.want[held]+f.want[fresh] == 0:

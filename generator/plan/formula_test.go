@@ -234,7 +234,7 @@ func TestSteps(t *testing.T) {
 
 // againstSteps says what is wrong with a decision's steps and limits.
 func againstSteps(d Decision) string {
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(Formula), "\n"), func(line string) bool { return strings.HasPrefix(line, "surplus ") })
+	lines := strings.Split(strings.TrimSpace(Formula), "\n")
 	steps := d.Steps()
 	if len(steps) != len(lines) {
 		return "not a step for each line of the formula"

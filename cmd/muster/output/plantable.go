@@ -57,6 +57,7 @@ func planColumns() []planColumn {
 		{name: "MAX-AT-ONCE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.MaxAtOnce }, limited: func(d plan.Decision) bool { return d.Sum.MaxAtOnce > 0 }},
 		{name: "MISSING", value: func(d plan.Decision) int { return d.Sum.Missing }},
 		{name: "DESIRED", value: func(d plan.Decision) int { return d.Sum.Desired }},
+		{name: "BEYOND-MAX", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.BeyondMax() }},
 		{name: "ROOM", value: func(d plan.Decision) int { return d.Sum.Room }},
 		{name: "DISPATCH", value: func(d plan.Decision) int { return d.Sum.Dispatch }},
 		{name: "DEMAND", shown: wideOnly, value: func(d plan.Decision) int { return d.Sum.Demand }},
