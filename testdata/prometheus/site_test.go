@@ -9,11 +9,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
@@ -32,11 +35,11 @@ import (
 	"muster/testdata/prometheus/deployed"
 )
 
-// step is the interval of ticks, scrapes and evaluations.
-const step = time.Minute
+// step is the interval of ticks, scrapes and evaluations: that of the PodMonitor.
+const step = 30 * time.Second
 
-// site is a muster with the Prometheus that scrapes it and evaluates the rules.
-// Its ticks are reports that a test writes; everything from there on is real.
+// site is a muster and the Prometheus that scrapes it and evaluates the rules. A [fleet] reports
+// the ticks; status, metrics, storage and rules are those of the programs.
 type site struct {
 	now      time.Time
 	recorder *status.Recorder
@@ -45,15 +48,27 @@ type site struct {
 	engine   *promql.Engine
 	groups   []*rules.Group
 	served   map[string]labels.Labels // the series of the last scrape
+	// only is the text that mentions the metrics to store; empty: all are stored.
+	only string
+	// keep maps the names of metrics to whether they are stored.
+	keep map[string]bool
+	// texts are the summaries and descriptions of alerts when they first fired, by their names.
+	texts map[string]string
 
 	left    int64     // requests of Buildkite's limit
 	expires time.Time // of the token
 	down    bool      // it does not answer scrapes
 }
 
+// TestMain saves time: the tests allocate much and keep little.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{now: time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC), served: map[string]labels.Labels{}, left: 900}
+	s := &site{now: time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC), served: map[string]labels.Labels{}, keep: map[string]bool{}, texts: map[string]string{}, left: 900}
 	s.expires = s.now.AddDate(0, 1, 0)
 	s.recorder = status.NewRecorder(status.Config{
 		Started: s.now, Interval: step, Longest: 23 * time.Minute, TokenExpires: func() time.Time { return s.expires },
@@ -65,6 +80,9 @@ func newSite(t *testing.T) *site {
 	if s.metrics, err = metrics.New(s.recorder.Snapshot, func() time.Time { return s.now }); err != nil {
 		t.Fatal(err)
 	}
+	for _, slow := range []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
+		s.metrics.Registry().Unregister(slow) // they read /proc at every scrape
+	}
 	s.storage, s.engine = teststorage.New(t), promqltest.NewTestEngine(t, false, 0, 100_000)
 	s.loadRules(t)
 	return s
@@ -73,6 +91,7 @@ func newSite(t *testing.T) *site {
 func (s *site) loadRules(t *testing.T) {
 	t.Helper()
 	_, text, err := deployed.Rules()
+	s.only = string(text)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := errors.Join(err, os.WriteFile(file, text, 0o600)); err != nil {
 		t.Fatal(err)
@@ -93,8 +112,8 @@ func (s *site) loadRules(t *testing.T) {
 	}
 }
 
-// turn is one tick, one scrape and one evaluation. It returns the names of the
-// alerts that are raised, with the service that they are about, sorted.
+// turn reports one tick, scrapes, and evaluates the rules. It returns the names of the alerts that
+// fire, sorted.
 func (s *site) turn(t *testing.T, r generator.Report) []string {
 	t.Helper()
 	s.recorder.Began(r.Began)
@@ -111,20 +130,24 @@ func (s *site) turn(t *testing.T, r generator.Report) []string {
 				t.Fatalf("%s: %v", rule.Name(), err)
 			}
 			for _, a := range rule.ActiveAlerts() {
+				if a.State != rules.StateFiring {
+					continue
+				}
 				a.Annotations.Range(func(l labels.Label) {
 					if strings.Contains(l.Value, "<error") || strings.Contains(l.Value, "<no value>") {
 						t.Fatalf("%s: the %s is %q", rule.Name(), l.Name, l.Value)
 					}
 				})
-				if a.State == rules.StateFiring {
-					raised = append(raised, strings.TrimSpace(rule.Name()+" "+a.Labels.Get("service")))
+				if s.texts[rule.Name()] == "" {
+					s.texts[rule.Name()] = a.Annotations.Get("summary") + ": " + a.Annotations.Get("description")
 				}
+				raised = append(raised, rule.Name())
 			}
 		}
 	}
 	slices.Sort(raised)
 	s.now = r.Next
-	return slices.Compact(raised)
+	return raised
 }
 
 // scrape puts what muster serves into the storage, as Prometheus does: with the
@@ -155,8 +178,18 @@ func (s *site) scrape(t *testing.T) {
 	}
 }
 
-// read parses what muster serves to Prometheus; those of Go and the process are
-// left out.
+// stored reports whether a metric is stored: one of muster that the rules mention, or any of
+// muster.
+func (s *site) stored(name string) bool {
+	if keep, ok := s.keep[name]; ok {
+		return keep
+	}
+	keep := strings.HasPrefix(name, "muster_") && (s.only == "" || strings.Contains(s.only, name))
+	s.keep[name] = keep
+	return keep
+}
+
+// read parses what muster serves to Prometheus.
 func (s *site) read(t *testing.T, each func(labels.Labels, float64)) {
 	t.Helper()
 	request, answer := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody), httptest.NewRecorder()
@@ -179,7 +212,7 @@ func (s *site) read(t *testing.T, each func(labels.Labels, float64)) {
 		}
 		_, _, v := p.Series()
 		var l labels.Labels
-		if p.Labels(&l); !strings.HasPrefix(l.Get(model.MetricNameLabel), "muster_") {
+		if p.Labels(&l); !s.stored(l.Get(model.MetricNameLabel)) {
 			continue
 		}
 		b := labels.NewBuilder(l)

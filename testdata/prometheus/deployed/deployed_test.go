@@ -3,6 +3,7 @@ package deployed_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func strangers(t *testing.T, expr string) []string {
 			}
 			of = append(of, served[v.Name]...)
 			for _, m := range v.LabelMatchers {
-				if m.Name != model.MetricNameLabel && !slices.Contains(served[v.Name], m.Name) {
+				if m.Name != model.MetricNameLabel && !slices.Contains(slices.Concat(served[v.Name], ofTargets), m.Name) {
 					all = append(all, v.Name+" by "+m.Name)
 				}
 			}
@@ -81,8 +82,11 @@ func isServed(served map[string][]string, name string) bool {
 	return ok
 }
 
-// TestExpressions: Prometheus can parse all expressions of alerts and dashboard, and
-// their metrics and labels are muster's.
+// inAnnotations matches the queries in annotations.
+var inAnnotations = regexp.MustCompile(`printf "([^"]+)"`)
+
+// TestExpressions: Prometheus can parse all expressions of alerts, their annotations and the
+// dashboard, and their metrics and labels are muster's.
 func TestExpressions(t *testing.T) {
 	groups, _, err := deployed.Rules()
 	if err != nil {
@@ -95,6 +99,9 @@ func TestExpressions(t *testing.T) {
 	for _, g := range groups {
 		for _, r := range g.Rules {
 			queries = append(queries, deployed.Query{Panel: r.Alert, Expr: r.Expr})
+			for _, found := range inAnnotations.FindAllStringSubmatch(r.Annotations["summary"]+r.Annotations["description"], -1) {
+				queries = append(queries, deployed.Query{Panel: r.Alert, Expr: strings.ReplaceAll(found[1], "%s", "a")})
+			}
 		}
 	}
 	for _, q := range queries {
@@ -107,8 +114,8 @@ func TestExpressions(t *testing.T) {
 // TestStrangers: what is not served is found.
 func TestStrangers(t *testing.T) {
 	for expr, want := range map[string]string{
-		"muster_pending": "muster_pending", `muster_ready{overlay="a"}`: "muster_ready by overlay", "sum by (queue) (muster_pending_jobs)": "by queue",
-		"muster_tick_seconds": "muster_tick_seconds", "muster_ready == on (service) muster_problems": "by service",
+		"muster_pending": "muster_pending", `muster_interval_seconds{overlay="a"}`: "muster_interval_seconds by overlay", "sum by (queue) (muster_pending_jobs)": "by queue",
+		"muster_tick_seconds": "muster_tick_seconds", "muster_interval_seconds == on (service) muster_build_info": "by service",
 	} {
 		if got := strangers(t, expr); !slices.Contains(got, want) {
 			t.Errorf("%s: found %q, want %q", expr, got, want)
