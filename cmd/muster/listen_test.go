@@ -82,7 +82,7 @@ func TestProbes(t *testing.T) {
 		r.Outcome, r.Failed, r.Err, r.Git, r.Buildkite = generator.Failed, generator.StepHead, errors.New("fleet repository: no route\nto host"), time.Time{}, time.Time{}
 	})
 	*now = now.Add(time.Second)
-	check("without git", "/readyz", 503, "RepositoryAvailable=False (NoAnswer): git has not answered for 31s: fleet repository: no route | to host\nBuildkiteAvailable=False (NoAnswer): Buildkite has not answered for 31s: it was not asked\n")
+	check("without git", "/readyz", 503, "RepositoryAvailable=False (NoAnswer): git has not answered for 31s: fleet repository: no route | to host\nBuildkiteAvailable=Unknown (NoAnswer): Buildkite has not answered for 31s: it was not asked\n")
 	check("without git", "/healthz", 200, "ok\n")
 	tick(func(r *generator.Report) {
 		r.Result.Suspended = []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/a/scaling.yaml:3: no"}}}

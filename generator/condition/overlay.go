@@ -37,6 +37,10 @@ const RepairShown = 15 * time.Minute
 // fixed order. LastTransitionTime is set only if the decision contains it.
 func (o Overlay) Conditions() []Condition {
 	all := []Condition{o.suspended(), o.push(), o.agentsArriving(), o.scalingLimited(), o.jobsServed(), o.drifted(), o.degraded()}
+	if arriving, limited := all[2], &all[3]; arriving.Abnormal() && limited.Abnormal() {
+		// Agents that do not register count against max: a higher max would only order more.
+		*limited = Condition{Type: ScalingLimited, Status: Unknown, Reason: arriving.Reason}
+	}
 	ready := Condition{Type: Ready, Status: True, Reason: AsExpected}
 	if o.Decision == nil {
 		ready.Status, ready.Reason = Unknown, NotDecided

@@ -13,7 +13,7 @@ type Arrival struct {
 	// Agents is the number of agents of overdue orders, and Registered how many of them have
 	// registered. An order is overdue if fewer than half of its agents have registered in the
 	// time that agents of the overlay need (see [StartupTimes.OverdueAfter]), or within
-	// OverdueUnlearned if that is unknown.
+	// OverdueUnlearned if that is unknown, and no newer order has been served.
 	Agents     int `json:"agents,omitempty"`
 	Registered int `json:"registered,omitempty"`
 	// Ordered is the time of the oldest overdue order; zero without one.
@@ -33,11 +33,14 @@ func (s *share) arrival(now time.Time) (a Arrival) {
 	if after == 0 {
 		after = OverdueUnlearned
 	}
-	served, arrived := s.served(), false
+	// The order that failed was made a lease before that was known, or earlier. An order that is
+	// newer and was served shows that its cause is gone, or was of a single agent.
+	served, servedAt := s.served(), s.servedAt()
+	arrived := servedAt.After(s.breaker.At.Add(-s.lease() - Grace))
 	for _, d := range s.overlay.Dispatches {
 		registered := s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
 		arrived = arrived || registered > 0 && d.At.After(s.breaker.At)
-		if served[d.At.Unix()] || now.Sub(d.At) < after || d.Expired(now) || d.Withdrawn || s.overlay.otherQueue(d) {
+		if served[d.At.Unix()] || d.At.Before(servedAt) || now.Sub(d.At) < after || d.Expired(now) || d.Withdrawn || s.overlay.otherQueue(d) {
 			continue
 		}
 		a.Agents, a.Registered = a.Agents+d.Agents, a.Registered+registered

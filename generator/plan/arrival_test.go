@@ -30,6 +30,9 @@ func TestArrival(t *testing.T) {
 		"half has registered":      {dispatches: []Dispatch{order("a", 4, 4*time.Minute)}, registered: map[string]int{"a": 2}},
 		"two orders":               {dispatches: []Dispatch{order("a", 4, 6*time.Minute), order("b", 3, 5*time.Minute)}, want: Arrival{Agents: 7, Ordered: now.Add(-6 * time.Minute)}},
 		"learned start-up times":   {dispatches: []Dispatch{order("a", 4, 90*time.Second)}, startup: learned, want: Arrival{Agents: 4, Ordered: now.Add(-90 * time.Second)}},
+		"newer order served":       {dispatches: []Dispatch{order("a", 1, 6*time.Minute), order("b", 3, 5*time.Minute)}, registered: map[string]int{"b": 3}},
+		"newer served, one failed": {dispatches: []Dispatch{order("b", 3, 12*time.Minute)}, registered: map[string]int{"b": 3}, breaker: Breaker{Failures: 1, At: now, Cause: NeverRegistered}},
+		"older order served":       {dispatches: []Dispatch{order("a", 4, 6*time.Minute), order("b", 3, 7*time.Minute)}, registered: map[string]int{"b": 3}, want: Arrival{Agents: 4, Ordered: now.Add(-6 * time.Minute)}},
 		"withdrawn":                {dispatches: []Dispatch{withdrawn}},
 		"lease expired":            {dispatches: []Dispatch{order("a", 4, lease+Grace+time.Second)}},
 		"failed order":             {breaker: Breaker{Failures: 1, Cause: NoJobTaken}, want: Arrival{FailedOrders: 1}},
@@ -38,7 +41,7 @@ func TestArrival(t *testing.T) {
 		"open breaker":             {breaker: Breaker{Failures: Tolerance, Cause: NeverRegistered}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &share{overlay: Overlay{Dispatches: test.dispatches}, startupTimes: test.startup, breaker: test.breaker}
+			s := &share{policy: Policy{Lease: lease}, overlay: Overlay{Dispatches: test.dispatches}, startupTimes: test.startup, breaker: test.breaker}
 			s.supply.Dispatches = map[string]Seen{}
 			for id, n := range test.registered {
 				var seen Seen

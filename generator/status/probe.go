@@ -51,7 +51,7 @@ func (s Snapshot) At(now time.Time) Snapshot {
 	if left := s.TokenExpires.Sub(now); !s.TokenExpires.IsZero() && left < tokenWarning {
 		degraded = append(degraded, condition.Condition{Reason: condition.TokenExpires, Message: "the Buildkite API token expires at " + s.TokenExpires.UTC().Format(time.RFC3339)})
 	}
-	all := append([]condition.Condition{s.Git.condition(condition.RepositoryAvailable, s.Conditions, now), s.Buildkite.condition(condition.BuildkiteAvailable, s.Conditions, now)}, kept...)
+	all := append([]condition.Condition{s.server(condition.RepositoryAvailable, s.Git, now), s.server(condition.BuildkiteAvailable, s.Buildkite, now)}, kept...)
 	s.Conditions = append([]condition.Condition{s.ready(all, now)}, append(all, condition.DegradedBy(degraded...))...)
 	return s
 }
@@ -98,18 +98,26 @@ func (s Snapshot) blocking(own []condition.Condition) []condition.Condition {
 	return all
 }
 
-// condition returns the condition of a server. before are those after the last tick.
-func (c Contact) condition(t condition.Type, before []condition.Condition, now time.Time) condition.Condition {
+// notAsked is the problem of a server to which a tick sent no request, because an earlier step
+// failed.
+const notAsked = "it was not asked"
+
+// server returns the condition of git or Buildkite.
+func (s Snapshot) server(t condition.Type, c Contact, now time.Time) condition.Condition {
+	failed, ok := condition.Find(s.Conditions, t)
+	failing := ok && failed.Abnormal()
 	if !c.Answered.IsZero() && !now.After(c.until) {
+		if failing && failed.Reason != condition.RateLimited && now.Sub(failed.LastTransitionTime) > 2*s.interval {
+			return failed // it answers, but what it answers is of no use
+		}
 		return condition.Normal(t)
 	}
 	name := map[condition.Type]string{condition.RepositoryAvailable: "git", condition.BuildkiteAvailable: "Buildkite"}[t]
 	result := condition.Condition{Type: t, Status: condition.False, Reason: condition.NoAnswer, Message: c.silent(name, now)[0], LastTransitionTime: c.Answered}
-	failed, ok := condition.Find(before, t)
 	switch {
-	case ok && failed.Abnormal():
+	case failing:
 		result.Reason, result.LastTransitionTime = failed.Reason, failed.LastTransitionTime
-	case c.Answered.IsZero():
+	case c.Answered.IsZero(), c.Problem == notAsked:
 		result.Status = condition.Unknown
 	}
 	return result.WithRemedy()

@@ -16,7 +16,7 @@ func TestNotReady(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	r := NewRecorder(Config{Started: now, Interval: 15 * time.Second, Longest: time.Minute})
 	refused := condition.Condition{Type: condition.PushAccepted, Status: condition.False, Reason: condition.Refused, Message: "GH006: Protected branch"}
-	failed := condition.Condition{Type: condition.BuildkiteAvailable, Status: condition.False, Reason: condition.PollFailed, Message: "401"}
+	failed := condition.Condition{Type: condition.BuildkiteAvailable, Status: condition.False, Reason: condition.PollFailed, Message: "401", LastTransitionTime: now.Add(time.Minute)}
 	tick := func(all ...condition.Condition) []string {
 		r.Began(now)
 		now = now.Add(15 * time.Second)

@@ -117,7 +117,7 @@ func (c Contact) after(answered time.Time, recent time.Duration, err error, own 
 	if !answered.IsZero() {
 		return Contact{Answered: answered, until: answered.Add(recent)}
 	}
-	c.Problem = "it was not asked"
+	c.Problem = notAsked
 	if err != nil && own {
 		c.Problem = err.Error()
 	}
