@@ -229,7 +229,7 @@ func TestNotReadyWhileEveryPushIsRefused(t *testing.T) {
 		switch ready := v.Snapshot().At(h.now).NotReady(); {
 		case ticks == 1 && len(ready) > 0:
 			t.Errorf("without a push it is not ready: %q", ready)
-		case ticks == 2 && len(ready) != 1 || ready[0] != "PushAccepted=False (PushRefused): committing: pushing: "+refused.Error():
+		case ticks == 2 && !slices.Equal(ready, []string{"PushAccepted=False (PushRefused): committing: pushing: " + refused.Error()}):
 			t.Errorf("while the push is refused it is not ready because of %q", ready)
 		case ticks == 3 && len(ready) > 0:
 			t.Errorf("after a push it is not ready: %q", ready)

@@ -467,10 +467,10 @@ func TestConditionOfUnobservedQueue(t *testing.T) {
 		}
 		return ticks < 4
 	})
-	if n := strings.Count(b.log.String(), "resolved: jobs that no overlay serves"); n != 1 {
+	if n := strings.Count(b.log.String(), "resolved: jobs match no overlay"); n != 1 {
 		t.Errorf("resolved %d times, want once, when the queue is looked at again:\n%s", n, b.log.String())
 	}
-	if at, suspended := strings.Index(b.log.String(), "resolved: jobs"), strings.Index(b.log.String(), "resolved: suspended"); at < suspended-200 {
+	if at, suspended := strings.Index(b.log.String(), "resolved: jobs match"), strings.Index(b.log.String(), "resolved: suspended"); at < suspended-200 {
 		t.Errorf("resolved too early:\n%s", b.log.String())
 	}
 }
