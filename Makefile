@@ -54,7 +54,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: docs unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak faults writers quality reference golden cover vuln sbom hostile browser hosts clean
+.PHONY: docs unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile browser hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -210,6 +210,10 @@ bench: tools ## Measure against git, go-git and the bounds; a run on all sizes w
 
 soak: ## Play DAYS days of production against muster in a process of its own: memory, metrics, nothing ordered twice
 	$(GO) test ./cmd/muster -run Month -timeout 0 -v -month-days $(DAYS)
+
+incidents: ## Play every incident and compare what each surface reports; writes the table of docs/failure-modes.md
+	$(GO) test -trimpath -vet=off -count=1 -timeout 30m ./cmd/muster -run '^TestIncidents$$' -args -incidents -update
+	$(GO) test -trimpath -vet=off -count=1 ./cmd/muster -run '^TestIncidentsTable$$' -args -update
 
 faults: ## Simulate SEEDS worlds of faults
 	$(GO) test ./generator -run Faults -timeout 0 -seeds $(SEEDS)

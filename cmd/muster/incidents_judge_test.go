@@ -1,0 +1,217 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"muster/generator/condition"
+	"muster/generator/plan"
+)
+
+// Cells of a surface that does not report the condition itself.
+const (
+	// ageOnly: git contains no record, and the surface says how old its figures are.
+	ageOnly = "age"
+	// notRecorded: it reports AgentsArriving=Unknown (NotRecorded).
+	notRecorded = "NotRecorded"
+	// cannotKnow: what the surface reads does not contain the condition.
+	cannotKnow = "-"
+)
+
+// agesShown are what status and explain print about the age of what git records.
+var agesShown = regexp.MustCompile(`as of the last poll in git|Git contains no (later )?poll|git contains no poll`)
+
+// notRecordedShown is how status and explain print the reason NotRecorded.
+var notRecordedShown = regexp.MustCompile(`\(NotRecorded\): |Git records no poll since`)
+
+// wordsOfExplain is what explain prints for a reason, if it is not the message of the condition.
+var wordsOfExplain = map[string]*regexp.Regexp{
+	condition.BreakerOpen:        regexp.MustCompile(`circuit breaker was open`),
+	condition.MaxReached:         regexp.MustCompile(`as many agents as max allows`),
+	condition.HourlyLimitReached: regexp.MustCompile(`maxPerHour was used up`),
+	condition.EditedByHand:       regexp.MustCompile(`was edited by hand`),
+	string(plan.Paused):          regexp.MustCompile(`It was paused`),
+}
+
+// unobservable are causes that muster cannot observe. Remedies name them, as checks.
+var unobservable = regexp.MustCompile(`(?i)\b(images?|secrets?|quotas?|nodes?|syncer|argo cd|flux|suspended syncer)\b`)
+
+// outcome is what the surfaces reported of an incident.
+type outcome struct {
+	Incident  string             `json:"incident"`
+	Condition conditionKey       `json:"condition"`
+	Message   string             `json:"message"`
+	Remedy    string             `json:"remedy"`
+	First     map[surface]string `json:"first"`
+}
+
+// judge asserts what surfaces report of an incident.
+func judge(t *testing.T, x incident, samples []minuteSample) outcome {
+	t.Helper()
+	r := outcome{Incident: x.name, Condition: x.want, First: map[surface]string{}}
+	if last := int(incidentLasts.Minutes()); len(samples) < last-1 {
+		t.Fatalf("%d samples, want %d", len(samples), last)
+	}
+	for _, s := range samples {
+		consistent(t, x, s)
+		if x.want == (conditionKey{}) {
+			nothingReported(t, s)
+			continue
+		}
+		for _, name := range surfaces {
+			if r.First[name] == "" && s.readings[name].reports(name, x.want, s) {
+				r.First[name] = fmt.Sprint(s.minute)
+			}
+		}
+		if message, ok := s.readings[surfaceJSON].found[x.want]; ok && r.Message == "" {
+			r.Message, r.Remedy = message, s.readings[surfaceJSON].remedies[x.want]
+		}
+	}
+	if x.want == (conditionKey{}) {
+		return r
+	}
+	for _, name := range surfaces {
+		r.First[name] = x.cell(t, name, r.First[name], samples)
+	}
+	sameTick(t, x, samples)
+	return r
+}
+
+// cell returns when a surface first reported the condition, or what it reported instead. It fails
+// if that was late.
+func (x incident) cell(t *testing.T, name surface, first string, samples []minuteSample) string {
+	t.Helper()
+	why, blind := x.blind[name]
+	atFive := samples[slices.IndexFunc(samples, func(s minuteSample) bool { return s.minute == int(reportedWithin.Minutes()) })].readings[name]
+	switch {
+	case blind && first != "":
+		t.Errorf("%s reports %s, but was expected not to know it: %s", name, x.want, why)
+	case blind:
+		return cannotKnow
+	case first != "" && first <= fmt.Sprint(reportedWithin.Minutes()):
+		return first
+	case name.fromGit() && first == "" && notRecordedShown.MatchString(atFive.text) && x.want.Type == condition.AgentsArriving:
+		return notRecorded
+	case name.fromGit() && first == "" && agesShown.MatchString(atFive.text):
+		return ageOnly
+	default:
+		t.Errorf("%s first reports %s after %q minutes (empty: never), want at most %v; after five minutes:\n%s", name, x.want, first, reportedWithin, atFive.text)
+	}
+	return first
+}
+
+// reports reports whether a surface reports a condition: in its form, as the error of a command,
+// or in the words of explain.
+func (r reading) reports(name surface, want conditionKey, s minuteSample) bool {
+	if _, ok := r.found[want]; ok {
+		return true
+	}
+	message := ""
+	for _, other := range []surface{surfaceJSON, surfaceLog} {
+		if m, ok := s.readings[other].found[want]; ok && message == "" {
+			message = m
+		}
+	}
+	switch {
+	case message == "":
+		return false
+	case r.failed != "":
+		return sameError(r.failed, message)
+	case name != surfaceExplain:
+		return false
+	case wordsOfExplain[want.Reason] != nil:
+		return wordsOfExplain[want.Reason].MatchString(r.text)
+	}
+	return strings.Contains(words(strings.Join(strings.Fields(r.text), " ")), words(strings.TrimPrefix(message, "invalid: ")))
+}
+
+// doing is what commands and ticks do while they read the repository.
+var doing = regexp.MustCompile(`^(muster: )?(fleet repository: )?(reading (the history of )?[^ ]+: )?`)
+
+// sameError reports whether a command failed with the error that a condition contains.
+func sameError(failed, message string) bool {
+	failed = words(doing.ReplaceAllString(strings.TrimSpace(failed), ""))
+	return failed != "" && strings.Contains(words(message), failed)
+}
+
+// consistent asserts that the surfaces report the same conditions in the same words, and no cause
+// that muster cannot observe.
+func consistent(t *testing.T, x incident, s minuteSample) {
+	t.Helper()
+	for _, name := range surfaces {
+		r := s.readings[name]
+		if x.want.Type == condition.AgentsArriving {
+			if cause := unobservable.FindString(r.text); cause != "" {
+				t.Errorf("minute %d: %s names a cause that muster cannot observe, %q:\n%s", s.minute, name, cause, r.text)
+			}
+		}
+		if name == surfaceJSON || name.fromGit() || r.failed != "" {
+			continue
+		}
+		for _, difference := range differences(x, name, r, s.readings[surfaceJSON]) {
+			if s.again == nil || slices.Contains(differences(x, name, s.again[name], s.again[surfaceJSON]), difference) {
+				t.Errorf("minute %d: %s and status.json differ for longer than a tick: %s", s.minute, name, difference)
+			}
+		}
+	}
+}
+
+// differences lists how the conditions of a surface differ from those of status.json.
+func differences(x incident, name surface, r, from reading) []string {
+	var all []string
+	_, blind := x.blind[name]
+	for _, k := range from.keys() {
+		message, ok := r.found[k]
+		switch {
+		case !ok && !(blind && k == x.want):
+			all = append(all, fmt.Sprintf("only status.json has %s", k))
+		case ok && message != "" && words(message) != words(from.found[k]) && !sameError(message, from.found[k]):
+			all = append(all, fmt.Sprintf("%s: %q, but status.json %q", k, words(message), words(from.found[k])))
+		}
+	}
+	for _, k := range r.keys() {
+		if _, ok := from.found[k]; !ok {
+			all = append(all, fmt.Sprintf("status.json does not have %s", k))
+		}
+	}
+	if r.ready && !from.ready {
+		all = append(all, "the state of the overlay is Ready, but not in status.json")
+	}
+	return all
+}
+
+// nothingReported asserts that no surface reports an abnormal condition.
+func nothingReported(t *testing.T, s minuteSample) {
+	t.Helper()
+	for _, name := range surfaces {
+		if r := s.readings[name]; len(r.found) > 0 || r.failed != "" {
+			t.Errorf("minute %d: %s reports %v although nothing is wrong: %s", s.minute, name, r.keys(), r.failed)
+		}
+	}
+}
+
+// sameTick asserts that while a surface reports the condition, the others that can know it do so at
+// most one tick later, and that plan does not print that there is nothing to do.
+func sameTick(t *testing.T, x incident, samples []minuteSample) {
+	t.Helper()
+	for _, s := range samples {
+		reports := func(name surface) bool { return s.readings[name].reports(name, x.want, s) }
+		if !slices.ContainsFunc(surfaces, reports) {
+			continue
+		}
+		for _, name := range surfaces {
+			if _, blind := x.blind[name]; blind || name.fromGit() {
+				continue
+			}
+			if !reports(name) && (s.again == nil || !s.again[name].reports(name, x.want, minuteSample{readings: s.again})) {
+				t.Errorf("minute %d: %s does not report %s, which other surfaces report:\n%s", s.minute, name, x.want, s.readings[name].text)
+			}
+		}
+		if plan := s.readings[surfacePlan]; x.want.Reason == condition.Overdue && strings.Contains(plan.text, "Nothing to do.") {
+			t.Errorf("minute %d: plan prints %q while agents do not arrive:\n%s", s.minute, "Nothing to do.", plan.text)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/condition"
+	"muster/generator/plan"
+	"muster/generator/simulation"
+	"muster/gitops/branch"
+)
+
+// shortIncident is the incident that TestIncidents plays without -incidents.
+const shortIncident = "image cannot be pulled"
+
+// ofOverlay is a condition of the overlay, and ofMuster one of muster itself or of a queue.
+func ofOverlay(t condition.Type, reason string) conditionKey {
+	return conditionKey{Type: t, Reason: reason, Overlay: incidentOverlay}
+}
+
+func ofMuster(t condition.Type, reason string) conditionKey {
+	return conditionKey{Type: t, Reason: reason}
+}
+
+var overdue = ofOverlay(condition.AgentsArriving, condition.Overdue)
+
+const (
+	notPushed = "it does not push"
+	notPolled = "it does not read the metrics"
+)
+
+// incidents are all incidents that are played.
+var incidents = []incident{
+	{name: "nothing is wrong", begin: func(w *incidentWorld) { w.build(5, 2*time.Minute) }},
+	{
+		name: "image cannot be pulled", want: overdue, firstDay: true,
+		begin: func(w *incidentWorld) { w.fate.NoShow = true; w.build(5, 20*time.Minute) },
+	},
+	{
+		name: "Secret missing", want: overdue,
+		begin: func(w *incidentWorld) { w.fate.Startup = 24 * time.Hour; w.build(5, 20*time.Minute) },
+	},
+	{
+		name: "syncer suspended", want: overdue,
+		begin: func(w *incidentWorld) { w.stopped = true; w.build(5, 20*time.Minute) },
+	},
+	{ // the Job controller creates no pod
+		name: "quota full", want: overdue,
+		begin: func(w *incidentWorld) { w.fate.Made = 24 * time.Hour; w.build(5, 20*time.Minute) },
+	},
+	{ // a single pod, which never starts, has the only node
+		name: "node pool empty", want: overdue,
+		begin: func(w *incidentWorld) {
+			w.cluster.SetNodes(1)
+			w.fate.Startup = 24 * time.Hour
+			w.build(5, 20*time.Minute)
+		},
+	},
+	{
+		name: "agents register with wrong tags", want: ofOverlay(condition.AgentsArriving, condition.BreakerOpen),
+		prepare: func(w *incidentWorld) { w.policy(`# tags: {}    `, `tags: {os: linux}`) },
+		begin: func(w *incidentWorld) {
+			w.cluster.Untagged = "os=linux"
+			w.build(5, 20*time.Minute, "os=linux")
+		},
+	},
+	{
+		name: "agents leave without a job", want: ofOverlay(condition.AgentsArriving, condition.OrdersFailed),
+		prepare: func(w *incidentWorld) { w.buildkite.At(w.begin.Add(7*time.Minute), func() { w.build(1, time.Hour) }) },
+		begin: func(w *incidentWorld) {
+			w.cluster.Registered = func(p *simulation.Pod) {
+				w.buildkite.At(w.buildkite.Now().Add(time.Minute), func() { w.buildkite.StopAgent(p.Agent) })
+			}
+			w.buildkite.AddInvalid("jobs", untakenJob(w.buildkite.Now()))
+		},
+	},
+	{ // the Secret has a token of another cluster
+		name: "agents in another cluster", want: ofOverlay(condition.Suspended, string(plan.AgentsCannotWork)),
+		prepare: func(w *incidentWorld) { w.policy(`# cluster: ""  `, "cluster: ci    ") },
+		begin: func(w *incidentWorld) {
+			ci := w.cluster.BuildkiteCluster
+			w.cluster.BuildkiteCluster = w.buildkite.AddCluster("other")
+			w.buildkite.AddQueue(w.cluster.BuildkiteCluster, "default")
+			w.buildIn(ci, 5, 20*time.Minute)
+		},
+	},
+	{
+		name: "Buildkite down", want: ofMuster(condition.BuildkiteAvailable, condition.PollFailed),
+		begin: func(w *incidentWorld) {
+			w.build(5, 20*time.Minute)
+			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusServiceUnavailable})
+		},
+	},
+	{ // a proxy gives up after 30 s
+		name: "Buildkite slow", want: ofMuster(condition.BuildkiteAvailable, condition.PollFailed),
+		begin: func(w *incidentWorld) {
+			w.build(5, 20*time.Minute)
+			w.slow.Store(int64(30 * time.Second))
+			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusGatewayTimeout})
+		},
+	},
+	{
+		name: "API token expired", want: ofMuster(condition.BuildkiteAvailable, condition.PollFailed),
+		begin: func(w *incidentWorld) {
+			w.build(5, 20*time.Minute)
+			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusUnauthorized, Path: "/v2/"})
+		},
+	},
+	{
+		name: "agent token expired", want: overdue,
+		begin: func(w *incidentWorld) {
+			w.fate.NoShow = true
+			w.buildkite.ExpireAgentToken(incidentAgentToken, w.buildkite.Now())
+			w.build(5, 20*time.Minute)
+		},
+	},
+	{
+		name: "muster's agent token expired", want: ofMuster(condition.Degraded, condition.MetricsUnavailable),
+		blind: map[surface]string{surfacePlan: notPolled},
+		begin: func(w *incidentWorld) {
+			w.buildkite.ExpireAgentToken(incidentAgentToken, w.buildkite.Now())
+			w.build(5, 20*time.Minute)
+		},
+		args: []string{"--agent-token-file", "AGENT-TOKEN"},
+	},
+	{
+		name: "push refused by a hook", want: ofMuster(condition.PushAccepted, condition.Refused),
+		blind: map[surface]string{surfacePlan: notPushed},
+		begin: func(w *incidentWorld) {
+			w.hook("commits must name an issue")
+			w.build(5, 20*time.Minute)
+		},
+	},
+	{
+		name: "branch protected", want: ofMuster(condition.PushAccepted, condition.Refused),
+		blind: map[surface]string{surfacePlan: notPushed},
+		begin: func(w *incidentWorld) {
+			w.hook("GH006: Protected branch update failed for refs/heads/main.")
+			w.build(5, 20*time.Minute)
+		},
+	},
+	{
+		name: "repository gone", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),
+		begin: func(w *incidentWorld) {
+			w.build(5, 20*time.Minute)
+			if err := os.Rename(w.repo.Dir, filepath.Join(filepath.Dir(w.repo.Dir), "renamed.git")); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	},
+	{
+		name: "git server down", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),
+		begin: func(w *incidentWorld) {
+			w.build(5, 20*time.Minute)
+			w.failGit(func(rw http.ResponseWriter, _ *http.Request) bool {
+				http.Error(rw, "unavailable", http.StatusServiceUnavailable)
+				return true
+			})
+		},
+	},
+	{
+		name: "git credentials expired", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),
+		begin: func(w *incidentWorld) {
+			w.build(5, 20*time.Minute)
+			w.git.SetPassword("the next password")
+		},
+	},
+	{
+		name: "dispatch edited", want: ofOverlay(condition.Drifted, condition.EditedByHand),
+		prepare: func(w *incidentWorld) { w.orderAt(9 * time.Minute) },
+		begin:   func(w *incidentWorld) { w.edit(w.dispatch(), ": 5\n", ": 4\n") },
+	},
+	{
+		name: "dispatch deleted", want: ofOverlay(condition.Drifted, condition.EditedByHand),
+		prepare: func(w *incidentWorld) { w.orderAt(9 * time.Minute) },
+		begin: func(w *incidentWorld) {
+			file := w.dispatch()
+			w.edit("overlays/"+incidentOverlay+"/dispatches/kustomization.yaml", "- "+filepath.Base(file)+"\n", "")
+			w.commit(branch.Change{Path: file})
+		},
+	},
+	{
+		name: "dispatch raised", want: ofOverlay(condition.Drifted, condition.EditedByHand),
+		prepare: func(w *incidentWorld) { w.orderAt(9 * time.Minute) },
+		begin:   func(w *incidentWorld) { w.edit(w.dispatch(), ": 5\n", ": 9\n") },
+	},
+	{
+		name: "overlay invalid", want: ofOverlay(condition.Suspended, string(plan.Invalid)),
+		begin: func(w *incidentWorld) {
+			w.policy("max: 10 ", "max: ten ")
+			w.build(5, 20*time.Minute)
+		},
+	},
+	{
+		name: "template invalid", want: ofOverlay(condition.Suspended, string(plan.Invalid)),
+		begin: func(w *incidentWorld) {
+			w.edit("overlays/"+incidentOverlay+"/template/kustomization.yaml", "../../../base", "../../../bsae")
+			w.build(5, 20*time.Minute)
+		},
+	},
+	{
+		name: "jobs in an unknown queue", want: ofMuster(condition.JobsServed, condition.NoOverlay),
+		begin: func(w *incidentWorld) { w.build(5, 20*time.Minute, "queue=gpu") },
+	},
+	{
+		name: "jobs that match no overlay", want: ofMuster(condition.JobsServed, condition.NoMatch),
+		begin: func(w *incidentWorld) { w.build(5, 20*time.Minute, "queue=default", "os=windows") },
+	},
+	{
+		name: "max too small", want: ofOverlay(condition.ScalingLimited, condition.MaxReached),
+		begin: func(w *incidentWorld) { w.build(30, 20*time.Minute) },
+	},
+	{
+		name: "hourly limit reached", want: ofOverlay(condition.ScalingLimited, condition.HourlyLimitReached),
+		prepare: func(w *incidentWorld) { w.policy("# maxPerHour: 0 ", "maxPerHour: 6   ") },
+		begin:   func(w *incidentWorld) { w.build(5, 20*time.Minute) },
+	},
+	{
+		name: "paused and forgotten", want: ofOverlay(condition.Suspended, string(plan.Paused)),
+		begin: func(w *incidentWorld) {
+			w.policy("# paused: false", "paused: true")
+			w.build(5, 20*time.Minute)
+		},
+	},
+	{
+		name: "clock off by ten minutes", want: ofMuster(condition.BuildkiteAvailable, condition.PollFailed),
+		begin: func(w *incidentWorld) {
+			w.clock.skew.Store(int64(10 * time.Minute))
+			w.build(5, 20*time.Minute)
+		},
+	},
+}
+
+// untakenJob is the record of a job that is runnable and that no agent takes.
+func untakenJob(now time.Time) string {
+	at := now.UTC().Format(time.RFC3339)
+	return `{"id":"untaken","type":"script","state":"scheduled","agent_query_rules":["queue=default"],"web_url":"https://buildkite.com/acme/app/builds/1#untaken",` +
+		`"created_at":"` + at + `","scheduled_at":"` + at + `","runnable_at":"` + at + `"}`
+}
+
+// orderAt lets agents be ordered shortly before the incident.
+func (w *incidentWorld) orderAt(at time.Duration) {
+	w.buildkite.At(w.begin.Add(at), func() { w.build(5, 20*time.Minute) })
+}
+
+// flags returns the further flags of muster run. AGENT-TOKEN is a file with the agents' token.
+func (w *incidentWorld) flags(args []string) []string {
+	file := filepath.Join(w.t.TempDir(), "agent-token")
+	if err := os.WriteFile(file, []byte(incidentAgentToken), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	var all []string
+	for _, a := range args {
+		all = append(all, strings.ReplaceAll(a, "AGENT-TOKEN", file))
+	}
+	return all
+}

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"html"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"muster/cmd/muster/output"
+	"muster/generator/condition"
+)
+
+// surface is one of the places at which muster reports conditions.
+type surface string
+
+// The surfaces. Those of muster run come first. status and explain read git alone.
+const (
+	surfacePage    surface = "page"
+	surfaceJSON    surface = "status.json"
+	surfaceReadyz  surface = "readyz"
+	surfaceMetrics surface = "metrics"
+	surfaceLog     surface = "log"
+	surfacePlan    surface = "plan"
+	surfaceStatus  surface = "status"
+	surfaceExplain surface = "explain"
+)
+
+var surfaces = []surface{surfacePage, surfaceJSON, surfaceReadyz, surfaceMetrics, surfaceLog, surfacePlan, surfaceStatus, surfaceExplain}
+
+// fromGit reports whether a surface reads git alone.
+func (s surface) fromGit() bool { return s == surfaceStatus || s == surfaceExplain }
+
+// reading is what a surface reports at one time.
+type reading struct {
+	// found are the messages of its abnormal conditions. explain prints prose, and metrics have
+	// no message.
+	found map[conditionKey]string
+	// remedies are those of status.json.
+	remedies map[conditionKey]string
+	// text is what a person reads, without the remedies.
+	text string
+	// failed is the error of a command that failed.
+	failed string
+	// ready: the surface has the state Ready for the overlay.
+	ready bool
+}
+
+// minuteSample is what all surfaces report at a minute of an incident, and after the next tick if they
+// disagree.
+type minuteSample struct {
+	minute          int
+	readings, again map[surface]reading
+}
+
+// agree reports whether the surfaces that see all conditions report the same ones.
+func (s minuteSample) agree() bool {
+	first := s.readings[surfaceJSON]
+	for _, name := range surfaces {
+		r := s.readings[name]
+		if !name.fromGit() && r.failed == "" && !maps.EqualFunc(r.found, first.found, func(string, string) bool { return true }) {
+			return false
+		}
+	}
+	return true
+}
+
+// read reads all surfaces.
+func (w *incidentWorld) read() map[surface]reading {
+	w.t.Helper()
+	w.sampling.Store(true)
+	defer w.sampling.Store(false)
+	if w.address == "" {
+		for _, line := range w.log.lines() {
+			if line.Address != "" {
+				w.address = line.Address
+			}
+		}
+	}
+	status := w.get("/status.json")
+	remedies := remediesIn(w.t.Fatal, status)
+	all := map[surface]reading{
+		surfacePage: readPage(w.get("/")), surfaceJSON: readJSON(w.t.Fatal, status), surfaceReadyz: readLines(w.get("/readyz")),
+		surfaceMetrics: readMetrics(w.get("/metrics")), surfaceLog: readLog(w.log.lines(), w.log.begins),
+		surfacePlan: w.command("plan"), surfaceStatus: w.command("status"), surfaceExplain: w.command("explain", incidentOverlay),
+	}
+	for name, r := range all {
+		for _, remedy := range remedies {
+			r.text = strings.ReplaceAll(r.text, remedy, "")
+		}
+		if name == surfaceExplain { // it wraps lines
+			for _, remedy := range remedies {
+				r.text = strings.ReplaceAll(strings.Join(strings.Fields(r.text), " "), strings.Join(strings.Fields(remedy), " "), "")
+			}
+		}
+		all[name] = r
+	}
+	return all
+}
+
+func (w *incidentWorld) get(path string) string {
+	w.t.Helper()
+	r, err := http.Get("http://" + w.address + path) //nolint:noctx // a test
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// command runs a command of muster at this moment.
+func (w *incidentWorld) command(args ...string) reading {
+	w.t.Helper()
+	var out, failed bytes.Buffer
+	p := program{args: args, environ: w.environ(), stdout: &out, stderr: &failed, clock: instantClock{w.clock.Now()}}
+	code := p.run(w.t.Context())
+	r := readLines(out.String())
+	r.text = out.String()
+	if code != exitOK && code != exitChanges {
+		r.failed = failed.String()
+		r.text += r.failed
+	}
+	return r
+}
+
+// conditionLine is the form of condition.Condition.String.
+var conditionLine = regexp.MustCompile(`^(?:(overlay|queue) (\S+): )?([A-Z]\w+)=(True|False|Unknown) \((\w+)\)(?:: (.*))?$`)
+
+// stateReady is a row of a table with the state Ready.
+var stateReady = regexp.MustCompile(`(?m)^` + incidentOverlay + ` .*\bReady\b`)
+
+// readLines reads the conditions that are printed a line each.
+func readLines(text string) reading {
+	r := reading{found: map[conditionKey]string{}, text: text, ready: stateReady.MatchString(text)}
+	for line := range strings.Lines(text) {
+		m := conditionLine.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		c := condition.Condition{Type: condition.Type(m[3]), Status: condition.Status(m[4]), Reason: m[5], Message: m[6]}
+		if m[1] == "overlay" {
+			c.Overlay = m[2]
+		}
+		r.add(c)
+	}
+	return r
+}
+
+// add adds a condition if it is abnormal. Ready is left out: its reason is that of another
+// condition.
+func (r *reading) add(c condition.Condition) {
+	k := conditionKey{Type: c.Type, Reason: c.Reason, Overlay: c.Overlay}
+	if c.Type == condition.JobsServed {
+		k.Overlay = ""
+	}
+	if c.Abnormal() && c.Type != condition.Ready {
+		r.found[k] = c.Message
+		if r.remedies != nil {
+			r.remedies[k] = c.Remedy
+		}
+	}
+}
+
+func readJSON(fatal func(...any), text string) reading {
+	r := reading{found: map[conditionKey]string{}, remedies: map[conditionKey]string{}}
+	limited := false
+	for _, c := range conditionsIn(fatal, text) {
+		if c.Type == condition.Ready && c.Overlay == incidentOverlay && c.Status == condition.True {
+			r.ready = true
+		}
+		limited = limited || c.Type == condition.ScalingLimited && c.Abnormal()
+		r.text += c.String() + "\n"
+		r.add(c)
+	}
+	r.ready = r.ready && !limited
+	return r
+}
+
+func conditionsIn(fatal func(...any), text string) []condition.Condition {
+	var s struct {
+		Conditions []condition.Condition
+		Overlays   []struct{ Conditions []condition.Condition }
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		fatal(err)
+	}
+	all := s.Conditions
+	for _, o := range s.Overlays {
+		all = append(all, o.Conditions...)
+	}
+	return all
+}
+
+func remediesIn(fatal func(...any), text string) []string {
+	var all []string
+	for _, c := range conditionsIn(fatal, text) {
+		if c.Remedy != "" {
+			all = append(all, c.Remedy)
+		}
+	}
+	return all
+}
+
+var (
+	pageProblem = regexp.MustCompile(`(?s)<li class="(?:error|warn|info)">(.*?)</li>`)
+	pageOverlay = regexp.MustCompile(`<b>overlay ([^<]*)</b>`)
+	pageCode    = regexp.MustCompile(`<code>(\w+)=(\w+)</code>`)
+	pageReason  = regexp.MustCompile(`<span class="reason">(\w+): </span>`)
+	pageMessage = regexp.MustCompile(`<span class="what">([^<]*)</span>`)
+	pageReady   = regexp.MustCompile(`<span class="state \w+">Ready</span>`)
+	pageTag     = regexp.MustCompile(`<[^>]*>`)
+)
+
+func readPage(text string) reading {
+	first := func(e *regexp.Regexp, text string, group int) string {
+		if m := e.FindStringSubmatch(text); m != nil {
+			return html.UnescapeString(m[group])
+		}
+		return ""
+	}
+	// What follows is the history, which says what manifests are for.
+	text, _, _ = strings.Cut(text, `<section id="timelines"`)
+	r := reading{found: map[conditionKey]string{}, text: html.UnescapeString(pageTag.ReplaceAllString(text, " ")), ready: pageReady.MatchString(text)}
+	for _, m := range pageProblem.FindAllStringSubmatch(text, -1) {
+		r.add(condition.Condition{
+			Overlay: first(pageOverlay, m[1], 1), Type: condition.Type(first(pageCode, m[1], 1)), Status: condition.Status(first(pageCode, m[1], 2)),
+			Reason: first(pageReason, m[1], 1), Message: first(pageMessage, m[1], 1),
+		})
+	}
+	return r
+}
+
+var metricsCondition = regexp.MustCompile(`(?m)^muster_condition\{overlay="(.*?)",reason="(.*?)",type="(.*?)"\} ([01])$`)
+
+func readMetrics(text string) reading {
+	r := reading{found: map[conditionKey]string{}}
+	limited := false
+	for _, m := range metricsCondition.FindAllStringSubmatch(text, -1) {
+		c := condition.Condition{Type: condition.Type(m[3]), Status: condition.False, Reason: m[2], Overlay: m[1]}
+		if m[4] == "1" {
+			c.Status = condition.True
+		}
+		r.ready = r.ready || c.Type == condition.Ready && c.Status == condition.True && c.Overlay == incidentOverlay
+		limited = limited || c.Type == condition.ScalingLimited && c.Abnormal()
+		r.text += m[0] + "\n"
+		r.add(c)
+	}
+	r.ready = r.ready && !limited
+	return r
+}
+
+// readLog returns the problems that the log reports as begun and not as resolved. The text is that
+// of the lines of the incident.
+func readLog(lines []logLine, begins int) reading {
+	r := reading{found: map[conditionKey]string{}}
+	for i, line := range lines {
+		if i >= begins {
+			r.text += strings.Join([]string{line.Msg, line.Message, line.Err}, " ") + "\n"
+		}
+		if line.Msg == "repaired" { // an operation: for minutes afterwards, the overlay counts as drifted
+			r.found[conditionKey{condition.Drifted, condition.EditedByHand, line.Overlay}] = ""
+		}
+		k := conditionKey{Type: condition.Type(line.Condition), Reason: line.Reason, Overlay: line.Overlay}
+		switch {
+		case line.Condition == "" || k.Type == condition.Ready:
+		case strings.HasPrefix(line.Msg, "resolved: "):
+			delete(r.found, k)
+		default:
+			r.found[k] = strings.TrimPrefix(line.Message+line.Err, "suspended: ")
+			if r.found[k] == "" {
+				r.found[k] = strings.TrimPrefix(line.Msg, "suspended: ")
+			}
+		}
+	}
+	return r
+}
+
+// keys returns the conditions of a reading in order.
+func (r reading) keys() []conditionKey {
+	return slices.SortedFunc(maps.Keys(r.found), func(a, b conditionKey) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// figures are what differs between two messages about the same condition.
+var figures = regexp.MustCompile(`; next probe at [-0-9T:Z]+|([0-9]+(\.[0-9]+)?[a-zµ]{0,2})+`)
+
+// plurals are the forms of a message for one and for several.
+var plurals = strings.NewReplacer("the last order failed", "the last 0 orders failed")
+
+// words returns a message without figures.
+func words(message string) string {
+	message = figures.ReplaceAllStringFunc(output.OneRow(strings.TrimSpace(message)), func(figure string) string {
+		if strings.HasPrefix(figure, ";") {
+			return ""
+		}
+		return "0"
+	})
+	return plurals.Replace(strings.ToLower(message))
+}

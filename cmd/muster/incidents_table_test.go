@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	// incidentsFile contains the results of the last make incidents.
+	incidentsFile  = "testdata/incidents/results.json"
+	incidentsPage  = "docs/failure-modes.md"
+	incidentsBegin = "<!-- begin: make incidents -->"
+	incidentsEnd   = "<!-- end: make incidents -->"
+)
+
+// incidentResults are the recorded outcomes of incidents, and those of this run.
+type incidentResults struct {
+	recorded, played []outcome
+}
+
+func recordedIncidents(t *testing.T) *incidentResults {
+	t.Helper()
+	r := &incidentResults{}
+	text, err := os.ReadFile(filepath.Join(top, incidentsFile))
+	if os.IsNotExist(err) && *updateScripts {
+		return r
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &r.recorded)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// check compares an outcome with the recorded one.
+func (r *incidentResults) check(t *testing.T, o outcome) {
+	t.Helper()
+	if o.Condition == (conditionKey{}) {
+		return
+	}
+	r.played = append(r.played, o)
+	if *playIncidents && *updateScripts {
+		return
+	}
+	i := slices.IndexFunc(r.recorded, func(x outcome) bool { return x.Incident == o.Incident })
+	if i < 0 || r.recorded[i].row() != o.row() || words(r.recorded[i].Message) != words(o.Message) || r.recorded[i].Remedy != o.Remedy {
+		t.Errorf("%s is behind: run make incidents; got\n%s%s\n%s", incidentsFile, o.row(), o.Message, o.Remedy)
+	}
+}
+
+func (r *incidentResults) write(t *testing.T) {
+	t.Helper()
+	text, err := json.MarshalIndent(r.played, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(top, incidentsFile)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.recorded = r.played
+}
+
+// row returns the row of an incident.
+func (o outcome) row() string {
+	cells := []string{o.Incident, fmt.Sprintf("`%s` `%s`", o.Condition.Type, o.Condition.Reason)}
+	for _, name := range surfaces {
+		cells = append(cells, o.First[name])
+	}
+	return "| " + strings.Join(cells, " | ") + " |\n"
+}
+
+// table returns the generated part of the page: when each surface reports each incident, and what
+// muster prints as the remedy for each condition.
+func (r *incidentResults) table() string {
+	var b strings.Builder
+	b.WriteString("| incident | condition and reason | page | JSON | `/readyz` | metrics | log | `plan` | `status` | `explain` |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, o := range r.recorded {
+		b.WriteString(o.row())
+	}
+	b.WriteString("\nWhat to check first, as the page, the log and the commands print it:\n\n")
+	var listed []string
+	for _, o := range r.recorded {
+		item := fmt.Sprintf("`%s` `%s`: %s", o.Condition.Type, o.Condition.Reason, o.Remedy)
+		if !slices.Contains(listed, item) {
+			listed = append(listed, item)
+			b.WriteString(wrapped("- "+item, "  "))
+		}
+	}
+	return b.String()
+}
+
+// wrapped breaks text into lines of at most 120 characters.
+func wrapped(text, indent string) string {
+	const width = 120
+	var b strings.Builder
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case len(line)+1+len(word) > width:
+			b.WriteString(line + "\n")
+			line = indent + word
+		default:
+			line += " " + word
+		}
+	}
+	return b.String() + line + "\n"
+}
+
+// TestIncidentsTable asserts that the table of the page is that of the recorded results, and that
+// these are of all incidents.
+func TestIncidentsTable(t *testing.T) {
+	r := recordedIncidents(t)
+	var want, got []string
+	for _, x := range incidents {
+		if x.want != (conditionKey{}) {
+			want = append(want, x.name)
+		}
+	}
+	for _, o := range r.recorded {
+		got = append(got, o.Incident)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s is behind: run make incidents; it has %q, want %q", incidentsFile, got, want)
+	}
+	checkBlock(t, incidentsPage, incidentsBegin, incidentsEnd, r.table())
+}

@@ -1,0 +1,427 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/condition"
+	"muster/generator/simulation"
+	"muster/gitops"
+	"muster/gitops/branch"
+	"muster/gitops/gitserver"
+)
+
+var playIncidents = flag.Bool("incidents", false, "TestIncidents plays every incident and not only a short one; with -update it records the results")
+
+// incident is something that goes wrong around muster.
+type incident struct {
+	name string
+	// prepare changes the fleet before muster starts, and begin lets the incident happen; prepare
+	// is optional.
+	prepare, begin func(w *incidentWorld)
+	// firstDay: no agent has ever registered.
+	firstDay bool
+	// args are further flags of muster run.
+	args []string
+	// want is the condition that every surface has to report. Its zero value is an incident
+	// without one.
+	want conditionKey
+	// blind are the surfaces that cannot know the condition, and why.
+	blind map[surface]string
+}
+
+// The times of an incident.
+const (
+	// incidentBegins is when something goes wrong, a few seconds after a tick.
+	incidentBegins = 10*time.Minute + sampleAfterTick
+	// incidentLasts is for how long muster is watched then.
+	incidentLasts = 9 * time.Minute
+	// reportedWithin is the time within which a surface reports a condition.
+	reportedWithin = 5 * time.Minute
+	// tickInterval is the time between ticks, and sampleAfterTick the time between a tick and
+	// the sample of a minute.
+	tickInterval    = 15 * time.Second
+	sampleAfterTick = 5 * time.Second
+	// startup is how long agents need, and syncInterval is that of the syncer.
+	startup      = 25 * time.Second
+	syncInterval = 30 * time.Second
+)
+
+// incidentWorld is a fleet in use: muster run in this process, a git server, a simulated
+// Buildkite, a syncer and a cluster. Time passes only while muster sleeps.
+type incidentWorld struct {
+	t         *testing.T
+	begin     time.Time
+	buildkite *fakebuildkite.Server
+	cluster   *simulation.Cluster
+	fate      simulation.Fate // of the pods that are created from now on
+	repo      gitserver.Repository
+	git       *gitserver.Server
+	api       *httptest.Server
+	agents    *httptest.Server // the Agent API
+	syncer    *gitops.Repository
+	stopped   bool // the syncer
+	synced    string
+	// gitFault answers for the git server; it returns false if it does not.
+	gitFault atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
+	// slow is the time that a response of Buildkite to muster run takes.
+	slow  atomic.Int64
+	clock *steppingClock
+	log   incidentLog
+	// sampling: a command is run, which takes no time.
+	sampling atomic.Bool
+	address  string
+}
+
+const (
+	incidentToken       = "bkua_incident"
+	incidentAgentToken  = "bkct_incident"
+	incidentGitPassword = "incident-password"
+	incidentOverlay     = "default"
+)
+
+func newIncidentWorld(t *testing.T) *incidentWorld {
+	t.Helper()
+	w := &incidentWorld{t: t, begin: time.Date(2026, time.November, 23, 8, 0, 0, 0, time.UTC), fate: simulation.Fate{Startup: startup}}
+	w.clock = &steppingClock{world: w, sleeps: make(chan *sleeper)}
+	w.buildkite = fakebuildkite.New(fakebuildkite.Options{Token: incidentToken, Now: w.begin, OnAgentEnd: func(a fakebuildkite.AgentRecord) { w.cluster.AgentEnded(a) }})
+	cluster := w.buildkite.AddCluster("ci")
+	w.buildkite.AddQueue(cluster, "default")
+	w.buildkite.SetDefaultQueue(cluster, "default")
+	w.buildkite.AddAgentToken(cluster, incidentAgentToken)
+	w.cluster = &simulation.Cluster{Buildkite: w.buildkite, BuildkiteCluster: cluster, Fate: func() simulation.Fate { return w.fate }}
+	var err error
+	served := filepath.Join(t.TempDir(), "srv")
+	if w.repo, err = gitserver.Init(filepath.Join(served, "fleet.git")); err != nil {
+		t.Fatal(err)
+	}
+	w.git = w.serveGit(served, gitserver.Options{Remember: true, Username: "git", Password: incidentGitPassword, Wrap: w.disturb})
+	own := w.serveGit(served, gitserver.Options{Remember: true})
+	if w.syncer, err = gitops.New(gitops.Config{URL: own.URL + "/fleet.git"}); err != nil {
+		t.Fatal(err)
+	}
+	w.api = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if d := time.Duration(w.slow.Load()); d > 0 && !w.sampling.Load() {
+			w.buildkite.Advance(d)
+		}
+		w.buildkite.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(w.api.Close)
+	w.agents = httptest.NewServer(w.buildkite)
+	t.Cleanup(w.agents.Close)
+	changes, err := starterChanges(func(policy []byte) []byte { return policy })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.repo.Commit("Begin the fleet\n", w.begin.Add(-time.Hour), changes...); err != nil {
+		t.Fatal(err)
+	}
+	w.syncLater()
+	return w
+}
+
+func (w *incidentWorld) serveGit(dir string, o gitserver.Options) *gitserver.Server {
+	w.t.Helper()
+	s, err := gitserver.Serve(dir, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Close)
+	return s
+}
+
+// disturb lets the git server fail.
+func (w *incidentWorld) disturb(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if f := w.gitFault.Load(); f == nil || !(*f)(rw, r) {
+			next.ServeHTTP(rw, r)
+		}
+	})
+}
+
+// syncLater lets the syncer apply the branch at each of its intervals.
+func (w *incidentWorld) syncLater() {
+	w.buildkite.At(w.buildkite.Now().Add(syncInterval), func() {
+		defer w.syncLater()
+		head, err := w.syncer.Head(context.Background())
+		if w.stopped || err != nil || head.Commit == w.synced {
+			return
+		}
+		w.synced = head.Commit
+		// An edited manifest is an error of the syncer alone: the Job stays as it is.
+		if err := w.cluster.Sync(head.Tree, "overlays/"+incidentOverlay); err != nil && !errors.Is(err, simulation.ErrEdited) {
+			w.t.Log(err)
+		}
+	})
+}
+
+// build creates a build of a step with n parallel jobs.
+func (w *incidentWorld) build(n int, duration time.Duration, rules ...string) {
+	w.t.Helper()
+	w.buildIn(w.cluster.BuildkiteCluster, n, duration, rules...)
+}
+
+// buildIn is build in a Buildkite cluster.
+func (w *incidentWorld) buildIn(cluster string, n int, duration time.Duration, rules ...string) {
+	w.buildkite.CreateBuild(fakebuildkite.Build{
+		Cluster: cluster,
+		Steps:   []fakebuildkite.Step{{Label: "test", Parallelism: n, Duration: duration, Agents: rules}},
+	})
+}
+
+// edit replaces text in a file of the fleet repository, as a person.
+func (w *incidentWorld) edit(file, before, after string) {
+	w.t.Helper()
+	text, err := w.repo.ReadFile(file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if !bytes.Contains(text, []byte(before)) {
+		w.t.Fatalf("%s does not contain %q:\n%s", file, before, text)
+	}
+	w.commit(branch.Change{Path: file, Content: bytes.ReplaceAll(text, []byte(before), []byte(after))})
+}
+
+func (w *incidentWorld) commit(changes ...branch.Change) {
+	w.t.Helper()
+	if _, err := w.repo.Commit("Change the fleet\n", w.buildkite.Now(), changes...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// policy changes the policy of the overlay.
+func (w *incidentWorld) policy(before, after string) {
+	w.t.Helper()
+	w.edit("overlays/"+incidentOverlay+"/scaling.yaml", before, after)
+}
+
+// dispatch returns the file of a dispatch.
+func (w *incidentWorld) dispatch() string {
+	w.t.Helper()
+	dir := "overlays/" + incidentOverlay + "/dispatches/"
+	out, err := w.repo.Git("ls-tree", "--name-only", "refs/heads/main", dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for name := range strings.Lines(out) {
+		if name = strings.TrimSpace(name); strings.HasPrefix(name, dir+incidentOverlay+"-") {
+			return name
+		}
+	}
+	w.t.Fatalf("no dispatch in\n%s", out)
+	return ""
+}
+
+// failGit lets the git server answer itself where the function returns true.
+func (w *incidentWorld) failGit(f func(http.ResponseWriter, *http.Request) bool) {
+	w.gitFault.Store(&f)
+}
+
+// hook gives the repository a hook that rejects every push with a message.
+func (w *incidentWorld) hook(message string) {
+	w.t.Helper()
+	dir := filepath.Join(w.repo.Dir, "hooks")
+	script := "#!/bin/sh\ncat >&2 <<'END'\n" + message + "\nEND\nexit 1\n"
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "pre-receive"), []byte(script), 0o755)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// steppingClock is muster's clock: the world's, plus Skew. A sleep ends when the test lets it.
+type steppingClock struct {
+	world  *incidentWorld
+	skew   atomic.Int64
+	sleeps chan *sleeper
+}
+
+// sleeper is a sleep until a time of the world.
+type sleeper struct {
+	until time.Time
+	wake  chan struct{}
+}
+
+func (c *steppingClock) Now() time.Time {
+	return c.world.buildkite.Now().Add(time.Duration(c.skew.Load()))
+}
+
+func (c *steppingClock) Sleep(ctx context.Context, d time.Duration) error {
+	s := &sleeper{until: c.world.buildkite.Now().Add(d), wake: make(chan struct{})}
+	select {
+	case c.sleeps <- s:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-s.wake:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// instantClock is the clock of a command: no time passes while it runs, and it waits for nothing.
+type instantClock struct{ now time.Time }
+
+func (c instantClock) Now() time.Time                           { return c.now }
+func (instantClock) Sleep(context.Context, time.Duration) error { return context.Canceled }
+
+// environ is the environment of muster.
+func (w *incidentWorld) environ() []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + w.t.TempDir(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
+		"BUILDKITE_API_TOKEN=" + incidentToken, "MUSTER_GIT_USERNAME=git", "MUSTER_GIT_PASSWORD=" + incidentGitPassword,
+		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/",
+		"MUSTER_AGENT_ENDPOINT=" + w.agents.URL + "/v3/",
+	}
+}
+
+// play lets muster run until the end of the incident, and returns what the surfaces reported at
+// each minute.
+func (w *incidentWorld) play(x incident) []minuteSample {
+	ctx, stop := context.WithCancel(w.t.Context())
+	ended := make(chan int, 1)
+	args := append([]string{"run", "--listen", "127.0.0.1:0", "--startup-jitter", "0", "--log-format", "json"}, w.flags(x.args)...)
+	p := program{args: args, environ: w.environ(), stdout: &w.log, stderr: &w.log, clock: w.clock}
+	go func() { ended <- p.run(ctx) }()
+	defer func() {
+		stop()
+		if code := <-ended; code != exitOK {
+			w.t.Errorf("muster run ended with exit code %d:\n%s", code, w.log.text())
+		}
+	}()
+	if !x.firstDay {
+		w.build(4, time.Minute)
+	}
+	var samples []minuteSample
+	next, again := w.begin.Add(sampleAfterTick), false
+	for {
+		var s *sleeper
+		select {
+		case s = <-w.clock.sleeps:
+		case code := <-ended:
+			ended <- code
+			return samples
+		}
+		for next.Before(s.until) {
+			w.buildkite.AdvanceTo(next)
+			switch at := next.Sub(w.begin); {
+			case again:
+				samples[len(samples)-1].again = w.read()
+				again, next = false, next.Add(-tickInterval)
+			case at == incidentBegins:
+				w.log.begins = len(w.log.lines())
+				x.begin(w)
+			case at > incidentBegins:
+				samples = append(samples, minuteSample{minute: int((at - incidentBegins) / time.Minute), readings: w.read()})
+				if again = !samples[len(samples)-1].agree(); again {
+					next = next.Add(tickInterval)
+					continue
+				}
+			}
+			if next.Sub(w.begin) >= incidentBegins+incidentLasts {
+				return samples
+			}
+			next = next.Add(time.Minute)
+		}
+		w.buildkite.AdvanceTo(later(s.until, w.buildkite.Now()))
+		close(s.wake)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// incidentLog is the log of muster run.
+type incidentLog struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+	begins int // the number of lines before the incident
+}
+
+func (l *incidentLog) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buffer.Write(text)
+}
+
+func (l *incidentLog) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buffer.String()
+}
+
+// logLine is a line of the log.
+type logLine struct {
+	Msg, Address, Overlay, Condition, Reason, Message, Err, Remedy string
+}
+
+func (l *incidentLog) lines() []logLine {
+	var all []logLine
+	for line := range strings.Lines(l.text()) {
+		var x logLine
+		if err := json.Unmarshal([]byte(line), &x); err == nil {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// TestIncidents plays incidents against muster, and asserts that every surface reports the same
+// condition within minutes, and no cause that muster cannot observe. It plays one of them; with
+// -incidents, as make incidents runs it, all.
+func TestIncidents(t *testing.T) {
+	results := recordedIncidents(t)
+	for _, x := range incidents {
+		if !*playIncidents && x.name != shortIncident {
+			continue
+		}
+		t.Run(strings.ReplaceAll(x.name, " ", "-"), func(t *testing.T) {
+			w := newIncidentWorld(t)
+			if x.prepare != nil {
+				x.prepare(w)
+			}
+			r := judge(t, x, w.play(x))
+			if t.Failed() {
+				t.Logf("log:\n%s", w.log.text())
+			}
+			results.check(t, r)
+		})
+	}
+	if *playIncidents && *updateScripts && !t.Failed() {
+		results.write(t)
+	}
+}
+
+// conditionKey is a condition without its figures. Those of JobsServed have no overlay: the log
+// and the page name the queue, and the metrics do not.
+type conditionKey struct {
+	Type    condition.Type `json:"type"`
+	Reason  string         `json:"reason"`
+	Overlay string         `json:"overlay,omitempty"`
+}
+
+func (k conditionKey) String() string {
+	text := fmt.Sprintf("%s (%s)", k.Type, k.Reason)
+	if k.Overlay != "" {
+		text = k.Overlay + ": " + text
+	}
+	return text
+}
