@@ -174,11 +174,16 @@ func limiting(limits []plan.Limit) string {
 		return ""
 	}
 	switch limits[0].Name {
-	case "max", "maxPerHour", string(plan.Paused):
+	case "max", "maxPerHour":
 		return limits[0].Name
+	case string(plan.Paused):
+		return pausedSetting
 	}
 	return ""
 }
+
+// pausedSetting is the policy field of the limit [plan.Paused].
+const pausedSetting = "paused"
 
 // timeline returns the events from the oldest pending job to the registration of the agents.
 func timeline(e *ledger.Entry, row *history.Row) []Event {

@@ -197,7 +197,7 @@ func (c Config) moment(ctx context.Context, o *fleet.Overlay, all []fleet.Overla
 	var err error
 	limit := limiting(x.Limits)
 	if m.decision.Suspended.Code == plan.Paused {
-		limit = string(plan.Paused)
+		limit = pausedSetting
 	} else if limit == "" && m.full() {
 		limit = "max"
 	}
@@ -206,7 +206,8 @@ func (c Config) moment(ctx context.Context, o *fleet.Overlay, all []fleet.Overla
 			x.Notes = append(x.Notes, "Who wrote the policy cannot be read: "+err.Error()+".")
 		}
 		if by := x.Policy.setBy(limit); by != "" {
-			x.Why[0] += " " + by
+			reason, _ := m.reason()
+			x.Why[max(0, slices.Index(x.Why, reason))] += " " + by
 		}
 	}
 	return x, ctx.Err()
