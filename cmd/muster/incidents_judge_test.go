@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,66 +43,77 @@ var unobservable = regexp.MustCompile(`(?i)\b(images?|secrets?|quotas?|nodes?|sy
 
 // outcome is what the surfaces reported of an incident.
 type outcome struct {
-	Incident  string             `json:"incident"`
-	Condition conditionKey       `json:"condition"`
-	Message   string             `json:"message"`
-	Remedy    string             `json:"remedy"`
-	First     map[surface]string `json:"first"`
+	Incident  string       `json:"incident"`
+	Condition conditionKey `json:"condition"`
+	Message   string       `json:"message"`
+	Remedy    string       `json:"remedy"`
+	// First is the first minute at which each surface reports the condition, or what it reports
+	// instead.
+	First map[surface]string `json:"first"`
 }
 
 // judge asserts what surfaces report of an incident.
 func judge(t *testing.T, x incident, samples []minuteSample) outcome {
 	t.Helper()
 	r := outcome{Incident: x.name, Condition: x.want, First: map[surface]string{}}
-	if last := int(incidentLasts.Minutes()); len(samples) < last-1 {
+	if last := int(cmp.Or(x.lasts, incidentLasts).Minutes()); len(samples) != last {
 		t.Fatalf("%d samples, want %d", len(samples), last)
 	}
+	first := map[surface]int{}
 	for _, s := range samples {
 		consistent(t, x, s)
-		if x.want == (conditionKey{}) {
+		if x.fine {
 			nothingReported(t, s)
 			continue
 		}
 		for _, name := range surfaces {
-			if r.First[name] == "" && s.readings[name].reports(name, x.want, s) {
-				r.First[name] = fmt.Sprint(s.minute)
+			if first[name] == 0 && s.readings[name].reports(name, x.want, s) {
+				first[name] = s.minute
 			}
 		}
 		if message, ok := s.readings[surfaceJSON].found[x.want]; ok && r.Message == "" {
 			r.Message, r.Remedy = message, s.readings[surfaceJSON].remedies[x.want]
 		}
 	}
-	if x.want == (conditionKey{}) {
+	if x.fine {
 		return r
 	}
 	for _, name := range surfaces {
-		r.First[name] = x.cell(t, name, r.First[name], samples)
+		r.First[name] = x.cell(t, name, first[name], samples)
 	}
 	sameTick(t, x, samples)
+	if text := atFive(samples)[surfaceExplain].text; !strings.Contains(text, x.explains) {
+		t.Errorf("after five minutes explain does not print %q:\n%s", x.explains, text)
+	}
 	return r
 }
 
 // cell returns when a surface first reported the condition, or what it reported instead. It fails
 // if that was late.
-func (x incident) cell(t *testing.T, name surface, first string, samples []minuteSample) string {
+func (x incident) cell(t *testing.T, name surface, first int, samples []minuteSample) string {
 	t.Helper()
 	why, blind := x.blind[name]
-	atFive := samples[slices.IndexFunc(samples, func(s minuteSample) bool { return s.minute == int(reportedWithin.Minutes()) })].readings[name]
+	r := atFive(samples)[name]
 	switch {
-	case blind && first != "":
+	case blind && first > 0:
 		t.Errorf("%s reports %s, but was expected not to know it: %s", name, x.want, why)
 	case blind:
 		return cannotKnow
-	case first != "" && first <= fmt.Sprint(reportedWithin.Minutes()):
-		return first
-	case name.fromGit() && first == "" && notRecordedShown.MatchString(atFive.text) && x.want.Type == condition.AgentsArriving:
+	case first > 0 && first <= int(reportedWithin.Minutes()):
+		return strconv.Itoa(first)
+	case name.fromGit() && notRecordedShown.MatchString(r.text) && x.want.Type == condition.AgentsArriving:
 		return notRecorded
-	case name.fromGit() && first == "" && agesShown.MatchString(atFive.text):
+	case name.fromGit() && agesShown.MatchString(r.text):
 		return ageOnly
 	default:
-		t.Errorf("%s first reports %s after %q minutes (empty: never), want at most %v; after five minutes:\n%s", name, x.want, first, reportedWithin, atFive.text)
+		t.Errorf("%s first reports %s after %d minutes (0: never), want at most %v; after five minutes:\n%s", name, x.want, first, reportedWithin, r.text)
 	}
-	return first
+	return strconv.Itoa(first)
+}
+
+// atFive returns what the surfaces report when reportedWithin is over.
+func atFive(samples []minuteSample) map[surface]reading {
+	return samples[int(reportedWithin.Minutes())-1].readings
 }
 
 // reports reports whether a surface reports a condition: in its form, as the error of a command,
@@ -147,6 +160,12 @@ func consistent(t *testing.T, x incident, s minuteSample) {
 			if cause := unobservable.FindString(r.text); cause != "" {
 				t.Errorf("minute %d: %s names a cause that muster cannot observe, %q:\n%s", s.minute, name, cause, r.text)
 			}
+		}
+		if name == surfaceStatus && s.minute > 1 && r.ready && !s.readings[surfaceJSON].ready && !agesShown.MatchString(r.text) && !notRecordedShown.MatchString(r.text) {
+			t.Errorf("minute %d: the state of the overlay is Ready in status, but not in status.json, and nothing says how old that is:\n%s", s.minute, r.text)
+		}
+		if name == surfaceReadyz && strings.HasPrefix(r.text, "ok\n") != s.readings[surfaceJSON].musterReady {
+			t.Errorf("minute %d: readyz and Ready in status.json differ:\n%s\n%s", s.minute, r.text, s.readings[surfaceJSON].text)
 		}
 		if name == surfaceJSON || name.fromGit() || r.failed != "" {
 			continue

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -35,10 +36,14 @@ const (
 
 // incidents are all incidents that are played.
 var incidents = []incident{
-	{name: "nothing is wrong", begin: func(w *incidentWorld) { w.build(5, 2*time.Minute) }},
+	{name: "nothing is wrong", fine: true, begin: func(w *incidentWorld) { w.build(5, 2*time.Minute) }},
 	{
 		name: "image cannot be pulled", want: overdue, firstDay: true,
 		begin: func(w *incidentWorld) { w.fate.NoShow = true; w.build(5, 20*time.Minute) },
+	},
+	{ // orders fail, the circuit breaker opens, probes are sent
+		name: "image cannot be pulled for an hour", want: overdue, lasts: time.Hour,
+		begin: func(w *incidentWorld) { w.fate.NoShow = true; w.build(5, 2*time.Hour) },
 	},
 	{
 		name: "Secret missing", want: overdue,
@@ -93,6 +98,13 @@ var incidents = []incident{
 		begin: func(w *incidentWorld) {
 			w.build(5, 20*time.Minute)
 			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusServiceUnavailable})
+		},
+	},
+	{ // polls and orders take longer, which is no condition
+		name: "Buildkite answers after 20 s", fine: true,
+		begin: func(w *incidentWorld) {
+			w.build(5, 20*time.Minute)
+			w.slow.Store(int64(20 * time.Second))
 		},
 	},
 	{ // a proxy gives up after 30 s
@@ -212,15 +224,19 @@ var incidents = []incident{
 	},
 	{
 		name: "max too small", want: ofOverlay(condition.ScalingLimited, condition.MaxReached),
-		begin: func(w *incidentWorld) { w.build(30, 20*time.Minute) },
+		explains: "0 more were stopping. max has had this value since Grace created the overlay",
+		begin:    func(w *incidentWorld) { w.build(30, 20*time.Minute) },
 	},
 	{
 		name: "hourly limit reached", want: ofOverlay(condition.ScalingLimited, condition.HourlyLimitReached),
-		prepare: func(w *incidentWorld) { w.policy("# maxPerHour: 0 ", "maxPerHour: 6   ") },
-		begin:   func(w *incidentWorld) { w.build(5, 20*time.Minute) },
+		prepare: func(w *incidentWorld) {
+			w.policy("# maxPerHour: 0 ", fmt.Sprintf("maxPerHour: %d  ", plan.MinStartupTimes+2))
+		},
+		begin: func(w *incidentWorld) { w.build(5, 20*time.Minute) },
 	},
 	{
 		name: "paused and forgotten", want: ofOverlay(condition.Suspended, string(plan.Paused)),
+		explains: "its policy says paused: true. Grace changed it at 2026-11-23T08:10:05Z",
 		begin: func(w *incidentWorld) {
 			w.policy("# paused: false", "paused: true")
 			w.build(5, 20*time.Minute)

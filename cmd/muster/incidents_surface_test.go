@@ -48,6 +48,8 @@ type reading struct {
 	failed string
 	// ready: the surface has the state Ready for the overlay.
 	ready bool
+	// musterReady: muster itself is Ready in status.json.
+	musterReady bool
 }
 
 // minuteSample is what all surfaces report at a minute of an incident, and after the next tick if they
@@ -82,11 +84,16 @@ func (w *incidentWorld) read() map[surface]reading {
 		}
 	}
 	status := w.get("/status.json")
-	remedies := remediesIn(w.t.Fatal, status)
 	all := map[surface]reading{
 		surfacePage: readPage(w.get("/")), surfaceJSON: readJSON(w.t.Fatal, status), surfaceReadyz: readLines(w.get("/readyz")),
 		surfaceMetrics: readMetrics(w.get("/metrics")), surfaceLog: readLog(w.log.lines(), w.log.begins),
 		surfacePlan: w.command("plan"), surfaceStatus: w.command("status"), surfaceExplain: w.command("explain", incidentOverlay),
+	}
+	remedies := remediesIn(w.t.Fatal, status)
+	for _, r := range all {
+		for k := range r.found {
+			remedies = append(remedies, condition.Condition{Reason: k.Reason}.WithRemedy().Remedy)
+		}
 	}
 	for name, r := range all {
 		for _, remedy := range remedies {
@@ -123,7 +130,7 @@ func (w *incidentWorld) command(args ...string) reading {
 	p := program{args: args, environ: w.environ(), stdout: &out, stderr: &failed, clock: instantClock{w.clock.Now()}}
 	code := p.run(w.t.Context())
 	r := readLines(out.String())
-	r.text = out.String()
+	r.text, _, _ = strings.Cut(out.String(), "\n# overlays/") // the manifests that plan would commit
 	if code != exitOK && code != exitChanges {
 		r.failed = failed.String()
 		r.text += r.failed
@@ -176,6 +183,7 @@ func readJSON(fatal func(...any), text string) reading {
 		if c.Type == condition.Ready && c.Overlay == incidentOverlay && c.Status == condition.True {
 			r.ready = true
 		}
+		r.musterReady = r.musterReady || c.Type == condition.Ready && c.Overlay == "" && c.Status == condition.True
 		limited = limited || c.Type == condition.ScalingLimited && c.Abnormal()
 		r.text += c.String() + "\n"
 		r.add(c)

@@ -126,7 +126,7 @@ func TestIncidentsTable(t *testing.T) {
 	r := recordedIncidents(t)
 	var want, got []string
 	for _, x := range incidents {
-		if x.want != (conditionKey{}) {
+		if !x.fine {
 			want = append(want, x.name)
 		}
 	}

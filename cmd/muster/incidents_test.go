@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/condition"
+	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
@@ -35,11 +37,15 @@ type incident struct {
 	prepare, begin func(w *incidentWorld)
 	// firstDay: no agent has ever registered.
 	firstDay bool
+	// lasts is for how long muster is watched; zero is incidentLasts.
+	lasts time.Duration
 	// args are further flags of muster run.
 	args []string
-	// want is the condition that every surface has to report. Its zero value is an incident
-	// without one.
+	// want is the condition that every surface has to report; fine: there is none.
 	want conditionKey
+	fine bool
+	// explains is what explain prints after five minutes, with single spaces; optional.
+	explains string
 	// blind are the surfaces that cannot know the condition, and why.
 	blind map[surface]string
 }
@@ -85,6 +91,7 @@ type incidentWorld struct {
 	// sampling: a command is run, which takes no time.
 	sampling atomic.Bool
 	address  string
+	home     string // of the user
 }
 
 const (
@@ -96,7 +103,7 @@ const (
 
 func newIncidentWorld(t *testing.T) *incidentWorld {
 	t.Helper()
-	w := &incidentWorld{t: t, begin: time.Date(2026, time.November, 23, 8, 0, 0, 0, time.UTC), fate: simulation.Fate{Startup: startup}}
+	w := &incidentWorld{t: t, begin: time.Date(2026, time.November, 23, 8, 0, 0, 0, time.UTC), fate: simulation.Fate{Startup: startup}, home: t.TempDir()}
 	w.clock = &steppingClock{world: w, sleeps: make(chan *sleeper)}
 	w.buildkite = fakebuildkite.New(fakebuildkite.Options{Token: incidentToken, Now: w.begin, OnAgentEnd: func(a fakebuildkite.AgentRecord) { w.cluster.AgentEnded(a) }})
 	cluster := w.buildkite.AddCluster("ci")
@@ -282,7 +289,7 @@ func (instantClock) Sleep(context.Context, time.Duration) error { return context
 // environ is the environment of muster.
 func (w *incidentWorld) environ() []string {
 	return []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + w.t.TempDir(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
+		"PATH=" + os.Getenv("PATH"), "HOME=" + w.home, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
 		"BUILDKITE_API_TOKEN=" + incidentToken, "MUSTER_GIT_USERNAME=git", "MUSTER_GIT_PASSWORD=" + incidentGitPassword,
 		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/",
 		"MUSTER_AGENT_ENDPOINT=" + w.agents.URL + "/v3/",
@@ -304,8 +311,9 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 		}
 	}()
 	if !x.firstDay {
-		w.build(4, time.Minute)
+		w.build(plan.MinStartupTimes, time.Minute)
 	}
+	lasts := cmp.Or(x.lasts, incidentLasts)
 	var samples []minuteSample
 	next, again := w.begin.Add(sampleAfterTick), false
 	for {
@@ -332,7 +340,7 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 					continue
 				}
 			}
-			if next.Sub(w.begin) >= incidentBegins+incidentLasts {
+			if next.Sub(w.begin) >= incidentBegins+lasts {
 				return samples
 			}
 			next = next.Add(time.Minute)
