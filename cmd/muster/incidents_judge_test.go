@@ -56,6 +56,8 @@ type outcome struct {
 func judge(t *testing.T, x incident, samples []minuteSample) outcome {
 	t.Helper()
 	r := outcome{Incident: x.name, Condition: x.want, First: map[surface]string{}}
+	everyTick(t, x, samples)
+	samples = slices.DeleteFunc(samples, func(s minuteSample) bool { return s.minute == 0 })
 	if last := int(cmp.Or(x.lasts, incidentLasts).Minutes()); len(samples) != last {
 		t.Fatalf("%d samples, want %d", len(samples), last)
 	}
@@ -200,6 +202,37 @@ func differences(x incident, name surface, r, from reading) []string {
 		all = append(all, "the state of the overlay is Ready, but not in status.json")
 	}
 	return all
+}
+
+// everyTick asserts that when one of the surfaces of muster run reports the condition, all of them do
+// after the next tick, unless it is over.
+func everyTick(t *testing.T, x incident, samples []minuteSample) {
+	t.Helper()
+	var ticks []map[surface]reading
+	for _, s := range samples {
+		ticks = append(ticks, s.ticks...)
+	}
+	if want := 4 * (len(samples) - 1); len(ticks) < want {
+		t.Fatalf("%d samples of ticks, want %d at least", len(ticks), want)
+	}
+	run := []surface{surfacePage, surfaceJSON, surfaceReadyz, surfaceMetrics, surfaceLog}
+	for i := 0; i+1 < len(ticks); i++ {
+		reports := func(tick map[surface]reading) (yes, no []surface) {
+			for _, name := range run {
+				if _, ok := tick[name].found[x.want]; ok {
+					yes = append(yes, name)
+				} else {
+					no = append(no, name)
+				}
+			}
+			return yes, no
+		}
+		now, _ := reports(ticks[i])
+		next, missing := reports(ticks[i+1])
+		if len(now) > 0 && len(next) > 0 && len(missing) > 0 {
+			t.Errorf("%d s after the incident began, %q report %s, and one tick later %q do not", 15*(i+1), now, x.want, missing)
+		}
+	}
 }
 
 // nothingReported asserts that no surface reports an abnormal condition.

@@ -57,6 +57,9 @@ type reading struct {
 type minuteSample struct {
 	minute          int
 	readings, again map[surface]reading
+	// ticks are what the surfaces of muster run report at this minute and after each tick until
+	// the next one. Those before the first minute are of minute 0, which has no readings.
+	ticks []map[surface]reading
 }
 
 // agree reports whether the surfaces that see all conditions report the same ones.
@@ -71,11 +74,9 @@ func (s minuteSample) agree() bool {
 	return true
 }
 
-// read reads all surfaces.
-func (w *incidentWorld) read() map[surface]reading {
+// readRun reads the surfaces of muster run.
+func (w *incidentWorld) readRun() map[surface]reading {
 	w.t.Helper()
-	w.sampling.Store(true)
-	defer w.sampling.Store(false)
 	if w.address == "" {
 		for _, line := range w.log.lines() {
 			if line.Address != "" {
@@ -83,26 +84,35 @@ func (w *incidentWorld) read() map[surface]reading {
 			}
 		}
 	}
-	status := w.get("/status.json")
-	all := map[surface]reading{
-		surfacePage: readPage(w.get("/")), surfaceJSON: readJSON(w.t.Fatal, status), surfaceReadyz: readLines(w.get("/readyz")),
+	return withoutRemedies(map[surface]reading{
+		surfacePage: readPage(w.get("/")), surfaceJSON: readJSON(w.t.Fatal, w.get("/status.json")), surfaceReadyz: readLines(w.get("/readyz")),
 		surfaceMetrics: readMetrics(w.get("/metrics")), surfaceLog: readLog(w.log.lines(), w.log.begins),
-		surfacePlan: w.command("plan"), surfaceStatus: w.command("status"), surfaceExplain: w.command("explain", incidentOverlay),
-	}
-	remedies := remediesIn(w.t.Fatal, status)
+	})
+}
+
+// readCommands adds the readings of the commands.
+func (w *incidentWorld) readCommands(all map[surface]reading) {
+	w.t.Helper()
+	w.sampling.Store(true)
+	defer w.sampling.Store(false)
+	all[surfacePlan], all[surfaceStatus], all[surfaceExplain] = w.command("plan"), w.command("status"), w.command("explain", incidentOverlay)
+	withoutRemedies(all)
+}
+
+// withoutRemedies removes from the texts the remedies for all conditions in them.
+func withoutRemedies(all map[surface]reading) map[surface]reading {
+	var remedies []string
 	for _, r := range all {
 		for k := range r.found {
-			remedies = append(remedies, condition.Condition{Reason: k.Reason}.WithRemedy().Remedy)
+			remedies = append(remedies, condition.Condition{Reason: k.Reason}.WithRemedy().Remedy, r.remedies[k])
 		}
 	}
 	for name, r := range all {
+		if name == surfaceExplain { // it wraps lines
+			r.text = strings.Join(strings.Fields(r.text), " ")
+		}
 		for _, remedy := range remedies {
 			r.text = strings.ReplaceAll(r.text, remedy, "")
-		}
-		if name == surfaceExplain { // it wraps lines
-			for _, remedy := range remedies {
-				r.text = strings.ReplaceAll(strings.Join(strings.Fields(r.text), " "), strings.Join(strings.Fields(remedy), " "), "")
-			}
 		}
 		all[name] = r
 	}
@@ -203,16 +213,6 @@ func conditionsIn(fatal func(...any), text string) []condition.Condition {
 	all := s.Conditions
 	for _, o := range s.Overlays {
 		all = append(all, o.Conditions...)
-	}
-	return all
-}
-
-func remediesIn(fatal func(...any), text string) []string {
-	var all []string
-	for _, c := range conditionsIn(fatal, text) {
-		if c.Remedy != "" {
-			all = append(all, c.Remedy)
-		}
 	}
 	return all
 }

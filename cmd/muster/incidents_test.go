@@ -315,7 +315,7 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 	}
 	lasts := cmp.Or(x.lasts, incidentLasts)
 	var samples []minuteSample
-	next, again := w.begin.Add(sampleAfterTick), false
+	next := w.begin.Add(sampleAfterTick)
 	for {
 		var s *sleeper
 		select {
@@ -324,30 +324,40 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 			ended <- code
 			return samples
 		}
-		for next.Before(s.until) {
+		for ; next.Before(s.until); next = next.Add(tickInterval) {
 			w.buildkite.AdvanceTo(next)
-			switch at := next.Sub(w.begin); {
-			case again:
-				samples[len(samples)-1].again = w.read()
-				again, next = false, next.Add(-tickInterval)
-			case at == incidentBegins:
+			switch since := next.Sub(w.begin) - incidentBegins; {
+			case since == 0:
 				w.log.begins = len(w.log.lines())
 				x.begin(w)
-			case at > incidentBegins:
-				samples = append(samples, minuteSample{minute: int((at - incidentBegins) / time.Minute), readings: w.read()})
-				if again = !samples[len(samples)-1].agree(); again {
-					next = next.Add(tickInterval)
-					continue
-				}
-			}
-			if next.Sub(w.begin) >= incidentBegins+lasts {
+			case since > lasts:
 				return samples
+			case since > 0:
+				samples = w.sample(samples, since)
 			}
-			next = next.Add(time.Minute)
 		}
 		w.buildkite.AdvanceTo(later(s.until, w.buildkite.Now()))
 		close(s.wake)
 	}
+}
+
+// sample reads the surfaces after a tick: those of muster run at every tick, and the commands at
+// every minute, and once more if they disagree with the others.
+func (w *incidentWorld) sample(samples []minuteSample, since time.Duration) []minuteSample {
+	readings := w.readRun()
+	last := len(samples) - 1
+	switch {
+	case since%time.Minute == 0:
+		w.readCommands(readings)
+		return append(samples, minuteSample{minute: int(since / time.Minute), readings: readings, ticks: []map[surface]reading{readings}})
+	case last < 0:
+		samples, last = append(samples, minuteSample{}), 0
+	case len(samples[last].ticks) == 1 && samples[last].minute > 0 && !samples[last].agree():
+		w.readCommands(readings)
+		samples[last].again = readings
+	}
+	samples[last].ticks = append(samples[last].ticks, readings)
+	return samples
 }
 
 func later(a, b time.Time) time.Time {
