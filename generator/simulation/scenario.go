@@ -17,6 +17,9 @@ type Scenario struct {
 	// Policy is the policy of the fleet. Every algorithm respects its Max, and its agents wait for
 	// its IdleTimeout and take one job; only muster uses the other fields.
 	Policy plan.Policy
+	// FirstDay says that no agent of the overlay has registered before the run. With `lease: auto`
+	// muster then orders few agents until one has.
+	FirstDay bool
 	// Interval is the time from tick to tick.
 	Interval time.Duration
 	// Sync is the time from one poll of the repository by the syncer to the next, and Jitter the
@@ -196,6 +199,9 @@ func newRun(w Scenario, algorithm Algorithm, start time.Time) *run {
 		scenario: w, start: start, algorithm: algorithm,
 		overlay: plan.Overlay{Name: "default", Policy: w.Policy},
 		pace:    plan.Pace{Every: w.Triggered}, sync: w.random(streamSync), ticks: w.random(streamTicks), lives: map[string]Life{},
+	}
+	if w.Policy.LeaseAuto && !w.FirstDay {
+		r.overlay.State.ServedAt = start.Add(-time.Hour)
 	}
 	r.buildkite = fakebuildkite.New(fakebuildkite.Options{
 		Now: start, OnAgentEnd: func(a fakebuildkite.AgentRecord) { r.cluster.AgentEnded(a) }, OnEvent: r.receiveEvent, UserLimit: w.Requests,
