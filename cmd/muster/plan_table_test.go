@@ -29,7 +29,7 @@ func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
 		v := plan.Overlay{Name: fmt.Sprintf("overlay-%d", i)}
 		v.Policy = plan.Policy{
 			Queue: "default", Min: rapid.IntRange(0, 3).Draw(t, "min"), Max: rapid.IntRange(3, 12).Draw(t, "max"), Buffer: rapid.IntRange(0, 2).Draw(t, "buffer"),
-			MaxPerHour: rapid.SampledFrom([]int{0, 4}).Draw(t, "maxPerHour"), Lease: time.Hour, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour,
+			MaxPerHour: rapid.SampledFrom([]int{0, 4}).Draw(t, "maxPerHour"), Lease: time.Hour, LeaseAuto: rapid.Bool().Draw(t, "lease: auto"), IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour,
 			Priority: rapid.IntRange(0, 1).Draw(t, "priority"), Paused: rapid.IntRange(0, 4).Draw(t, "paused") == 0,
 		}
 		if rapid.IntRange(0, 4).Draw(t, "breaker") == 0 {
@@ -86,7 +86,7 @@ func TestPrintedRowsAgree(t *testing.T) {
 			for i, name := range head[:slices.Index(head, "STATE")] {
 				terms[term(name)], _ = strconv.Atoi(cells[i])
 			}
-			for _, limit := range []string{"LEFT-THIS-HOUR", "MAX-AT-ONCE"} {
+			for _, limit := range []string{"LEFT-AT-FIRST", "LEFT-THIS-HOUR", "MAX-AT-ONCE"} {
 				if i := slices.Index(head, limit); i < 0 || cells[i] == output.Unknown {
 					terms[term(limit)] = math.MaxInt
 				}

@@ -103,6 +103,8 @@ func (m *situation) reason() (text string, sure bool) {
 		return fmt.Sprintf("It had as many agents as max allows: %d of %d, %d of them in flight; %d more were stopping.", s.Current, s.Max, s.InFlight, s.Stopping), true
 	case s.MaxPerHour > 0 && s.LeftThisHour == 0:
 		return fmt.Sprintf("maxPerHour was used up: %d agents had been ordered in the hour before.", s.MaxPerHour), true
+	case s.MaxAtFirst > 0 && s.LeftAtFirst == 0:
+		return fmt.Sprintf("No agent of it had registered by the last poll. Until one does, at most %d are in flight, and one at a time once an order is overdue or has failed.", plan.FirstAgents), false
 	case m.before == nil:
 		return "Git contains no poll of its queue before this moment: muster had done nothing for it yet.", false
 	case s.Dispatch > 0:

@@ -53,3 +53,54 @@ func (s *share) arrival(now time.Time) (a Arrival) {
 	}
 	return a
 }
+
+// FirstAgents is how many agents of an overlay may be in flight until one has registered. Fewer
+// lengthen the waits of a healthy first hour, because the fastest of them starts later. More
+// shorten these waits by a few seconds, and a broken template wastes all of them.
+const FirstAgents = 10
+
+// limitFirstAgents limits what may be ordered until an agent of the overlay has registered, so that
+// a broken template wastes few agents: FirstAgents in flight, and one at a time once an order is
+// overdue or has failed. Jobs beyond those wait for one agent to start.
+//
+// With a fixed lease git does not record that agents have registered, so nothing is limited.
+func (s *share) limitFirstAgents(now time.Time) {
+	if !s.policy.LeaseAuto || s.breaker.Open() || s.hasRegistered() {
+		return
+	}
+	most, inFlight := FirstAgents, s.sum.InFlight
+	overdue := s.overdueOrders(now, OverdueUnlearned)
+	for _, o := range overdue {
+		inFlight -= o.agents
+	}
+	if len(overdue) > 0 || s.breaker.Failures > 0 {
+		most = 1
+	}
+	s.sum.MaxAtFirst, s.sum.LeftAtFirst = most, max(0, most-inFlight)
+}
+
+// withoutUnusedLimit returns the sum without the limit of the first agents if other limits allow no
+// more, or no more are needed.
+func (s Sum) withoutUnusedLimit() Sum {
+	without := s
+	without.MaxAtFirst, without.LeftAtFirst = 0, 0
+	if min(s.wanted(), without.allowed()) <= s.LeftAtFirst {
+		return without
+	}
+	return s
+}
+
+// hasRegistered reports whether an agent of the overlay has ever registered, by what git and the
+// observation contain. It uses the state after the retirements of the decision, so that the next
+// decision on the same observation has the same result.
+func (s *share) hasRegistered() bool {
+	if !s.startupTimes.IsZero() || !s.lastServed.IsZero() || s.supply.Own+s.supply.Stopping > 0 {
+		return true
+	}
+	for _, seen := range s.supply.Dispatches {
+		if !seen.Registered.IsZero() {
+			return true
+		}
+	}
+	return false
+}

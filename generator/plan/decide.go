@@ -26,7 +26,7 @@ import (
 //	missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
 //	desired  = min(max, max(min, current - idle - inFlight + pending - otherOverlays + lookahead + buffer + nonMatching))
 //	room     = max(0, max - current - stopping)
-//	dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
+//	dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftAtFirst, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
 //
 // Jobs that several overlays can serve go to the one with the highest priority first, up to its
 // room, and then to the next; equal priorities share evenly. The result has the order of the
@@ -122,6 +122,7 @@ func newShare(v Overlay, o Observation) *share {
 	s.giveUp(o.At)
 	s.sum.Current = s.supply.Own + s.sum.InFlight
 	s.sum.Room = max(0, p.Max-s.sum.Current-s.sum.Stopping)
+	s.limitFirstAgents(o.At)
 	if p.MaxPerHour > 0 {
 		_, ordered := v.State.lastHour(o.orderedAt())
 		s.sum.MaxPerHour, s.sum.LeftThisHour = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
@@ -147,6 +148,7 @@ func (s *share) decision(head string, o Observation) Decision {
 	if s.breaker.Open() && !s.suspended.Active() {
 		d.Suspended, d.Probe = s.probe(o.At)
 	}
+	s.sum = s.sum.withoutUnusedLimit()
 	d.Sum, d.Arrival = s.sum, s.arrival(o.At)
 	d.Dispatch = s.order(head, o.orderedAt())
 	d.State = s.state(o.orderedAt())
@@ -185,11 +187,11 @@ func (s *share) looksAhead() bool {
 
 // Formula is the arithmetic of a decision, in the names of [Sum]. Each term is counted in
 // the flow that divides jobs among agents (see divide), or read from the policy.
-// leftThisHour and maxAtOnce are left out if there is no such limit.
+// leftAtFirst, leftThisHour and maxAtOnce are left out if there is no such limit.
 const Formula = `missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
 desired  = min(max, max(min, current - idle - inFlight + pending - otherOverlays + lookahead + buffer + nonMatching))
 room     = max(0, max - current - stopping)
-dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
+dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftAtFirst, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
 `
 
 // Some git hosts take no commit of many files, and one act is one commit: what one cannot

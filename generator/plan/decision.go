@@ -79,6 +79,10 @@ type Sum struct {
 	// zero if none is.
 	Overdue      int `json:"overdue,omitempty"`
 	OverdueAfter int `json:"overdueAfterSeconds,omitempty"`
+	// MaxAtFirst is how many agents may be in flight until one has registered, without overdue
+	// ones; zero if that does not limit the decision. LeftAtFirst is how many more it allows.
+	MaxAtFirst  int `json:"maxAtFirst,omitempty"`
+	LeftAtFirst int `json:"leftAtFirst,omitempty"`
 	// MaxPerHour is the policy's limit of agents ordered in an hour; zero means no limit.
 	// LeftThisHour is how many agents it still allows.
 	MaxPerHour   int `json:"maxPerHour,omitempty"`
@@ -114,9 +118,13 @@ func (s Sum) wanted() int { return max(s.Missing, s.BelowMin()) }
 // BeyondMax returns how many of the agents that are needed max does not allow.
 func (s Sum) BeyondMax() int { return max(0, s.wanted()-s.Room) }
 
-// allowed returns how many agents max, maxPerHour and the limit of one commit allow.
+// allowed returns how many agents max, the limit of the first agents, maxPerHour and the limit of
+// one commit allow.
 func (s Sum) allowed() int {
 	n := s.Room
+	if s.MaxAtFirst > 0 {
+		n = min(n, s.LeftAtFirst)
+	}
 	if s.MaxPerHour > 0 {
 		n = min(n, s.LeftThisHour)
 	}
@@ -175,6 +183,8 @@ func (b Bound) String() string {
 	switch b.Name {
 	case "room":
 		return fmt.Sprintf("max allows %d more", b.Value)
+	case "leftAtFirst":
+		return fmt.Sprintf("%d more until an agent registers", b.Value)
 	case "leftThisHour":
 		return fmt.Sprintf("maxPerHour leaves %d in this hour", b.Value)
 	case "maxAtOnce":
@@ -290,6 +300,9 @@ func (d Decision) Steps() []Step {
 	}, Bounds: []Bound{{IsMin: true}}}
 	dispatch := Step{Name: "dispatch", Value: s.Dispatch, Terms: []Term{{"missing", s.Missing}},
 		Bounds: []Bound{{Name: "min", Value: s.BelowMin(), IsMin: true}, {Name: "room", Value: s.Room}}}
+	if s.MaxAtFirst > 0 {
+		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "leftAtFirst", Value: s.LeftAtFirst})
+	}
 	if s.MaxPerHour > 0 {
 		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "leftThisHour", Value: s.LeftThisHour})
 	}
@@ -336,8 +349,8 @@ func (d Decision) Why(committed bool) string {
 
 // Limit is a reason why a decision dispatches less than it wants.
 type Limit struct {
-	// Name is the policy's field, "max" or "maxPerHour"; "probe"; "commit" for the size of
-	// one commit; or the code of the suspension.
+	// Name is the policy's field, "max" or "maxPerHour"; "firstAgents" until an agent has
+	// registered; "probe"; "commit" for the size of one commit; or the code of the suspension.
 	Name string `json:"name"`
 	// Agents is how many agents this limit alone leaves out.
 	Agents int `json:"agents"`
@@ -349,7 +362,7 @@ type Limit struct {
 // strictest first; empty if no bound did.
 func (d Decision) Limits() []Limit {
 	s := d.Steps()[StepDispatch]
-	names := map[string]string{"room": "max", "leftThisHour": "maxPerHour", "maxAtOnce": "commit", "probe": "probe", "suspended": string(d.Suspended.Code)}
+	names := map[string]string{"room": "max", "leftAtFirst": "firstAgents", "leftThisHour": "maxPerHour", "maxAtOnce": "commit", "probe": "probe", "suspended": string(d.Suspended.Code)}
 	var all []Limit
 	for _, b := range s.Bounds {
 		l := Limit{Name: names[b.Name], Agents: d.Sum.wanted() - b.Value, Why: b.String()}

@@ -127,6 +127,9 @@ func againstFormula(t fataler, d Decision, without string) (wrong []string) {
 	}
 	figures := maps.Clone(terms)
 	terms[without] = 0
+	if d.Sum.MaxAtFirst == 0 || without == "leftAtFirst" {
+		terms["leftAtFirst"] = math.MaxInt
+	}
 	if d.Sum.MaxPerHour == 0 || without == "leftThisHour" {
 		terms["leftThisHour"] = math.MaxInt
 	}
@@ -213,12 +216,12 @@ func TestSteps(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"max", "maxPerHour", "commit", "probe", string(Paused)} {
+	for _, name := range []string{"max", "firstAgents", "maxPerHour", "commit", "probe", string(Paused)} {
 		if limited[name] == 0 {
 			t.Errorf("no case is limited by %s: %v", name, limited)
 		}
 	}
-	for _, name := range []string{"", "min", "room", "leftThisHour", "maxAtOnce", "suspended", "probe"} {
+	for _, name := range []string{"", "min", "room", "leftAtFirst", "leftThisHour", "maxAtOnce", "suspended", "probe"} {
 		if active[name] == 0 {
 			t.Errorf("in no case a step is bounded by %q: %v", name, active)
 		}

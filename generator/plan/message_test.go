@@ -100,6 +100,7 @@ var quantities = map[string]*regexp.Regexp{
 	"stopping":      regexp.MustCompile(`and (\d+) more that (?:is|are) stopping`),
 	"max":           regexp.MustCompile(`the maximum of (\d+) allows`),
 	"room":          regexp.MustCompile(`allows (\d+) more`),
+	"atFirst":       regexp.MustCompile(`until one \w+, (\d+) (?:more )?now\.`),
 	"perHour":       regexp.MustCompile(`in an hour: (\d+) of them`),
 	"atOnce":        regexp.MustCompile(`One commit orders at most (\d+) agent`),
 	"needed":        regexp.MustCompile(`(\d+) agents? (?:is|are) needed, but only`),
@@ -130,6 +131,9 @@ func readBack(d plan.Decision) string {
 		wanted = n["min"] - (n["current"] - n["replacing"] - n["overdue"])
 	}
 	dispatch := min(wanted, n["room"])
+	if stated["atFirst"] {
+		dispatch = min(dispatch, n["atFirst"])
+	}
 	if stated["perHour"] {
 		dispatch = min(dispatch, n["perHour"])
 	}

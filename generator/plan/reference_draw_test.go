@@ -50,6 +50,9 @@ func drawSmall(t *rapid.T) drawn {
 		}
 		o := Overlay{Name: string(rune('a' + i)), Policy: p}
 		drawStartupTimes(t, &o, now)
+		if o.Policy.LeaseAuto && chance(1, "many") { // more than the first agents
+			o.Policy.Max, o.Policy.Buffer = FirstAgents+4, FirstAgents-1
+		}
 		if chance(3, "template") {
 			o.Template = "new"
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -366,7 +367,7 @@ func (r *reference) orderOne(overlay int) {
 	r.agents = append(r.agents, &refAgent{tags: o.tags(), cluster: o.cluster, of: overlay, ordered: true})
 }
 
-// roomOf: "room = max(0, max - current - stopping)", at most leftThisHour, and
+// roomOf: "room = max(0, max - current - stopping)", at most leftAtFirst and leftThisHour, and
 // "0 while suspended".
 func (r *reference) roomOf(o *refOverlay) int {
 	room := max(0, o.Policy.Max-o.current-o.stopping)
@@ -382,7 +383,7 @@ func (r *reference) roomOf(o *refOverlay) int {
 	if o.suspended {
 		return 0
 	}
-	return room
+	return min(room, r.leftAtFirst(o))
 }
 
 // fresh is the policy's share of the new upcoming jobs, less the agents that "are
@@ -685,6 +686,9 @@ func drawStartupTimes(t *rapid.T, o *Overlay, now time.Time) {
 		return
 	}
 	o.Policy.LeaseAuto = true
+	if rapid.IntRange(0, 2).Draw(t, "no agent has registered") == 0 {
+		return
+	}
 	known := rapid.SampledFrom([]string{"30:20", "46:20", "60:100 113:10", "215:40", "312:25", "30:19", ""}).Draw(t, "boots")
 	if err := o.State.StartupTimes.UnmarshalText([]byte(known)); err != nil {
 		t.Fatal(err)
@@ -755,6 +759,35 @@ func (r *reference) startupTimes(o *refOverlay) (seconds []int) {
 	}
 	slices.Sort(seconds)
 	return seconds
+}
+
+// leftAtFirst is the limit "Until an agent of the overlay has registered".
+func (r *reference) leftAtFirst(o *refOverlay) int {
+	registered := len(r.startupTimes(o)) > 0 || !o.State.ServedAt.IsZero()
+	for _, a := range r.snapshot.Agents {
+		registered = registered || o.owns(a)
+	}
+	inFlight, bad := 0, false
+	for _, d := range o.Dispatches {
+		came, _, over := r.orderOf(o, d.At)
+		registered = registered || came > 0
+		switch {
+		case over: // "or has failed"
+			bad = bad || !o.Suspended.Active()
+		case d.Cluster != o.Policy.Cluster: // "counts as stopping"
+		case r.snapshot.At.Sub(d.At) >= 4*time.Minute: // "overdue (here after four minutes)"
+			bad = true
+		default:
+			inFlight += d.Agents
+		}
+	}
+	switch {
+	case !o.Policy.LeaseAuto || registered:
+		return math.MaxInt
+	case bad: // "at most one is, besides the overdue ones"
+		return max(0, 1-inFlight)
+	}
+	return max(0, 10-inFlight) // "at most ten are in flight"
 }
 
 // overdue is how many of each dispatch are `late`: "An index is overdue from twice the 99th

@@ -53,6 +53,7 @@ func planColumns() []planColumn {
 		{name: "CURRENT", value: func(d plan.Decision) int { return d.Sum.Current }},
 		{name: "MIN", value: func(d plan.Decision) int { return d.Sum.Min }},
 		{name: "MAX", value: func(d plan.Decision) int { return d.Sum.Max }},
+		{name: "LEFT-AT-FIRST", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.LeftAtFirst }, limited: func(d plan.Decision) bool { return d.Sum.MaxAtFirst > 0 }},
 		{name: "LEFT-THIS-HOUR", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.LeftThisHour }, limited: hourly},
 		{name: "MAX-AT-ONCE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.MaxAtOnce }, limited: func(d plan.Decision) bool { return d.Sum.MaxAtOnce > 0 }},
 		{name: "MISSING", value: func(d plan.Decision) int { return d.Sum.Missing }},
