@@ -3,6 +3,7 @@ package generator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"regexp"
@@ -99,6 +100,9 @@ func (r Result) own() []condition.Condition {
 	}
 	if r.Metrics != nil {
 		degraded = append(degraded, condition.Condition{Reason: condition.MetricsUnavailable, Message: r.Metrics.Error()})
+	}
+	if r.PollTook > condition.SlowPoll {
+		degraded = append(degraded, condition.Condition{Reason: condition.PollSlow, Message: fmt.Sprintf("the poll of Buildkite took %d s: agents are ordered that much later", r.PollTook/time.Second)})
 	}
 	all := []condition.Condition{
 		condition.Normal(condition.RepositoryAvailable), condition.Normal(condition.BuildkiteAvailable), condition.Normal(condition.PushAccepted),

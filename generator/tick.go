@@ -142,6 +142,8 @@ type Result struct {
 	Conflicts int
 	// Looked is what was decided on.
 	Looked Looked
+	// PollTook is how long the poll of Buildkite took in this tick.
+	PollTook time.Duration
 	// Repairs are muster's last repairs of manual edits, by overlay.
 	Repairs map[string]Repair
 	// Metrics is why Buildkite's metrics cannot be read; nil: they can, or are not.
@@ -268,7 +270,9 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if g.poller.first() {
 		result.Metrics = g.trigger.readBaseline(ctx, now, overlays)
 	}
+	began := g.cfg.Clock.Now()
 	snapshot, err := g.poller.observe(ctx, now, overlays)
+	result.PollTook = g.cfg.Clock.Now().Sub(began)
 	g.reporter.buildkiteAnswered(err)
 	if err != nil {
 		return result, err

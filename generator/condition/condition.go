@@ -142,6 +142,7 @@ var summaries = map[string]string{
 	AgentsInOtherQueue: "agents are in another queue or cluster than the policy says",
 	NameNotUnique:      "another fleet repository has an overlay of this name",
 	MetricsUnavailable: "Buildkite's metrics cannot be read",
+	PollSlow:           "polls of Buildkite are slow",
 	RateLimited:        "polls are spread over several ticks: they need more than half of Buildkite's rate limit",
 }
 
@@ -161,7 +162,7 @@ func Problems(all []Condition) []Condition {
 			c.Overlay = ""
 		}
 		cause := func(o Condition) bool {
-			return o.Type != Ready && o.Abnormal() && o.Overlay == c.Overlay && o.Reason == c.Reason
+			return o.Type != Ready && o.Abnormal() && (o.Overlay == c.Overlay || o.Overlay == "") && o.Reason == c.Reason
 		}
 		if !c.Abnormal() || slices.ContainsFunc(found, c.Same) || c.Type == Ready && slices.ContainsFunc(all, cause) {
 			continue
@@ -228,6 +229,10 @@ func Since(before, all []Condition, now time.Time) []Condition {
 	return all
 }
 
+// SlowPoll is the duration above which a poll of Buildkite is slow: polls usually take a few
+// seconds.
+const SlowPoll = 30 * time.Second
+
 // Reasons of conditions, in addition to the codes of [plan.Suspension].
 const (
 	// AsExpected is the reason of every normal condition.
@@ -279,6 +284,8 @@ const (
 	StateInvalid = "StateInvalid"
 	// ListUnread: an optional part of Buildkite could not be read.
 	ListUnread = "ListUnread"
+	// PollSlow: a poll of Buildkite took longer than SlowPoll.
+	PollSlow = "PollSlow"
 	// MetricsUnavailable: Buildkite's metrics cannot be read, so they trigger no tick.
 	MetricsUnavailable = "MetricsUnavailable"
 	// TokenExpires: a Buildkite token expires soon.

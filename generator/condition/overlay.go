@@ -292,6 +292,7 @@ var remedies = map[string]string{
 	AgentsInOtherQueue:             "Nothing if the policy was just edited: these agents disconnect by themselves.",
 	NameNotUnique:                  "Rename one of the two overlays.",
 	StateInvalid:                   "Nothing: the next commit writes the file again.",
+	PollSlow:                       "Check Buildkite's status page, the network and the proxy. muster continues.",
 	MetricsUnavailable:             "Nothing is lost: muster polls at its interval. muster check, with the same flags and variables, reports what is wrong with the agent token.",
 	TokenExpires:                   "Create another token with the same scopes, and put it where muster reads it.",
 }

@@ -321,8 +321,9 @@ func conditions(at scrape, put func(value float64, labels ...string)) {
 			put(truth(c.Status == condition.True), overlay, string(c.Type), c.Reason)
 		}
 	}
-	of("", at.At(at.now).Conditions)
-	for _, o := range at.Overlays {
+	now := at.At(at.now)
+	of("", now.Conditions)
+	for _, o := range now.Overlays {
 		of(o.Name, o.Conditions)
 	}
 }

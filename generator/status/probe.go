@@ -53,7 +53,30 @@ func (s Snapshot) At(now time.Time) Snapshot {
 	}
 	all := append([]condition.Condition{s.server(condition.RepositoryAvailable, s.Git, now), s.server(condition.BuildkiteAvailable, s.Buildkite, now)}, kept...)
 	s.Conditions = append([]condition.Condition{s.ready(all, now)}, append(all, condition.DegradedBy(degraded...))...)
+	s.Overlays = slices.Clone(s.Overlays)
+	for _, c := range all {
+		if c.Abnormal() && c.Queue == "" && c.Level() == slog.LevelError {
+			for i := range s.Overlays {
+				s.Overlays[i] = s.Overlays[i].notReady(c)
+			}
+			break
+		}
+	}
 	return s
+}
+
+// notReady returns the overlay as not ready because of a condition of muster itself. An overlay
+// that is not ready for a reason of its own stays as it is.
+func (o Overlay) notReady(cause condition.Condition) Overlay {
+	o.Conditions = slices.Clone(o.Conditions)
+	for i, c := range o.Conditions {
+		if c.Type == condition.Ready && !c.Abnormal() {
+			cause.Type, cause.Status, cause.Overlay = condition.Ready, condition.False, o.Name
+			o.Conditions[i] = cause
+		}
+	}
+	o.State = condition.State(o.Conditions)
+	return o
 }
 
 // ready returns the condition Ready of muster itself: it is false if git, Buildkite or a push
