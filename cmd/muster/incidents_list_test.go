@@ -32,6 +32,7 @@ var overdue = ofOverlay(condition.AgentsArriving, condition.Overdue)
 const (
 	notPushed = "it does not push"
 	notPolled = "it does not read the metrics"
+	notSlow   = "its own poll is not slow here"
 )
 
 // incidents are all incidents that are played.
@@ -100,8 +101,8 @@ var incidents = []incident{
 			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusServiceUnavailable})
 		},
 	},
-	{ // polls and orders take longer, which is no condition
-		name: "Buildkite answers after 20 s", fine: true,
+	{ // polls and orders take longer
+		name: "Buildkite answers after 20 s", want: ofMuster(condition.Degraded, condition.PollSlow), blind: map[surface]string{surfacePlan: notSlow},
 		begin: func(w *incidentWorld) {
 			w.build(5, 20*time.Minute)
 			w.slow.Store(int64(20 * time.Second))
