@@ -96,7 +96,7 @@ func imports() map[string][]string {
 		"generator/preview":            {"generator/finding", "generator/fleet", "generator/history", "generator/ledger", "generator/plan", "generator/simulation"},
 		"generator/report":             {"generator/history", "generator/ledger", "gitops/branch"},
 		"generator/status":             {"generator", "generator/condition", "generator/ledger", "generator/plan"},
-		"generator/verification":       {"generator", "generator/fleet", "generator/ledger", "generator/plan", "gitops/branch"},
+		"generator/verification":       {"generator", "generator/fleet", "generator/history", "generator/ledger", "generator/plan", "gitops/branch"},
 		"generator/webhook":            {"generator"},
 		"gitops":                       {"gitops/branch", "gitops/git", "gitops/git/remote"},
 		"gitops/branch":                {},

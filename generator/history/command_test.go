@@ -39,7 +39,7 @@ func TestCommand(t *testing.T) {
 		"invalid state":          {files: []branch.Edit{state("a: b: c", "")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if op, why := command(test.files); op != test.op || why != test.why {
+			if op, why := Command(test.files); op != test.op || why != test.why {
 				t.Errorf("got %q, %q, want %q, %q", op, why, test.op, test.why)
 			}
 		})

@@ -49,17 +49,25 @@ func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 		m.Count.Unrelated++
 	}
 	reason := reasonOf(c.Message)
-	reverted := revertRule.FindStringSubmatch(c.Message)
+	reverted := Reverted(c.Message)
 	for i := range rows {
 		rows[i].Reason = reason
 		switch {
 		case merge:
 			rows[i].Operation, rows[i].Why = Merge, "brings in: "+rows[i].Why
-		case reverted != nil:
-			rows[i].Operation, rows[i].Why = Revert, fmt.Sprintf("reverts %.7s: %s", reverted[1], rows[i].Why)
+		case reverted != "":
+			rows[i].Operation, rows[i].Why = Revert, fmt.Sprintf("reverts %.7s: %s", reverted, rows[i].Why)
 		}
 	}
 	return rows
+}
+
+// Reverted returns the commit that a message names as git revert does; empty if it names none.
+func Reverted(message string) string {
+	if found := revertRule.FindStringSubmatch(message); found != nil {
+		return found[1]
+	}
+	return ""
 }
 
 // revertRule matches the commit that git revert names in its message.
@@ -118,7 +126,7 @@ func (t *touches) rows(more bool) []Row {
 		}
 		row := filesRow(x.act, files, more)
 		if x.kind == ofDispatches && !more {
-			if op, why := command(files); op != "" {
+			if op, why := Command(files); op != "" {
 				row.Operation, row.Why = op, why
 			}
 		}
@@ -127,10 +135,10 @@ func (t *touches) rows(more bool) []Row {
 	return rows
 }
 
-// command returns which command of muster may have changed the files in an overlay's dispatches
-// directory, and what it did; empty if none changes them so. It reads the changes alone: a person may
-// have made the same ones.
-func command(files []branch.Edit) (op Operation, why string) {
+// Command returns which command of muster may have changed the files in an overlay's dispatches
+// directory, and what it did; empty if none changes them so. The files are those of one overlay. It
+// needs the content of state.yaml only. A person may have made the same changes with git.
+func Command(files []branch.Edit) (op Operation, why string) {
 	if len(files) == 1 && path.Base(files[0].Path) == stateFile {
 		if failures, closed := closesBreaker(files[0]); closed {
 			return CloseBreaker, fmt.Sprintf("closes the circuit breaker after %s", ledger.Count(failures, "failed order"))

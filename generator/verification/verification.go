@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"muster/generator/fleet"
-	"muster/generator/ledger"
+	"muster/generator/history"
 	"muster/gitops/branch"
 )
 
@@ -57,9 +57,10 @@ type Finding struct {
 	Author string    `json:"author"`
 	Email  string    `json:"email"`
 	At     time.Time `json:"at"`
-	// Overlay is the overlay's name, and Operation the operation; empty if unknown.
-	Overlay   string      `json:"overlay,omitempty"`
-	Operation ledger.Kind `json:"operation,omitempty"`
+	// Overlay is the overlay's name, and Operation the operation as in muster history: of a commit by
+	// people, the command of muster that makes such changes. They are empty if unknown.
+	Overlay   string            `json:"overlay,omitempty"`
+	Operation history.Operation `json:"operation,omitempty"`
 	// Version is the version of muster that the commit names, and Fleet the fleet tag that its
 	// agents carry; empty if unset.
 	Version string  `json:"version,omitempty"`
@@ -177,7 +178,7 @@ func (c *Count) add(f *Finding) {
 	if f.Verdict != People {
 		c.Muster++
 	}
-	if _, known := c.Fleets[f.Fleet]; f.Operation == ledger.Dispatch && (known || len(c.Fleets) < maxFleets) {
+	if _, known := c.Fleets[f.Fleet]; f.Operation == history.Dispatch && (known || len(c.Fleets) < maxFleets) {
 		c.Fleets[f.Fleet]++
 	}
 	if f.Verdict == Follows && len(f.Notes) > 0 {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync"
 
+	"muster/generator/history"
 	"muster/generator/ledger"
 )
 
@@ -85,7 +86,7 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 
 // compareFleet adds a note if the fleet of an order differs from that of the newest order.
 func (c Config) compareFleet(reference *string, f *Finding) {
-	if f.Operation != ledger.Dispatch || f.Verdict != Follows {
+	if f.Operation != history.Dispatch || f.Verdict != Follows {
 		return
 	}
 	if *reference == "" {
