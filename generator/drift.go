@@ -99,7 +99,7 @@ func (dr *drift) findEdits(ctx context.Context, head branch.Head, loaded []fleet
 		for _, e := range o.Edits() {
 			if !here[e.ID] {
 				here[e.ID], asked[e.ID] = true, true
-				if err := dr.restore(ctx, head, o, &e); err != nil {
+				if err := dr.restore(ctx, head, o, &e, now); err != nil {
 					return err
 				}
 			}
@@ -136,7 +136,7 @@ func (dr *drift) noteIntact(head branch.Head, o *fleet.Overlay, here map[string]
 }
 
 // restore makes the next repair restore an edited dispatch.
-func (dr *drift) restore(ctx context.Context, head branch.Head, o *fleet.Overlay, e *fleet.Edit) error {
+func (dr *drift) restore(ctx context.Context, head branch.Head, o *fleet.Overlay, e *fleet.Edit, now time.Time) error {
 	before, known := dr.ordered[e.ID]
 	a := dr.past.original(ctx, head, e.ID, dr.ordered)
 	if errors.Is(a.err, branch.ErrMoved) {
@@ -167,7 +167,7 @@ func (dr *drift) restore(ctx context.Context, head branch.Head, o *fleet.Overlay
 		return nil // the overlay is suspended already
 	}
 	if a.err == nil {
-		a.err = o.Restore(a.content, counted, e)
+		a.err = o.Restore(a.content, counted, e, now)
 	}
 	if a.err != nil {
 		o.Suspend(fmt.Sprintf("%s was edited, and cannot be restored from the log: %v. Restore the file as it was in the commit that added it; without that commit, delete it when its agents have left", e.File, a.err))
@@ -212,7 +212,7 @@ func (dr *drift) findDeleted(ctx context.Context, head branch.Head, loaded []fle
 			return failed
 		}
 		if failed == nil {
-			failed = o.Restore(a.content, fleet.Larger(a.dispatch, x.Dispatch), nil)
+			failed = o.Restore(a.content, fleet.Larger(a.dispatch, x.Dispatch), nil, now)
 		}
 		if failed != nil {
 			o.Count(x.Dispatch)

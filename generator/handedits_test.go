@@ -9,6 +9,7 @@ import (
 	"iter"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"muster/generator"
 	"muster/generator/ledger"
 	"muster/generator/plan"
+	"muster/generator/verification"
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
 )
@@ -71,10 +73,18 @@ func (a *archive) generator() *generator.Generator {
 // flight for five jobs.
 func twins(t *testing.T) (*archive, *generator.Generator, plan.Dispatch) {
 	t.Helper()
+	return twinsOf(t, agentJob)
+}
+
+// twinsOf is [twins] with agents of a template.
+func twinsOf(t *testing.T, job string) (*archive, *generator.Generator, plan.Dispatch) {
+	t.Helper()
 	b := newBench("a", "b")
 	b.overlays[1].spec.queue = "a"
 	b.overlays[0].spec.priority = 1
-	b.fleet = newFleet(b.Now, files(b.overlays))
+	all := files(b.overlays)
+	all["base/job.yaml"] = []byte(job)
+	b.fleet = newFleet(b.Now, all)
 	b.jobs("a", 5)
 	a := &archive{bench: b}
 	g := a.generator()
@@ -220,6 +230,73 @@ func (a *archive) reusable(t *testing.T, g *generator.Generator, agents int) {
 	}
 	if ordered != 5 {
 		t.Errorf("%d are ordered when the lease is over, want 5", ordered)
+	}
+}
+
+// TestRaisedOrderFails: a person raises the number of agents or the lease of an order, and no agent
+// registers. The order fails with the agents that muster ordered if the syncer had time to create its
+// Job before the edit, and its outcome is unknown otherwise. Either follows from what is in git.
+func TestRaisedOrderFails(t *testing.T) {
+	more, later := rewrite(lowered, "$1: 50"), rewrite("T06:10:00Z", "T06:12:00Z")
+	deleted := func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }
+	job := strings.Replace(agentJob, "namespace: buildkite}", "namespace: buildkite, annotations: {argocd.argoproj.io/sync-options: \"Prune=false,Delete=false\", kustomize.toolkit.fluxcd.io/prune: disabled}}", 1)
+	keeps := "(?m)^ *kustomize.toolkit.fluxcd.io/prune: .*\n"
+	for name, c := range map[string]struct {
+		changes []func(file, text string) []branch.Change // the first after some time, others at once
+		after   time.Duration
+		fails   bool
+	}{
+		"more agents":         {[]func(file, text string) []branch.Change{more}, 5 * time.Minute, true},
+		"a later lease":       {[]func(file, text string) []branch.Change{later}, 5 * time.Minute, true},
+		"more agents at once": {[]func(file, text string) []branch.Change{more}, time.Minute, false},
+		"more agents and no prune": {[]func(file, text string) []branch.Change{func(file, text string) []branch.Change {
+			return more(file, string(rewrite(keeps, "")(file, text)[0].Content))
+		}}, 5 * time.Minute, false},
+		"deleted":                   {[]func(file, text string) []branch.Change{deleted}, 5 * time.Minute, false},
+		"more agents, then deleted": {[]func(file, text string) []branch.Change{more, deleted}, 5 * time.Minute, false},
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/restarted %t", name, restarted), func(t *testing.T) {
+				t.Parallel()
+				a, g, d := twinsOf(t, job)
+				next := func() {
+					if restarted {
+						g = a.generator()
+					}
+				}
+				file := dispatches + "/" + d.ID + ".yaml"
+				text := a.at(file)
+				a.now = a.now.Add(c.after)
+				for _, change := range c.changes {
+					a.fleet.edit("a person", change(file, text)...)
+				}
+				next()
+				if got := kinds(tick(t, g).Operations); got != "a: repair" {
+					t.Fatalf("%q, want a repair", got)
+				}
+				a.now = scenarioStart().Add(15 * time.Minute)
+				next()
+				ops := tick(t, g).Operations
+				at := slices.IndexFunc(ops, func(op ledger.Operation) bool { return op.Kind == ledger.Retire })
+				if at < 0 {
+					t.Fatalf("%q, want a retirement", kinds(ops))
+				}
+				r, breaker := ops[at].Decision.Retire[0], ops[at].Decision.State.Breaker
+				if c.fails != (r.Failure == plan.NeverRegistered) || c.fails == r.Unknown || r.Agents != 5 || r.Registered != 0 {
+					t.Errorf("retired: %+v, want fails %t", r, c.fails)
+				}
+				if want := map[bool]int{true: 1}[c.fails]; breaker.Failures != want || breaker.Agents != 5*want {
+					t.Errorf("the circuit breaker is %+v, want %d failed orders", breaker, want)
+				}
+				if text := strings.Join(strings.Fields(ledger.Text(ops[at])), " "); !strings.Contains(text, "none of its 5 agents registered") || c.fails != strings.Contains(text, "After 3 failed orders in a row, the circuit breaker opens") {
+					t.Errorf("the message says %s", text)
+				}
+				_, count := logOf(t, a.fleet).verify(t, nil)
+				if count.Failed > 0 || count.Verdicts[verification.Repair] != 1 || count.Verdicts[verification.Follows] != count.Muster-1 {
+					t.Errorf("not all commits verify: %+v", count)
+				}
+			})
+		}
 	}
 }
 

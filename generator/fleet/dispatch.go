@@ -102,6 +102,12 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 		d.Uptime = r.seconds(AnnotationUptime)
 		r.same(AnnotationUptime)
 	}
+	if finding.Lookup(job, "metadata", "annotations", AnnotationOrderedAgents) != nil {
+		d.Ordered = r.agents(AnnotationOrderedAgents)
+	}
+	if finding.Lookup(job, "metadata", "annotations", AnnotationWithdrawnAt) != nil {
+		d.WithdrawnAt = r.time(AnnotationWithdrawnAt)
+	}
 	d.edited = isEdited(job, data)
 	for _, key := range []string{AnnotationAgentTags, AnnotationCluster, AnnotationIdleTimeout, AnnotationNotAfter, AnnotationOrderedAt, AnnotationPurpose} {
 		r.same(key)
@@ -188,6 +194,17 @@ func (r *dispatchReader) time(key string) time.Time {
 		return time.Time{}
 	}
 	return t.UTC()
+}
+
+// agents reads a number of agents.
+func (r *dispatchReader) agents(key string) int {
+	v := r.note(key)
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || strconv.Itoa(n) != v {
+		r.bad(fmt.Sprintf("%s is not a number of agents", finding.Quote(v)), "metadata", "annotations", key)
+		return 0
+	}
+	return n
 }
 
 func (r *dispatchReader) seconds(key string) time.Duration {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -198,13 +199,18 @@ func (o *Overlay) Count(d plan.Dispatch) {
 // withdrawn dispatch stays withdrawn. An edited one is rewritten as it was ordered, unless the edit
 // raised its numbers. Then, and if it was deleted, it is withdrawn: it counts, and no syncer applies
 // it. (Writing the smaller number again could end agents that work.)
-func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit) error {
+// It then records how many agents were ordered and, of an edited one, that it was in place until now.
+func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit, now time.Time) error {
 	before, err := Original(o.file(counted.ID+manifestType), original)
 	if err != nil {
 		return err
 	}
 	more := counted.Agents != before.Agents || !counted.NotAfter.Equal(before.NotAfter)
 	if more {
+		counted.Ordered, counted.WithdrawnAt = cmp.Or(before.Ordered, before.Agents), before.WithdrawnAt
+		if edit != nil && !edit.Withdrawn && !counted.Withdrawn && keepsJob(edit.File, original) && o.KeepsJob(edit.Dispatch) {
+			counted.WithdrawnAt = now
+		}
 		if original, err = raised(original, counted); err != nil {
 			return fmt.Errorf("restoring %s: %w", counted.ID, err)
 		}

@@ -50,7 +50,8 @@ func isEdited(job *yaml.Node, data []byte) bool {
 }
 
 // raised is a dispatch as muster wrote it, with more agents and a later end of its
-// lease: what may come of it at most. It is not for a syncer.
+// lease: what may come of it at most. It contains the number of agents that were ordered, and when the
+// dispatch was withdrawn, unless d lacks them. It is not for a syncer.
 func raised(original []byte, d plan.Dispatch) ([]byte, error) {
 	job, wrong := finding.ParseOne("", original)
 	if wrong != nil {
@@ -63,7 +64,14 @@ func raised(original []byte, d plan.Dispatch) ([]byte, error) {
 	for _, meta := range []*yaml.Node{finding.Mapping(job, "metadata"), finding.Mapping(finding.Mapping(spec, "template"), "metadata")} {
 		finding.Set(finding.Mapping(meta, "annotations"), AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
 	}
-	finding.Set(finding.Mapping(finding.Mapping(job, "metadata"), "annotations"), AnnotationDigest, "!!str", noDigest)
+	annotations := finding.Mapping(finding.Mapping(job, "metadata"), "annotations")
+	if d.Ordered > 0 {
+		finding.Set(annotations, AnnotationOrderedAgents, "!!str", strconv.Itoa(d.Ordered))
+	}
+	if !d.WithdrawnAt.IsZero() {
+		finding.Set(annotations, AnnotationWithdrawnAt, "!!str", d.WithdrawnAt.UTC().Format(time.RFC3339))
+	}
+	finding.Set(annotations, AnnotationDigest, "!!str", noDigest)
 	text, err := encode(job)
 	if err != nil {
 		return nil, err
@@ -73,14 +81,19 @@ func raised(original []byte, d plan.Dispatch) ([]byte, error) {
 
 // Raised reports whether a text is an order as muster wrote it, with as many agents and
 // as late an end of its lease, or more of either: see [Overlay.Restore]. The file is the
-// order's path.
-func Raised(file string, text, order []byte) bool {
+// order's path, and at the time of the commit that writes the text. Earlier versions did not write
+// how many agents were ordered.
+func Raised(file string, text, order []byte, at time.Time) bool {
 	d, err := ParseDispatch(file, text)
 	if err != nil {
 		return false
 	}
 	before, err := Original(file, order)
 	if err != nil || d.Agents < before.Agents || d.NotAfter.Before(before.NotAfter) {
+		return false
+	}
+	more := d.Agents > before.Agents || d.NotAfter.After(before.NotAfter)
+	if d.Ordered != 0 && (!more || d.Ordered != before.Agents) || !d.WithdrawnAt.IsZero() && (d.Ordered == 0 || d.WithdrawnAt.After(at)) {
 		return false
 	}
 	want, err := raised(order, d)
@@ -139,6 +152,10 @@ const (
 	// AnnotationDigest is a hash of the whole file, so that an edit is noticed. It is
 	// on the Job alone.
 	AnnotationDigest = "muster.dev/digest"
+	// AnnotationOrderedAgents and AnnotationWithdrawnAt are plan.Dispatch's Ordered and WithdrawnAt.
+	// They are on the Job alone, and only of a dispatch that an edit by hand raised.
+	AnnotationOrderedAgents = "muster.dev/ordered-agents"
+	AnnotationWithdrawnAt   = "muster.dev/withdrawn-at"
 )
 
 // longestName is that of a DNS label: a pod's host name is the Job's name

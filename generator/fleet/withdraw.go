@@ -138,6 +138,11 @@ func (o *Overlay) KeepsJob(d plan.Dispatch) bool {
 	if err != nil {
 		return false
 	}
+	return keepsJob(file, text)
+}
+
+// keepsJob is [Overlay.KeepsJob] of the text of a file.
+func keepsJob(file string, text []byte) bool {
 	manifest, wrong := finding.ParseOne(file, text)
 	if wrong != nil {
 		return false

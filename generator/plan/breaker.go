@@ -122,7 +122,7 @@ func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 	}
 	agents := b.Agents
 	for _, o := range order {
-		agents += o.dispatch.Agents
+		agents += o.dispatch.OrderedAgents()
 	}
 	next := Breaker{Failures: b.Failures + 1, Agents: agents, At: now, Dispatch: order[failed].dispatch.ID, Cause: order[failed].failure}
 	if next.Cause == LeftEarly {

@@ -58,7 +58,11 @@ type scenario struct {
 			// Template that it was stamped from; Withdrawn: no syncer applies it.
 			Template  string
 			Withdrawn bool
-			Uptime    string // its agents stay for so long
+			// Ordered is the number that an edit by hand raised, and InPlace how long after its order it
+			// was withdrawn for that.
+			Ordered int
+			InPlace string
+			Uptime  string // its agents stay for so long
 			// Cluster of the policy that it was ordered by; none: not known.
 			Cluster string
 		}
@@ -131,7 +135,14 @@ func (w scenario) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 		}
 		for _, d := range o.Dispatches {
 			at := age(d.Age)
-			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags, Cluster: d.Cluster, IdleTimeout: 5 * time.Minute, Template: d.Template, Withdrawn: d.Withdrawn})
+			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags, Cluster: d.Cluster, IdleTimeout: 5 * time.Minute, Template: d.Template, Withdrawn: d.Withdrawn, Ordered: d.Ordered})
+			if d.InPlace != "" {
+				inPlace, err := time.ParseDuration(d.InPlace)
+				if err != nil {
+					t.Fatal(err)
+				}
+				v.Dispatches[len(v.Dispatches)-1].WithdrawnAt = at.Add(inPlace)
+			}
 			if d.Uptime != "" {
 				v.Dispatches[len(v.Dispatches)-1].Uptime = w.Now.Sub(age(d.Uptime))
 			}

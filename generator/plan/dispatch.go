@@ -52,6 +52,21 @@ type Dispatch struct {
 	// Withdrawn reports that no syncer applies it any more, although its lease has not expired; see
 	// [Withdrawn].
 	Withdrawn bool
+	// Ordered is the number of agents of the order if an edit by hand raised Agents or the lease;
+	// otherwise zero.
+	Ordered int
+	// WithdrawnAt is when such a dispatch was withdrawn, if its Job remains in the cluster. It is zero
+	// if the dispatch is not raised, or was deleted or withdrawn before.
+	WithdrawnAt time.Time
+}
+
+// OrderedAgents returns the number of agents that muster ordered. Agents is larger if an edit by hand
+// raised it.
+func (d Dispatch) OrderedAgents() int {
+	if d.Ordered > 0 {
+		return min(d.Ordered, d.Agents)
+	}
+	return d.Agents
 }
 
 // PodTags returns all tags in the manifest of its agents, except the index: Tags, the dispatch,

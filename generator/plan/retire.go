@@ -10,7 +10,7 @@ type Retirement struct {
 	// ID is the dispatch's, Agents how many it ordered.
 	ID     string `json:"id"`
 	Agents int    `json:"agents"`
-	// Registered is the number of its indexes that were seen.
+	// Registered is the number of its indexes that were seen, at most Agents.
 	Registered int `json:"registered"`
 	// Reason is why it can be removed, and Since the time from which it could.
 	Reason RetireReason `json:"reason"`
@@ -89,9 +89,10 @@ func (s *share) retirements(o Observation) []Retirement {
 // retirement returns the outcome of a dispatch that can be removed from git; false if it must stay.
 func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	seen := s.supply.Dispatches[d.ID]
-	r = Retirement{ID: d.ID, Agents: d.Agents, Registered: seen.Registered.Below(d.Agents), Withdrawn: d.Withdrawn}
+	registered := seen.Registered.Below(d.Agents)
+	r = Retirement{ID: d.ID, Agents: d.OrderedAgents(), Registered: min(registered, d.OrderedAgents()), Withdrawn: d.Withdrawn}
 	switch {
-	case r.Registered == d.Agents:
+	case registered == d.Agents:
 		r.Reason, r.Since = AllRegistered, o.At
 		if seen.RegisteredAt != nil {
 			r.Since = *seen.RegisteredAt
@@ -114,18 +115,31 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	if s.untried(seen) {
 		return r, false // its agents may still take a job
 	}
-	if !d.Stale(o.At) && (!d.Withdrawn || r.Registered > 0) {
+	if !d.Stale(o.At) && (!d.Withdrawn || r.Registered > 0 || s.tried(d)) {
 		r.Failure = s.failure(d, r, seen, kept, o.At)
 	}
 	r.Unknown = r.Failure == "" && !s.succeeded(r, seen)
 	return r, true
 }
 
+// tried reports whether the syncer had time to create the Job of a withdrawn dispatch from the
+// overlay's template. That is known only of a dispatch that was withdrawn because of an edit that
+// raised it: it was in place until then. One that a person deleted or canceled, and one whose
+// template has changed, show nothing about the template.
+func (s *share) tried(d Dispatch) bool {
+	return !d.WithdrawnAt.IsZero() && d.Withdrawable(d.WithdrawnAt) && !s.otherTemplate(d)
+}
+
+// otherTemplate reports whether the overlay's template is not the one of a dispatch. It is false if
+// either is unknown.
+func (s *share) otherTemplate(d Dispatch) bool {
+	return d.Template != "" && s.overlay.Template != "" && d.Template != s.overlay.Template
+}
+
 // withdrawable reports whether a dispatch is to be withdrawn: its template has changed, no agent
 // of its order has registered, and it has had time to become a Job.
 func (s *share) withdrawable(d Dispatch, now time.Time) bool {
-	if d.Withdrawn || d.Template == "" || s.overlay.Template == "" || d.Template == s.overlay.Template ||
-		s.overlay.Refused.Active() || !d.Withdrawable(now) {
+	if d.Withdrawn || !s.otherTemplate(d) || s.overlay.Refused.Active() || !d.Withdrawable(now) {
 		return false
 	}
 	return !slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {

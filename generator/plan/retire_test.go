@@ -58,6 +58,16 @@ func TestRetirement(t *testing.T) {
 	lived := func(d time.Duration) func(*retired) { // those before it
 		return func(r *retired) { r.overlay.State.Breaker.LastedSeconds = int(d / time.Second) }
 	}
+	raised := func(inPlace time.Duration) func(*retired) { // by hand, and withdrawn for that
+		return func(r *retired) {
+			r.dispatch.Withdrawn, r.dispatch.Ordered, r.dispatch.WithdrawnAt = true, 1, r.dispatch.At.Add(inPlace)
+			r.overlay.Template, r.dispatch.Template = "old", "old"
+			if !r.dispatch.NotAfter.After(r.dispatch.At) { // a lease of an hour that is over
+				r.dispatch.At = r.dispatch.NotAfter.Add(-time.Hour)
+				r.dispatch.WithdrawnAt = r.dispatch.At.Add(inPlace)
+			}
+		}
+	}
 	soon := func(r *retired) { r.seen.RegisteredAt = registered(time.Minute) }
 	const stays = "stays"
 	for name, c := range map[string]struct {
@@ -79,6 +89,13 @@ func TestRetirement(t *testing.T) {
 		"nobody came":                     {[]func(*retired){lost, func(r *retired) { r.dispatch.NotAfter = now.Add(-Grace) }}, stays},
 		"nobody came within the lease":    {[]func(*retired){lost}, "never-registered"},
 		"nobody came of a withdrawn one":  {[]func(*retired){lost, func(r *retired) { r.dispatch.Withdrawn = true }}, "expired?"},
+		"nobody came of a raised one":     {[]func(*retired){lost, raised(5 * time.Minute)}, "never-registered"},
+		"nobody came of one raised soon":  {[]func(*retired){lost, raised(5*time.Minute - time.Second)}, "expired?"},
+		"nobody came of a raised deleted": {[]func(*retired){lost, raised(5 * time.Minute), func(r *retired) { r.dispatch.WithdrawnAt = time.Time{} }}, "expired?"},
+		"raised, and another template":    {[]func(*retired){lost, raised(5 * time.Minute), func(r *retired) { r.overlay.Template = "new" }}, "expired?"},
+		"raised, and no template":         {[]func(*retired){lost, raised(5 * time.Minute), func(r *retired) { r.overlay.Template = "" }}, "never-registered"},
+		"raised, long ago":                {[]func(*retired){lost, raised(5 * time.Minute), func(r *retired) { r.dispatch.NotAfter = now.Add(-61 * time.Minute) }}, "expired?"},
+		"raised, and those ordered came":  {[]func(*retired){raised(5 * time.Minute), func(r *retired) { r.dispatch.Agents = 30 }}, stays},
 		"one came of a withdrawn one":     {[]func(*retired){waits, gone, func(r *retired) { r.dispatch.Withdrawn = true }}, "no-job-taken"},
 		"long ago":                        {[]func(*retired){lost, func(r *retired) { r.dispatch.NotAfter = now.Add(-61 * time.Minute) }}, "expired?"},
 		"of the warm pool, soon":          {[]func(*retired){warm, soon}, stays},

@@ -66,7 +66,8 @@ func (r *restored) note(ctx context.Context, f *Finding) error {
 
 // same reports whether a repair writes a dispatch as it was ordered. A file that a syncer applies is
 // byte for byte the same. A withdrawn one may have more agents and a later lease, from an edit by hand
-// that the cluster may have applied.
+// that the cluster may have applied. It then contains how many agents were ordered, and may contain a
+// time of its withdrawal that is not after the repair.
 func (r *restored) same(ctx context.Context, repair, order dispatchFile) (bool, error) {
 	if order.blob == "" || repair.blob == order.blob {
 		return true, nil
@@ -93,7 +94,7 @@ func (r *restored) same(ctx context.Context, repair, order dispatchFile) (bool, 
 			return false, err
 		}
 	}
-	return fleet.Raised(order.path, texts[0], texts[1]), nil
+	return fleet.Raised(order.path, texts[0], texts[1], r.by[repair.commit].At), nil
 }
 
 func (r *restored) close() {
