@@ -9,7 +9,7 @@ import (
 )
 
 // TestRaised asserts which texts a repair may write of an order that an edit raised: with the number
-// of agents that were ordered, and a time of the withdrawal that is not after the repair.
+// of agents that were ordered, and a time of the withdrawal that is not too late.
 func TestRaised(t *testing.T) {
 	f := sound(t)
 	o := load(t, NewLoader("overlays"), f.tree())[0]

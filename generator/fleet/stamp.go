@@ -81,7 +81,7 @@ func raised(original []byte, d plan.Dispatch) ([]byte, error) {
 
 // Raised reports whether a text is an order as muster wrote it, with as many agents and
 // as late an end of its lease, or more of either: see [Overlay.Restore]. The file is the
-// order's path, and at the time of the commit that writes the text. Earlier versions did not write
+// order's path, and at the latest time at which it can have been withdrawn. Earlier versions did not write
 // how many agents were ordered.
 func Raised(file string, text, order []byte, at time.Time) bool {
 	d, err := ParseDispatch(file, text)

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/generator/fleet"
 	"muster/gitops/branch"
@@ -33,6 +34,10 @@ type restored struct {
 	by     map[string]Finding        // by the repair's commit
 	other  map[string][]string       // by the repair's commit: dispatches that differ from their order
 }
+
+// longestPoll is the maximum time from the poll that a commit is dated by until its tick reads the edits:
+// a poll may be spread over several ticks, and is reused after a conflict.
+const longestPoll = time.Hour
 
 // maxRestored bounds them.
 const maxRestored = 10_000
@@ -67,7 +72,7 @@ func (r *restored) note(ctx context.Context, f *Finding) error {
 // same reports whether a repair writes a dispatch as it was ordered. A file that a syncer applies is
 // byte for byte the same. A withdrawn one may have more agents and a later lease, from an edit by hand
 // that the cluster may have applied. It then contains how many agents were ordered, and may contain a
-// time of its withdrawal that is not after the repair.
+// time of its withdrawal that is not long after the repair.
 func (r *restored) same(ctx context.Context, repair, order dispatchFile) (bool, error) {
 	if order.blob == "" || repair.blob == order.blob {
 		return true, nil
@@ -94,7 +99,7 @@ func (r *restored) same(ctx context.Context, repair, order dispatchFile) (bool, 
 			return false, err
 		}
 	}
-	return fleet.Raised(order.path, texts[0], texts[1], r.by[repair.commit].At), nil
+	return fleet.Raised(order.path, texts[0], texts[1], r.by[repair.commit].At.Add(longestPoll)), nil
 }
 
 func (r *restored) close() {
