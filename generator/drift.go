@@ -166,6 +166,9 @@ func (dr *drift) restore(ctx context.Context, head branch.Head, o *fleet.Overlay
 	if !e.Readable {
 		return nil // the overlay is suspended already
 	}
+	if !known { // the log says that it was withdrawn before, or nothing
+		now = time.Time{}
+	}
 	if a.err == nil {
 		a.err = o.Restore(a.content, counted, e, now)
 	}

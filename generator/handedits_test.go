@@ -233,13 +233,15 @@ func (a *archive) reusable(t *testing.T, g *generator.Generator, agents int) {
 	}
 }
 
+// keptJob is a template whose Jobs no syncer prunes.
+var keptJob = strings.Replace(agentJob, "namespace: buildkite}", "namespace: buildkite, annotations: {argocd.argoproj.io/sync-options: \"Prune=false,Delete=false\", kustomize.toolkit.fluxcd.io/prune: disabled}}", 1)
+
 // TestRaisedOrderFails: a person raises the number of agents or the lease of an order, and no agent
 // registers. The order fails with the agents that muster ordered if the syncer had time to create its
 // Job before the edit, and its outcome is unknown otherwise. Either follows from what is in git.
 func TestRaisedOrderFails(t *testing.T) {
 	more, later := rewrite(lowered, "$1: 50"), rewrite("T06:10:00Z", "T06:12:00Z")
 	deleted := func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }
-	job := strings.Replace(agentJob, "namespace: buildkite}", "namespace: buildkite, annotations: {argocd.argoproj.io/sync-options: \"Prune=false,Delete=false\", kustomize.toolkit.fluxcd.io/prune: disabled}}", 1)
 	keeps := "(?m)^ *kustomize.toolkit.fluxcd.io/prune: .*\n"
 	for name, c := range map[string]struct {
 		changes []func(file, text string) []branch.Change // the first after some time, others at once
@@ -258,7 +260,7 @@ func TestRaisedOrderFails(t *testing.T) {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/restarted %t", name, restarted), func(t *testing.T) {
 				t.Parallel()
-				a, g, d := twinsOf(t, job)
+				a, g, d := twinsOf(t, keptJob)
 				next := func() {
 					if restarted {
 						g = a.generator()
@@ -296,6 +298,31 @@ func TestRaisedOrderFails(t *testing.T) {
 					t.Errorf("not all commits verify: %+v", count)
 				}
 			})
+		}
+	}
+}
+
+// TestRaisedAgainDoesNotFail: a person puts back a raised order that was withdrawn soon after it was
+// made. It was not in place in between, so its outcome is unknown.
+func TestRaisedAgainDoesNotFail(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		a, g, d := twinsOf(t, keptJob)
+		file := dispatches + "/" + d.ID + ".yaml"
+		raised := rewrite(lowered, "$1: 50")(file, a.at(file))[0]
+		for _, after := range []time.Duration{10 * time.Second, 9 * time.Minute} {
+			a.now = scenarioStart().Add(after)
+			a.fleet.edit("a person", raised, branch.Change{Path: dispatches + "/withdrawn/" + d.ID + ".yaml"})
+			if restarted {
+				g = a.generator()
+			}
+			if got := kinds(tick(t, g).Operations); got != "a: repair" {
+				t.Fatalf("restarted %t, after %s: %q, want a repair", restarted, after, got)
+			}
+		}
+		a.now = scenarioStart().Add(15 * time.Minute)
+		ops := tick(t, g).Operations
+		if at := slices.IndexFunc(ops, func(op ledger.Operation) bool { return op.Kind == ledger.Retire }); at < 0 || !ops[at].Decision.Retire[0].Unknown {
+			t.Errorf("restarted %t: %q, want a retirement without an outcome", restarted, kinds(ops))
 		}
 	}
 }

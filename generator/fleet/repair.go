@@ -199,7 +199,8 @@ func (o *Overlay) Count(d plan.Dispatch) {
 // withdrawn dispatch stays withdrawn. An edited one is rewritten as it was ordered, unless the edit
 // raised its numbers. Then, and if it was deleted, it is withdrawn: it counts, and no syncer applies
 // it. (Writing the smaller number again could end agents that work.)
-// It then records how many agents were ordered and, of an edited one, that it was in place until now.
+// It then records how many agents were ordered and, if an edited one was in place until now, now; zero
+// means that this is unknown.
 func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit, now time.Time) error {
 	before, err := Original(o.file(counted.ID+manifestType), original)
 	if err != nil {
