@@ -22,8 +22,9 @@ const Page = "docs/reference/syncers.md"
 // that init writes, muster's own deployment, and what syncers are told.
 var Tried = []string{"base", "overlays/default", "deploy"}
 
-// untried are directories of those with what the suite does not apply: a program.
-var untried = []string{"deploy/release"}
+// untried are directories of those with what the suite does not apply: a program, and what is for
+// Prometheus and Grafana, which testdata/prometheus tests.
+var untried = []string{"deploy/release", "deploy/components/alerts", "deploy/components/dashboard"}
 
 // The sections of the page that are written: what each whole run tries, the same with
 // the versions of the minor before, and what takes longer and is run by itself.

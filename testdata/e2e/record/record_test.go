@@ -59,6 +59,7 @@ func TestSumSeesChanges(t *testing.T) {
 		}, false},
 		{func(fs fstest.MapFS) { fs["deploy/base/deployment.yaml"] = &fstest.MapFile{Data: []byte("x")} }, false},
 		{func(fs fstest.MapFS) { fs["deploy/components/service/service.yaml"] = &fstest.MapFile{} }, false},
+		{func(fs fstest.MapFS) { fs["deploy/components/alerts/prometheusrule.yaml"] = &fstest.MapFile{} }, true},
 		{func(fs fstest.MapFS) { fs["deploy/release/go.mod"] = &fstest.MapFile{Data: []byte("x")} }, true},
 		{func(fs fstest.MapFS) { fs["base/embed.go"] = &fstest.MapFile{Data: []byte("x")} }, true},
 	} {
