@@ -203,16 +203,6 @@ func fsck(t testing.TB, r gitserver.Repository) {
 	}
 }
 
-// listing is every path of the branch with its mode and content's name.
-func listing(t testing.TB, r gitserver.Repository, commit string) string {
-	t.Helper()
-	out, err := r.Git("ls-tree", "-r", "-t", commit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 func TestContract(t *testing.T) {
 	t.Parallel()
 	contractOfHead(t, keepsTheContract)
