@@ -154,7 +154,7 @@ func TestWatchOnATerminal(t *testing.T) {
 		if got := strings.Count(stdout.String(), "\x1b[2J"); got != 2 {
 			t.Errorf("the screen is cleared %d times, want 2", got)
 		}
-		if coloured := strings.Contains(stdout.String(), "\x1b[32mactive\x1b[0m"); coloured == plain {
+		if coloured := strings.Contains(stdout.String(), "\x1b[32mReady\x1b[0m"); coloured == plain {
 			t.Errorf("NO_COLOR=%t, coloured: %t\n%q", plain, coloured, stdout)
 		}
 	}
