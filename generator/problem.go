@@ -260,7 +260,11 @@ func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
 		rep.problems.update(rep.log, now, []problem{failed}, func(p problem) bool {
 			return p.step == "" || slices.Index(Steps(), p.step) > slices.Index(Steps(), failed.step)
 		})
-		rep.conditions = condition.Since(rep.conditions, withFailure(rep.conditions, failed.Condition), now)
+		before := rep.conditions
+		if len(r.Decisions) > 0 { // it failed after the decision
+			before = r.Conditions(now)
+		}
+		rep.conditions = condition.Since(rep.conditions, withFailure(before, failed.Condition), now)
 	default:
 		all := condition.Since(rep.conditions, r.Conditions(now), now)
 		found := problems(all)

@@ -272,8 +272,7 @@ func outcomeOf(r Result, err error) Outcome {
 	return Unchanged
 }
 
-// report notifies the watcher of a tick that has ended: what the loop knows of it, and the
-// tick itself. stretched is the problem that the poll is spread over several ticks, if any.
+// report notifies the watcher of a tick that has ended. stretched is the problem that the poll is spread over several ticks, if any.
 func (rep *reporter) report(report Report, stretched []condition.Condition) {
 	if rep.watch == nil {
 		return

@@ -73,7 +73,7 @@ func TestProbes(t *testing.T) {
 		w.Ended(r)
 	}
 	check("at the start", "/healthz", 200, "ok\n")
-	check("at the start", "/readyz", 503, "RepositoryAvailable=Unknown (NoAnswer): git has not answered yet\nBuildkiteAvailable=Unknown (NoAnswer): Buildkite has not answered yet\n")
+	check("at the start", "/readyz", 503, "RepositoryAvailable=Unknown (NoAnswer): git has not been read yet\nBuildkiteAvailable=Unknown (NoAnswer): Buildkite has not been read yet\n")
 	tick(func(*generator.Report) {})
 	check("after a good tick", "/readyz", 200, "ok\n")
 	*now = now.Add(30 * time.Second)
@@ -82,7 +82,7 @@ func TestProbes(t *testing.T) {
 		r.Outcome, r.Failed, r.Err, r.Git, r.Buildkite = generator.Failed, generator.StepHead, errors.New("fleet repository: no route\nto host"), time.Time{}, time.Time{}
 	})
 	*now = now.Add(time.Second)
-	check("without git", "/readyz", 503, "RepositoryAvailable=False (NoAnswer): git has not answered for 31s: fleet repository: no route | to host\nBuildkiteAvailable=Unknown (NoAnswer): Buildkite has not answered for 31s: it was not asked\n")
+	check("without git", "/readyz", 503, "RepositoryAvailable=False (NoAnswer): the last successful read of git was 31s ago: fleet repository: no route | to host\nBuildkiteAvailable=Unknown (NoAnswer): the last successful read of Buildkite was 31s ago: no request was sent, because an earlier step failed\n")
 	check("without git", "/healthz", 200, "ok\n")
 	tick(func(r *generator.Report) {
 		r.Result.Suspended = []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/a/scaling.yaml:3: no"}}}

@@ -177,11 +177,16 @@ func nothing(r generator.Result) string {
 			continue
 		}
 		text := fmt.Sprintf("%s waits for %s", d.Overlay, ledger.Count(d.Sum.InFlight, "agent"))
-		for _, x := range r.Looked.Overlays[i].Dispatches { // sorted by ID, not by time
-			if !x.Expired(d.At()) {
-				text += fmt.Sprintf(", ordered %s ago", output.ShortAge(d.At().Sub(x.At)))
-				break
+		var oldest time.Time
+		seen := d.Observation.Supply(d.Overlay).Dispatches
+		for _, x := range r.Looked.Overlays[i].Dispatches {
+			starting := !x.Expired(d.At()) && seen[x.ID].Registered.Below(x.Agents) < x.Agents
+			if starting && (oldest.IsZero() || x.At.Before(oldest)) {
+				oldest = x.At
 			}
+		}
+		if !oldest.IsZero() {
+			text += fmt.Sprintf(", ordered %s ago", output.ShortAge(d.At().Sub(oldest)))
 		}
 		waiting = append(waiting, text)
 	}

@@ -274,7 +274,7 @@ const lineStart = "\nmuster: "
 func invalidOverlays(suspended []generator.Suspended) error {
 	var lines []string
 	for _, s := range suspended {
-		if s.Why.Code == plan.Invalid {
+		if s.Why.Code == plan.Invalid || s.Why.Code == plan.PushRefused {
 			lines = append(lines, strings.Split(s.Why.Finding, "\n")...)
 		}
 	}

@@ -66,6 +66,8 @@ type Condition struct {
 	Overlay string `json:"overlay,omitempty"`
 	Queue   string `json:"queue,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
+	// summary is the message of the first problem of a Degraded condition.
+	summary string
 }
 
 // abnormalIfTrue are the types that are normally false.
@@ -112,7 +114,7 @@ func (c Condition) Level() slog.Level {
 			return slog.LevelError
 		}
 	case Ready, RepositoryAvailable, BuildkiteAvailable, PushAccepted:
-		if c.Reason != RateLimited && c.Reason != Conflict {
+		if !slices.Contains([]string{RateLimited, Conflict, Overdue, OrdersFailed, "Paused", "PausedInBuildkite"}, c.Reason) {
 			return slog.LevelError
 		}
 	}
@@ -125,7 +127,7 @@ func (c Condition) Summary() string {
 	if c.Type == Suspended {
 		return "suspended: " + c.Message
 	}
-	return cmp.Or(summaries[c.Reason], c.Message)
+	return cmp.Or(summaries[c.Reason], c.summary, c.Message)
 }
 
 // summaries are the words for reasons.
@@ -185,7 +187,7 @@ func Of(all []Condition, overlay string) []Condition {
 	return found
 }
 
-// Find returns the condition of a type; false if there is none.
+// Find returns the condition of a type; false without one.
 func Find(all []Condition, t Type) (Condition, bool) {
 	i := slices.IndexFunc(all, func(c Condition) bool { return c.Type == t })
 	if i < 0 {
@@ -211,15 +213,12 @@ func State(all []Condition) string {
 }
 
 // Since returns the conditions with the time of their last transition: that of the condition
-// before if the status is the same, and otherwise now. A time that is known already stays.
+// before if the status is the same, and otherwise the time that it contains, or now.
 func Since(before, all []Condition, now time.Time) []Condition {
 	all = slices.Clone(all)
 	for i := range all {
 		c := &all[i]
-		if !c.LastTransitionTime.IsZero() {
-			continue
-		}
-		c.LastTransitionTime = now
+		c.LastTransitionTime = cmp.Or(c.LastTransitionTime, now)
 		for _, b := range before {
 			if b.Overlay == c.Overlay && b.Queue == c.Queue && b.Cluster == c.Cluster && b.Type == c.Type && b.Status == c.Status {
 				c.LastTransitionTime = b.LastTransitionTime

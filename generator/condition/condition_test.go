@@ -37,16 +37,16 @@ func TestConditions(t *testing.T) {
 		"orders failed": {Overlay{Decision: &failed}, "OrdersFailed", []string{"overlay a: AgentsArriving=False (OrdersFailed): the last 2 orders failed: 0 of 16 agents registered; 1 of 10 agents registered, 6 min after they were ordered"}},
 		"breaker open": {Overlay{Decision: &open, Suspended: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &probe}}, "BreakerOpen",
 			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last 3 orders failed: no agent took a job; next probe at 2026-11-21T02:16:00Z"}},
-		"full":   {Overlay{Decision: &full}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are current or stopping"}},
+		"full":   {Overlay{Decision: &full}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight"}},
 		"hourly": {Overlay{Decision: &hourly}, "HourlyLimitReached", []string{"overlay a: ScalingLimited=True (HourlyLimitReached): 3 agents fewer than needed: maxPerHour leaves 1 in this hour"}},
 		"unmatched": {Overlay{Decision: &unmatched}, "Ready",
-			[]string{`queue linux: JobsServed=False (NoMatch): jobs that no overlay serves: 3 with the rules ["os=mac"]: missing ["os=mac"], as "u"`}},
+			[]string{`queue linux: JobsServed=False (NoMatch): jobs match no overlay of the queue: 3 with the agent query rules ["os=mac"] (missing ["os=mac"]), for example "u"`}},
 		"edited":          {Overlay{Decision: &plan.Decision{}, Repair: "a: repair", Repaired: now.Add(-14 * time.Minute)}, "Ready", []string{"overlay a: Drifted=True (EditedByHand): muster repaired a manual edit at 2026-11-21T02:01:00Z: a: repair"}},
 		"edited long ago": {Overlay{Decision: &plan.Decision{}, Repair: "a: repair", Repaired: now.Add(-15 * time.Minute)}, "Ready", nil},
 		"invalid state":   {Overlay{Decision: &plan.Decision{}, StateError: "bad"}, "Ready", []string{"overlay a: Degraded=True (StateInvalid): bad"}},
 		// Without a later poll, neither a success nor a failure is known.
 		"overdue in git":       {Overlay{Decision: &overdue, Polled: now.Add(-6 * time.Minute)}, "Ready", nil},
-		"full in git":          {Overlay{Decision: &full, Polled: now.Add(-2 * time.Minute)}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are current or stopping, as of the last poll in git at 2026-11-21T02:13:00Z"}},
+		"full in git":          {Overlay{Decision: &full, Polled: now.Add(-2 * time.Minute)}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight, as of the last poll in git at 2026-11-21T02:13:00Z"}},
 		"orders failed in git": {Overlay{Decision: &overdue, Polled: now.Add(-6 * time.Minute), Recorded: failed.State.Breaker}, "OrdersFailed", []string{"overlay a: AgentsArriving=False (OrdersFailed): the last 2 orders failed: 0 of 16 agents registered"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,7 @@ type Overlay struct {
 	// Recorded, the circuit breaker in git, tells which orders have failed.
 	Now, Polled time.Time
 	Recorded    plan.Breaker
-	// Repair is the subject of muster's last repair, and Repaired its time; zero if there was
-	// none recently.
+	// Repair is the subject of muster's last repair, and Repaired its time; both may be zero.
 	Repair   string
 	Repaired time.Time
 	// StateError is why state.yaml is ignored; empty if it is valid.
@@ -40,6 +39,8 @@ func (o Overlay) Conditions() []Condition {
 	if arriving, limited := all[2], &all[3]; arriving.Abnormal() && limited.Abnormal() {
 		// Agents that do not register count against max: a higher max would only order more.
 		*limited = Condition{Type: ScalingLimited, Status: Unknown, Reason: arriving.Reason}
+	} else if arriving.Reason == NotRecorded && limited.Abnormal() {
+		limited.Remedy = "Run muster plan first: if agents do not register, a higher max only orders more of them. " + limited.Remedy
 	}
 	ready := Condition{Type: Ready, Status: True, Reason: AsExpected}
 	if o.Decision == nil {
@@ -98,7 +99,7 @@ func (o Overlay) agentsArriving() Condition {
 	}
 	overdue := ""
 	if a.Agents > 0 {
-		overdue = fmt.Sprintf("%d of %d agents registered, %d min after they were ordered", a.Registered, a.Agents, o.Now.Sub(a.Ordered)/time.Minute)
+		overdue = fmt.Sprintf("%d of %s registered, %d min after they were ordered", a.Registered, count(a.Agents, "agent"), o.Now.Sub(a.Ordered)/time.Minute)
 	}
 	switch {
 	case b.Open():
@@ -115,8 +116,8 @@ func (o Overlay) agentsArriving() Condition {
 		c.LastTransitionTime = b.At
 	case overdue != "" && o.outdated():
 		c.Status, c.Reason = Unknown, NotRecorded
-		c.Message = fmt.Sprintf("git records no poll since %s: of %d agents ordered %d min ago, %d had registered then",
-			o.Polled.UTC().Format(time.RFC3339), a.Agents, o.Now.Sub(a.Ordered)/time.Minute, a.Registered)
+		c.Message = fmt.Sprintf("git records no poll since %s: of %s ordered %d min ago, %d had registered then",
+			o.Polled.UTC().Format(time.RFC3339), count(a.Agents, "agent"), o.Now.Sub(a.Ordered)/time.Minute, a.Registered)
 		c.Remedy = remedies[NotRecorded]
 		return c
 	case overdue != "":
@@ -124,7 +125,10 @@ func (o Overlay) agentsArriving() Condition {
 	default:
 		return c
 	}
-	c.Remedy = cmp.Or(remedies[string(b.Cause)], remedies[c.Reason])
+	c.Remedy = strings.ReplaceAll(cmp.Or(remedies[string(b.Cause)], remedies[c.Reason]), "=NAME", "="+plan.Slug(o.Name))
+	if b.Open() {
+		c.Remedy += " After the repair, run muster close-breaker, or wait for the next probe: a successful probe closes the circuit breaker."
+	}
 	return c
 }
 
@@ -134,9 +138,12 @@ func (o Overlay) outdated() bool { return !o.Polled.IsZero() && o.Now.Sub(o.Poll
 // failedOrders returns how many orders failed in a row, and how, as in "the last 2 orders failed:
 // 0 of 16 agents registered".
 func failedOrders(b plan.Breaker) string {
+	if b.Cause == plan.WrongTags { // a single order opens the circuit breaker
+		return "agents of " + b.Dispatch + " registered with the wrong tags"
+	}
 	how := b.Cause.String()
 	if b.Cause == plan.NeverRegistered && b.Agents > 0 {
-		how = fmt.Sprintf("0 of %d agents registered", b.Agents)
+		how = "0 of " + count(b.Agents, "agent") + " registered"
 	}
 	if b.Failures == 1 {
 		return "the last order failed: " + how
@@ -161,9 +168,9 @@ func (o Overlay) scalingLimited() Condition {
 		}
 		s := o.Decision.Sum
 		c.Status = True
-		c.Message = fmt.Sprintf("%d agents fewer than needed: %s", l.Agents, l.Why)
+		c.Message = fmt.Sprintf("%s fewer than needed: %s", count(l.Agents, "agent"), l.Why)
 		if c.Reason == MaxReached {
-			c.Message = fmt.Sprintf("%d agents fewer than needed: max is %d, and %d are current or stopping", l.Agents, s.Max, s.Current+s.Stopping)
+			c.Message = fmt.Sprintf("%s fewer than needed: max is %d, and %d are connected or in flight", count(l.Agents, "agent"), s.Max, s.Current+s.Stopping)
 		}
 		c.Remedy = remedies[c.Reason]
 		break
@@ -179,18 +186,18 @@ func (o Overlay) jobsServed() Condition {
 	}
 	var groups []string
 	for _, u := range o.Decision.Observation.Unmatched {
-		groups = append(groups, fmt.Sprintf("%d with the rules %q: %s, as %q", u.Jobs, u.Rules, u.Why(), u.Example))
+		groups = append(groups, fmt.Sprintf("%d with the agent query rules %q (%s), for example %q", u.Jobs, u.Rules, u.Why(), u.Example))
 	}
 	if len(groups) > 0 {
 		c.Status, c.Reason, c.Remedy = False, NoMatch, remedies[NoMatch]
-		c.Message = "jobs that no overlay serves: " + strings.Join(groups, "; ")
+		c.Message = "jobs match no overlay of the queue: " + strings.Join(groups, "; ")
 	}
 	return c
 }
 
 func (o Overlay) drifted() Condition {
 	c := Condition{Type: Drifted, Status: False, Reason: AsExpected}
-	if !o.Repaired.IsZero() && o.Now.Sub(o.Repaired) < RepairShown {
+	if !o.Repaired.IsZero() && !o.Now.Before(o.Repaired) && o.Now.Sub(o.Repaired) < RepairShown {
 		c.Status, c.Reason, c.Remedy = True, EditedByHand, remedies[EditedByHand]
 		c.Message = fmt.Sprintf("muster repaired a manual edit at %s: %s", o.Repaired.UTC().Format(time.RFC3339), o.Repair)
 		c.LastTransitionTime = o.Repaired
@@ -206,10 +213,10 @@ func (o Overlay) degraded() Condition {
 	if o.Decision != nil {
 		s := o.Decision.Observation.Supply(o.Name)
 		if s.OtherQueue > 0 {
-			found = append(found, Condition{Reason: AgentsInOtherQueue, Message: fmt.Sprintf("%d agents are in another queue or cluster than the policy says: they count against max until they disconnect", s.OtherQueue)})
+			found = append(found, Condition{Reason: AgentsInOtherQueue, Message: fmt.Sprintf("%s of another queue or cluster than the policy says: they count against max until they disconnect", count(s.OtherQueue, "agent"))})
 		}
 		if s.OtherFleets > 0 {
-			found = append(found, Condition{Reason: NameNotUnique, Message: fmt.Sprintf("another fleet repository has an overlay of this name: its %d agents are not counted, and commits of both are easily confused", s.OtherFleets)})
+			found = append(found, Condition{Reason: NameNotUnique, Message: fmt.Sprintf("another fleet repository has an overlay of this name: its %s not counted, and commits of both are easily confused", count(s.OtherFleets, "agent is", "agents are"))})
 		}
 	}
 	return DegradedBy(found...)
@@ -237,7 +244,10 @@ func DegradedBy(problems ...Condition) Condition {
 	var messages []string
 	for i, p := range problems {
 		if i == 0 {
-			c.Status, c.Reason = True, p.Reason
+			c.Status, c.Reason, c.summary = True, p.Reason, p.Message
+		}
+		if t := p.LastTransitionTime; !t.IsZero() && (c.LastTransitionTime.IsZero() || t.Before(c.LastTransitionTime)) {
+			c.LastTransitionTime = t
 		}
 		messages = append(messages, p.Message)
 	}
@@ -249,13 +259,25 @@ func DegradedBy(problems ...Condition) Condition {
 func NotServed(u plan.Unserved) Condition {
 	return Condition{
 		Type: JobsServed, Status: False, Reason: NoOverlay, Queue: u.Queue, Cluster: u.Cluster,
-		Message: fmt.Sprintf("%d jobs are pending in a queue that no overlay serves%s, as %q", u.Jobs, u.Where(), u.Example),
+		Message: fmt.Sprintf("%s pending in a queue that no overlay serves%s, for example %q", count(u.Jobs, "job is", "jobs are"), u.Where(), u.Example),
 	}.WithRemedy()
 }
 
+// count returns a number with its noun, whose plural ends in s unless it is given.
+func count(n int, noun string, plural ...string) string {
+	switch {
+	case n == 1:
+	case len(plural) > 0:
+		noun = plural[0]
+	default:
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 // pods are the checks for agents that do not register, in order.
-const pods = "Check in this order: the syncer has applied the newest commit; the Job exists (kubectl get jobs -A -l muster.dev/overlay); " +
-	"its pods start (kubectl get pods -A -l muster.dev/overlay: image, Secret, quota, nodes); the log of a pod (agent token, queue)."
+const pods = "Check in this order: the syncer has applied the newest commit; the Job exists (kubectl get jobs -A -l muster.dev/overlay=NAME); " +
+	"its pods start (kubectl get pods -A -l muster.dev/overlay=NAME: image, Secret, quota, nodes); the log of a pod (agent token, queue)."
 
 // remedies are what to do about an abnormal condition, by its reason or by the cause of failed
 // orders.
@@ -270,7 +292,7 @@ var remedies = map[string]string{
 	string(plan.AgentsCannotWork):  tagsRemedy,
 	Overdue:                        pods,
 	OrdersFailed:                   pods,
-	BreakerOpen:                    pods + " Probes continue, and a successful one closes the circuit breaker.",
+	BreakerOpen:                    pods,
 	string(plan.WrongTags):         tagsRemedy,
 	string(plan.NoJobTaken):        tagsRemedy,
 	string(plan.LeftEarly):         "Look at the log of a pod: agents exited before warmIdleTimeout.",
@@ -284,7 +306,7 @@ var remedies = map[string]string{
 	Conflict:                       "Nothing if it ends soon. Otherwise find out who pushes to the branch continuously: git log.",
 	PushFailed:                     gitRemedy,
 	ReadFailed:                     gitRemedy + " --overlays names a directory of the repository.",
-	PollFailed:                     "Check Buildkite's status page and the API token: muster check, with the same flags and variables.",
+	PollFailed:                     "Read the error first. 401 or 403: replace the API token; a wrong clock: synchronize it; otherwise check Buildkite's status page. muster check, with the same flags and variables, repeats the requests.",
 	NoAnswer:                       "Check the server, the network policy and the log. muster decides nothing meanwhile; running agents continue.",
 	RateLimited:                    "Nothing: muster waits as the server asks. If it lasts, find out who else uses that limit, or set a longer --interval.",
 	InternalError:                  "This is a defect of muster: report it with the log.",

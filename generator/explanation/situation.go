@@ -92,7 +92,7 @@ func (m *situation) reason() (text string, sure bool) {
 		if d.Suspended.NextProbe == nil {
 			when = "What became of the last agents was not known yet, so no probe was due."
 		}
-		return fmt.Sprintf("The circuit breaker was open, so only one agent at a time is sent as a probe: the last orders failed (%s), the latest of them %s. %s", b.Cause, b.Dispatch, when), true
+		return fmt.Sprintf("The circuit breaker was open, so only one agent at a time is sent as a probe: the last failed order is %[2]s (%[1]s). %[3]s", b.Cause, b.Dispatch, when), true
 	case d.Suspended.Active() && m.before == nil:
 		return fmt.Sprintf("Nothing is dispatched for it: %s.", d.Suspended), true
 	case d.Suspended.Active():

@@ -12,7 +12,7 @@ import (
 type Breaker struct {
 	// Failures is how many orders in a row have failed.
 	Failures int `json:"failures,omitempty"`
-	// Agents is how many agents these orders had.
+	// Agents is how many agents these orders had; zero if they failed in different ways.
 	Agents int `json:"agents,omitempty"`
 	// At is when the last of them was found to have failed, Dispatch is one of
 	// its dispatches, and Cause is how it failed.
@@ -120,13 +120,15 @@ func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 		// that it fails too is nothing new.
 		return b
 	}
-	agents := b.Agents
-	for _, o := range order {
-		agents += o.dispatch.OrderedAgents()
-	}
-	next := Breaker{Failures: b.Failures + 1, Agents: agents, At: now, Dispatch: order[failed].dispatch.ID, Cause: order[failed].failure}
+	next := Breaker{Failures: b.Failures + 1, At: now, Dispatch: order[failed].dispatch.ID, Cause: order[failed].failure}
 	if next.Cause == LeftEarly {
 		next.LastedSeconds = int(order[failed].lasted / time.Second)
+	}
+	if b.Failures == 0 || b.Cause == next.Cause && b.Agents > 0 {
+		next.Agents = b.Agents
+		for _, o := range order {
+			next.Agents += o.dispatch.OrderedAgents()
+		}
 	}
 	if next.Cause == WrongTags { // what is ordered next would be the same
 		next.Failures = max(next.Failures, Tolerance)

@@ -249,7 +249,7 @@ func (s Step) words(zero ...string) string {
 
 // subtracts reports whether the step always subtracts a term, even if it is zero.
 func (s Step) subtracts(term string) bool {
-	return s.Name == "missing" && (term == "idle" || term == "inFlight") || s.Name == "room" && term == "current"
+	return (s.Name == "missing" || s.Name == "desired") && (term == "idle" || term == "inFlight") || s.Name == "room" && term == "current"
 }
 
 // nouns are the words for the units of a term. One unit is without (s).

@@ -159,7 +159,7 @@ func (s Suspension) String() string {
 	case HostedQueue:
 		return fmt.Sprintf("hosted queue: only Buildkite hosted agents can join the queue %q; create a self-hosted queue in the cluster %q", s.Queue, s.Cluster)
 	case AgentsCannotWork:
-		return "agents cannot work: agents registered that can take none of the jobs they were ordered for; compare their tags with spec.tags and their cluster with spec.cluster. Dispatching goes on when the outcome of this order is known"
+		return "agents cannot work: the registered agents of the last order match none of the jobs for which they were ordered; compare their tags with spec.tags and their cluster with spec.cluster. muster orders again when the outcome of this order is known"
 	}
 	return string(s.Code)
 }

@@ -32,8 +32,9 @@ func (s Snapshot) Stuck(now time.Time) string {
 const tokenWarning = 14 * 24 * time.Hour
 
 // At returns the snapshot with the conditions of muster itself at a time. RepositoryAvailable and
-// BuildkiteAvailable are false only if the server has not answered for two intervals, so that a
-// single failed tick changes nothing. An interval is the time from tick to tick as it is: a tick
+// BuildkiteAvailable are false only if the server has not answered for two intervals, and
+// PushAccepted if pushes fail for that long or are refused, so that a single failed tick changes
+// nothing. An interval is the time from tick to tick as it is: a tick
 // that takes longer makes it longer.
 func (s Snapshot) At(now time.Time) Snapshot {
 	kept := []condition.Condition{}
@@ -44,6 +45,8 @@ func (s Snapshot) At(now time.Time) Snapshot {
 			if c.Abnormal() {
 				degraded = append(degraded, c)
 			}
+		case c.Type == condition.PushAccepted && c.Reason == condition.PushFailed && now.Sub(c.LastTransitionTime) <= 2*s.interval:
+			kept = append(kept, condition.Normal(condition.PushAccepted))
 		case c.Type != condition.RepositoryAvailable && c.Type != condition.BuildkiteAvailable && c.Type != condition.Ready:
 			kept = append(kept, c)
 		}
@@ -54,8 +57,9 @@ func (s Snapshot) At(now time.Time) Snapshot {
 	all := append([]condition.Condition{s.server(condition.RepositoryAvailable, s.Git, now), s.server(condition.BuildkiteAvailable, s.Buildkite, now)}, kept...)
 	s.Conditions = append([]condition.Condition{s.ready(all, now)}, append(all, condition.DegradedBy(degraded...))...)
 	s.Overlays = slices.Clone(s.Overlays)
-	for _, c := range all {
-		if c.Abnormal() && c.Queue == "" && c.Level() == slog.LevelError {
+	for _, c := range s.Conditions {
+		own := c.Type == condition.Ready && (c.Reason == condition.Stuck || c.Reason == condition.InternalError)
+		if own || c.Type != condition.Ready && blocks(c) {
 			for i := range s.Overlays {
 				s.Overlays[i] = s.Overlays[i].notReady(c)
 			}
@@ -103,11 +107,17 @@ func (s Snapshot) ready(own []condition.Condition, now time.Time) condition.Cond
 	return condition.Normal(condition.Ready)
 }
 
+// blocks reports whether muster is not ready because of a condition of its own.
+func blocks(c condition.Condition) bool {
+	unavailable := c.Type == condition.RepositoryAvailable || c.Type == condition.BuildkiteAvailable
+	return c.Abnormal() && c.Queue == "" && (unavailable || c.Level() == slog.LevelError)
+}
+
 // blocking returns the conditions for which muster is not ready.
 func (s Snapshot) blocking(own []condition.Condition) []condition.Condition {
 	var all []condition.Condition
 	for _, c := range own {
-		if c.Status == condition.Unknown || c.Abnormal() && c.Queue == "" && c.Level() == slog.LevelError {
+		if c.Status == condition.Unknown || blocks(c) {
 			all = append(all, c)
 		}
 	}
@@ -123,7 +133,7 @@ func (s Snapshot) blocking(own []condition.Condition) []condition.Condition {
 
 // notAsked is the problem of a server to which a tick sent no request, because an earlier step
 // failed.
-const notAsked = "it was not asked"
+const notAsked = "no request was sent, because an earlier step failed"
 
 // server returns the condition of git or Buildkite.
 func (s Snapshot) server(t condition.Type, c Contact, now time.Time) condition.Condition {
@@ -132,6 +142,9 @@ func (s Snapshot) server(t condition.Type, c Contact, now time.Time) condition.C
 	if !c.Answered.IsZero() && !now.After(c.until) {
 		if failing && failed.Reason != condition.RateLimited && now.Sub(failed.LastTransitionTime) > 2*s.interval {
 			return failed // it answers, but what it answers is of no use
+		}
+		if ok && !failing {
+			return failed
 		}
 		return condition.Normal(t)
 	}
@@ -181,9 +194,9 @@ func (c Contact) silent(name string, now time.Time) []string {
 	if !c.Answered.IsZero() && !now.After(c.until) {
 		return nil
 	}
-	text := name + " has not answered yet"
+	text := name + " has not been read yet"
 	if !c.Answered.IsZero() {
-		text = fmt.Sprintf("%s has not answered for %s", name, now.Sub(c.Answered).Round(time.Second))
+		text = fmt.Sprintf("the last successful read of %s was %s ago", name, now.Sub(c.Answered).Round(time.Second))
 	}
 	if c.Problem != "" {
 		text += ": " + strings.ReplaceAll(c.Problem, "\n", " | ")

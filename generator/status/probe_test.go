@@ -27,7 +27,7 @@ func TestNotReady(t *testing.T) {
 		r.Ended(report)
 		return r.Snapshot().At(now).NotReady()
 	}
-	const noAnswer = "BuildkiteAvailable=False (PollFailed): Buildkite has not answered for 45s: 401"
+	const noAnswer = "BuildkiteAvailable=False (PollFailed): the last successful read of Buildkite was 45s ago: 401"
 	for i, test := range []struct {
 		conditions []condition.Condition
 		want       []string

@@ -59,7 +59,7 @@ func suspend(code plan.SuspensionCode) func(*site, *fleet) {
 func incidents() []incident {
 	return []incident{
 		{name: "muster is down", lasts: 30 * time.Minute, begin: func(s *site, _ *fleet) { s.down = true }, raises: "MusterDown", delay: 5 * time.Minute},
-		{name: "overlays cannot be read", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepLoad }, raises: "MusterNotTicking", delay: 21 * time.Minute},
+		{name: "overlays cannot be read", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepLoad }, raises: "MusterUnavailable", condition: condition.RepositoryAvailable, delay: 2*time.Minute + 30*time.Second},
 		{
 			name: "defect of muster", lasts: 30 * time.Minute, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepDecide },
 			raises: "MusterNotTicking", condition: condition.Ready, text: "muster reports InternalError",
@@ -93,7 +93,7 @@ func incidents() []incident {
 		},
 		{
 			name: "Buildkite is down", lasts: 2 * time.Hour, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepPoll },
-			raises: "MusterUnavailable", condition: condition.BuildkiteAvailable, delay: 2 * time.Minute, text: "Buildkite does not answer",
+			raises: "MusterUnavailable", condition: condition.BuildkiteAvailable, delay: 2 * time.Minute, text: "Buildkite cannot be used",
 		},
 		{
 			name: "the API token has expired", lasts: 40 * time.Minute, begin: func(s *site, f *fleet) { s.expires, f.failsAt = s.now, generator.StepPoll },
@@ -101,7 +101,7 @@ func incidents() []incident {
 		},
 		{
 			name: "the repository is gone", lasts: 2 * time.Hour, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepHead },
-			raises: "MusterUnavailable", condition: condition.RepositoryAvailable, delay: 2 * time.Minute, text: "the git server does not answer",
+			raises: "MusterUnavailable", condition: condition.RepositoryAvailable, delay: 2 * time.Minute, text: "the git server cannot be used",
 		},
 		{
 			name: "the git server fails at pushes", lasts: 40 * time.Minute, begin: waiting(5, func(f *fleet) { f.failsAt = generator.StepCommit }),

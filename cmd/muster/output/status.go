@@ -214,6 +214,12 @@ func (h recent) conditions(o *fleet.Overlay, all []plan.Overlay, suspended plan.
 		e.Observation.At, e.Observation.Until = now, time.Time{}
 		c.Decision, _ = decide(e, o.Overlay, all)
 	}
+	if last, _ := h.decide(o.Overlay, all); last != nil && last.Arrival.FailedOrders == 0 && !o.State.Breaker.Open() {
+		c.Recorded = plan.Breaker{} // an agent of a later order has registered
+	}
+	if err := o.InvalidState(); err != nil {
+		c.StateError = err.Error()
+	}
 	for _, op := range h.operations[o.Path] {
 		if op.Operation == ledger.Repair {
 			c.Repair, c.Repaired = op.Subject, op.At

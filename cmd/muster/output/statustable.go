@@ -27,14 +27,15 @@ func PrintStatus(out Output, f FleetStatus, wide, whole bool) error {
 		return err
 	}
 	gap := "\n"
+	var all []condition.Condition
 	for _, o := range f.Overlays {
-		for _, c := range o.Conditions {
-			if c.Abnormal() && c.Type != condition.Ready || c.Reason == condition.NotRecorded {
-				fmt.Fprint(out.Text, gap)
-				PrintCondition(out.Text, c)
-				gap = ""
-			}
-		}
+		all = append(all, o.Conditions...)
+	}
+	notRecorded := slices.DeleteFunc(slices.Clone(all), func(c condition.Condition) bool { return c.Reason != condition.NotRecorded })
+	for _, c := range append(condition.Problems(all), notRecorded...) {
+		fmt.Fprint(out.Text, gap)
+		PrintCondition(out.Text, c)
+		gap = ""
 	}
 	if !whole {
 		return nil

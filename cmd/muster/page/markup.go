@@ -89,7 +89,7 @@ func (v view) wrong() g.Node {
 	case len(v.Problems) > 0:
 		count = counted(int64(len(v.Problems)), "problem")
 	case v.Status.Tick.Count == 0:
-		count = "muster has just begun: the first tick is not over."
+		count = "muster has started; its first tick has not finished."
 	}
 	return section(
 		"wrong", "What is wrong",

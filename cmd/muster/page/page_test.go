@@ -153,7 +153,7 @@ func TestPageContent(t *testing.T) {
 			}
 		}
 	}
-	check("at the start", "the first tick is not over", "No overlay has been read yet")
+	check("at the start", "its first tick has not finished", "No overlay has been read yet")
 	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 7, Idle: 1, Busy: 4, Current: 5, Max: 20, Missing: 6, Room: 15, Desired: 11, Dispatch: 6}))
 	check("after a tick", ">Nothing.<", "7 jobs pending - 1 agent idle: 6 missing; 6 dispatched.", `<th scope="row"><a href="?overlay=default#timelines">default</a>`, `<a href="?hours=6#timelines">last 6 h</a>`, "default: dispatch 6 agents")
 	w.now = w.now.Add(time.Minute)
@@ -161,7 +161,7 @@ func TestPageContent(t *testing.T) {
 		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepHead, time.Time{}
 		r.Conditions = []condition.Condition{{Type: condition.JobsServed, Status: condition.False, Reason: condition.NoMatch, Queue: hostile, Message: hostile, Remedy: "add", LastTransitionTime: begin()}}
 	})
-	check("in trouble", "(1) muster: acme", "for 60 s, since", "What to do:", "git has not answered for 1m0s: no route", "&lt;script&gt;", `\u001b\u202e`)
+	check("in trouble", "(1) muster: acme", "for 60 s, since", "What to do:", "the last successful read of git was 1m0s ago: no route", "&lt;script&gt;", `\u001b\u202e`)
 	w.now = w.now.Add(time.Minute)
 	unmatched := decided("default", w.now, plan.Sum{})
 	unmatched.Observation.Unmatched = []plan.Unmatched{{Rules: []string{"os=plan9"}, Missing: []string{"os=plan9"}, Jobs: 3}}
