@@ -104,7 +104,8 @@ func withoutRemedies(all map[surface]reading) map[surface]reading {
 	var remedies []string
 	for _, r := range all {
 		for k := range r.found {
-			remedies = append(remedies, condition.Condition{Reason: k.Reason}.WithRemedy().Remedy, r.remedies[k])
+			general := condition.Condition{Reason: k.Reason}.WithRemedy().Remedy
+			remedies = append(remedies, strings.ReplaceAll(general, "=NAME", "="+incidentOverlay), r.remedies[k])
 		}
 	}
 	for name, r := range all {
@@ -302,7 +303,7 @@ var figures = regexp.MustCompile(`; next probe at [-0-9T:Z]+|([0-9]+(\.[0-9]+)?[
 // plurals are the forms of a message for one and for several.
 var plurals = strings.NewReplacer("the last order failed", "the last 0 orders failed")
 
-// words returns a message without figures.
+// words returns a message without figures, and with agents in the singular.
 func words(message string) string {
 	message = figures.ReplaceAllStringFunc(output.OneRow(strings.TrimSpace(message)), func(figure string) string {
 		if strings.HasPrefix(figure, ";") {
@@ -310,5 +311,5 @@ func words(message string) string {
 		}
 		return "0"
 	})
-	return plurals.Replace(strings.ToLower(message))
+	return strings.ReplaceAll(plurals.Replace(strings.ToLower(message)), " agents ", " agent ")
 }

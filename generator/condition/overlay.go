@@ -139,7 +139,7 @@ func (o Overlay) outdated() bool { return !o.Polled.IsZero() && o.Now.Sub(o.Poll
 // 0 of 16 agents registered".
 func failedOrders(b plan.Breaker) string {
 	if b.Cause == plan.WrongTags { // a single order opens the circuit breaker
-		return "agents of " + b.Dispatch + " registered with the wrong tags"
+		return b.Cause.String()
 	}
 	how := b.Cause.String()
 	if b.Cause == plan.NeverRegistered && b.Agents > 0 {
