@@ -89,10 +89,7 @@ func (f *fleet) tick(i int) {
 		r.Result.Decisions = append(r.Result.Decisions, d)
 	}
 	r.Result.Suspended = []generator.Suspended{{Overlay: "macos", Why: plan.Suspension{Code: plan.Paused}}, {Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/broken/scaling.yaml:3: unknown field \"mx\": did you mean \"max\"?"}}}
-	r.Problems = []generator.Problem{
-		{Level: 4, Overlay: "macos", Reason: "paused", Text: "suspended: paused: spec.paused is true", Since: now.Add(-26 * time.Minute)},
-		{Level: 8, Overlay: "broken", Reason: "invalid", Text: "suspended: invalid: overlays/broken/scaling.yaml:3: unknown field \"mx\": did you mean \"max\"?", Since: now.Add(-time.Hour)},
-	}
+	r.Conditions = r.Result.Conditions(now)
 	f.status.Ended(r)
 	f.page.Ended(r)
 	f.mu.Lock()

@@ -105,7 +105,7 @@ func written(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := page.WriteReport(f, r, report.Price{PerHour: 0.04, Currency: "EUR"}, nil); err != nil {
+	if err := page.WriteReport(f, r, report.Price{PerHour: 0.04, Currency: "EUR"}); err != nil {
 		t.Fatal(err)
 	}
 	return dir
