@@ -89,7 +89,8 @@ func (s Snapshot) ready(own []condition.Condition, now time.Time) condition.Cond
 	if stuck := s.Stuck(now); stuck != "" {
 		return condition.Condition{Type: condition.Ready, Status: condition.False, Reason: condition.Stuck, Message: stuck}.WithRemedy()
 	}
-	for _, c := range s.blocking(own) {
+	if all := s.blocking(own); len(all) > 0 {
+		c := all[0]
 		c.Type = condition.Ready
 		if c.Status == condition.True { // as of Suspended
 			c.Status = condition.False
