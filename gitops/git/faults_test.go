@@ -91,7 +91,7 @@ type breaker struct {
 	// accept lets the repository have the push before the answer is lost.
 	accept bool
 	// then runs after an accepted push, before the connection ends.
-	then func()
+	then atomic.Pointer[func()]
 	left atomic.Int32
 }
 
@@ -103,8 +103,8 @@ func (b *breaker) wrap(next http.Handler) http.Handler {
 		}
 		if b.accept {
 			next.ServeHTTP(httptest.NewRecorder(), r)
-			if b.then != nil {
-				b.then()
+			if then := b.then.Load(); then != nil {
+				(*then)()
 			}
 		} else {
 			_, _ = io.CopyN(io.Discard, r.Body, 20)
@@ -160,10 +160,11 @@ func TestConnectionLostAfterThePushWasAccepted(t *testing.T) {
 				wantFile(t, head.Tree, "deploy/web/jobs/"+name, name)
 			}
 			lose("a")
-			b.then = func() {
+			others := func() {
 				_, _ = f.Commit("theirs", at, write("deploy/web/theirs", "theirs"))
 				_, _ = f.Commit("theirs again", at, write("base/job.yaml", "theirs"))
 			}
+			b.then.Store(&others)
 			lose("b")
 			wantFile(t, head.Tree, "deploy/web/theirs", "theirs")
 			wantFile(t, head.Tree, "base/job.yaml", "theirs")
