@@ -3,10 +3,11 @@ package generator_test
 import (
 	"bytes"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/explanation"
 	"muster/generator/fleet"
 	"muster/generator/ledger"
@@ -126,12 +127,12 @@ func (w *scenario) compareMoment(t *testing.T, x explanation.Explanation) {
 	for _, d := range x.InFlight {
 		inFlight += d.Agents
 	}
-	if len(x.Why) < 2 || inFlight > most {
+	if len(x.Conditions)+len(x.Why) < 2 || inFlight > most {
 		t.Errorf("%s at %s: %d in flight, and %d ordered: %v", x.Overlay, x.At, inFlight, most, x.Why)
 	}
-	paused := strings.HasPrefix(x.Why[0], "It was paused")
+	paused := slices.ContainsFunc(x.Conditions, func(c condition.Condition) bool { return c.Reason == string(plan.Paused) })
 	if want := o.Policy.Paused && !o.Suspended.Active() && !o.Refused.Active(); paused != want {
-		t.Errorf("%s at %s: paused is %t, and it says %q", x.Overlay, x.At, o.Policy.Paused, x.Why[0])
+		t.Errorf("%s at %s: paused is %t, and it says %v", x.Overlay, x.At, o.Policy.Paused, x.Conditions)
 	}
 	for _, s := range x.Steps {
 		if s.Name == "room" && !o.Suspended.Active() {

@@ -123,6 +123,8 @@ func handEdits() []handEdit {
 	return []handEdit{
 		{name: "fewer agents", change: rewrite(lowered, "$1: 1"), want: "a: repair", fault: "was edited (agents 5 → 1)", agents: 5},
 		{name: "more agents", change: rewrite(lowered, "$1: 50"), want: "a: repair", fault: "was edited (agents 5 → 50)", moved: true, agents: 50},
+		{name: "only more in parallel", change: rewrite("parallelism: 5", "parallelism: 50"), want: "a: repair", fault: "was edited (agents 5 → 50)", moved: true, agents: 50},
+		{name: "only fewer in parallel", change: rewrite("parallelism: 5", "parallelism: 1"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
 		{name: "a shorter lease", change: rewrite("T06:10:00Z", "T06:00:00Z"), want: "a: repair", fault: "was edited (lease 2026-01-05T06:10:00Z → 2026-01-05T06:00:00Z)", agents: 5},
 		{name: "a longer lease", change: rewrite("T06:10:00Z", "T06:20:00Z"), want: "a: repair", fault: "was edited (lease 2026-01-05T06:10:00Z → 2026-01-05T06:20:00Z)", moved: true, agents: 5},
 		{name: "other tags", change: rewrite("queue=a,", "queue=a,os=linux,"), want: "a: repair", fault: "was edited (other tags)", agents: 5},
@@ -153,7 +155,7 @@ func handEdits() []handEdit {
 			return []branch.Change{{Path: other.Replace(file), Content: []byte(strings.ReplaceAll(text, id, id+"x"))}}
 		}, suspended: true, agents: 10},
 		{name: "unreadable", change: rewrite("(?s).*", "<<<<<<< HEAD\n"), suspended: true, agents: 5},
-		{name: "unreadable, with more agents", change: rewrite("completions: 5", "completions: 9"), suspended: true, agents: 9},
+		{name: "unreadable, with more agents", change: rewrite("(?s)kind: Job(.*)completions: 5", "kind: CronJob${1}completions: 9"), suspended: true, agents: 9},
 		{name: "another's", change: rewrite("muster.dev/overlay: a", "muster.dev/overlay: b"), suspended: true, agents: 5},
 	}
 }

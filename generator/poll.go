@@ -67,9 +67,7 @@ func (p *poller) stretchedPoll() []condition.Condition {
 	if p.wait == nil {
 		return nil
 	}
-	c := condition.DegradedBy(condition.Condition{Reason: condition.RateLimited, Message: stretchedText})
-	c.LastTransitionTime = p.waited
-	return []condition.Condition{c}
+	return condition.DegradedBy(condition.Condition{Reason: condition.RateLimited, Message: stretchedText, LastTransitionTime: p.waited})
 }
 
 // registrations updates the registrations with a snapshot and returns them.

@@ -104,10 +104,9 @@ func (r Result) own() []condition.Condition {
 	if r.PollTook > condition.SlowPoll {
 		degraded = append(degraded, condition.Condition{Reason: condition.PollSlow, Message: fmt.Sprintf("the poll of Buildkite took %d s: agents are ordered that much later", r.PollTook/time.Second)})
 	}
-	all := []condition.Condition{
+	all := append([]condition.Condition{
 		condition.Normal(condition.RepositoryAvailable), condition.Normal(condition.BuildkiteAvailable), condition.Normal(condition.PushAccepted),
-		condition.DegradedBy(degraded...),
-	}
+	}, condition.DegradedBy(degraded...)...)
 	for _, u := range r.Unserved {
 		all = append(all, condition.NotServed(u))
 	}
@@ -277,22 +276,22 @@ func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
 	}
 }
 
-// order are the conditions of muster itself in the order of the steps of a tick.
-var order = []condition.Type{condition.RepositoryAvailable, condition.BuildkiteAvailable, condition.PushAccepted}
+// stepConditions are the conditions of muster itself in the order of the steps of a tick.
+var stepConditions = []condition.Type{condition.RepositoryAvailable, condition.BuildkiteAvailable, condition.PushAccepted}
 
 // withFailure returns the conditions after a tick that failed: those of earlier steps are normal,
 // and the others stay.
 func withFailure(before []condition.Condition, failed condition.Condition) []condition.Condition {
-	step := slices.Index(order, failed.Type)
+	step := slices.Index(stepConditions, failed.Type)
 	all := []condition.Condition{failed}
-	for i, t := range order {
+	for i, t := range stepConditions {
 		if i < step {
 			all = append(all, condition.Normal(t))
 		}
 	}
 	for _, c := range before {
 		own := c.Overlay == "" && c.Queue == ""
-		if at := slices.Index(order, c.Type); !own || at > step || at < 0 && c.Type != failed.Type {
+		if at := slices.Index(stepConditions, c.Type); !own || at > step || at < 0 && c.Type != failed.Type {
 			all = append(all, c)
 		}
 	}

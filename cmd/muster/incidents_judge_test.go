@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"muster/generator/condition"
-	"muster/generator/plan"
 )
 
 // Cells of a surface that does not report the condition itself.
@@ -27,16 +26,7 @@ const (
 var agesShown = regexp.MustCompile(`as of the last poll in git|Git contains no (later )?poll|git contains no poll`)
 
 // notRecordedShown is how status and explain print the reason NotRecorded.
-var notRecordedShown = regexp.MustCompile(`\(NotRecorded\): |Git records no poll since`)
-
-// wordsOfExplain is what explain prints for a reason, if it is not the message of the condition.
-var wordsOfExplain = map[string]*regexp.Regexp{
-	condition.BreakerOpen:        regexp.MustCompile(`circuit breaker was open`),
-	condition.MaxReached:         regexp.MustCompile(`as many agents as max allows`),
-	condition.HourlyLimitReached: regexp.MustCompile(`maxPerHour was used up`),
-	condition.EditedByHand:       regexp.MustCompile(`was edited by hand`),
-	string(plan.Paused):          regexp.MustCompile(`It was paused`),
-}
+var notRecordedShown = regexp.MustCompile(`\(NotRecorded\): `)
 
 // unobservable are causes that muster cannot observe. Remedies name them, as checks.
 var unobservable = regexp.MustCompile(`(?i)\b(images?|secrets?|quotas?|nodes?|syncer|argo cd|flux|suspended syncer)\b`)
@@ -69,7 +59,7 @@ func judge(t *testing.T, x incident, samples []minuteSample) outcome {
 			continue
 		}
 		for _, name := range surfaces {
-			if first[name] == 0 && s.readings[name].reports(name, x.want, s) {
+			if first[name] == 0 && s.readings[name].reports(x.want, s) {
 				first[name] = s.minute
 			}
 		}
@@ -118,9 +108,8 @@ func atFive(samples []minuteSample) map[surface]reading {
 	return samples[int(reportedWithin.Minutes())-1].readings
 }
 
-// reports reports whether a surface reports a condition: in its form, as the error of a command,
-// or in the words of explain.
-func (r reading) reports(name surface, want conditionKey, s minuteSample) bool {
+// reports reports whether a surface reports a condition: in its form, or as the error of a command.
+func (r reading) reports(want conditionKey, s minuteSample) bool {
 	if _, ok := r.found[want]; ok {
 		return true
 	}
@@ -130,17 +119,7 @@ func (r reading) reports(name surface, want conditionKey, s minuteSample) bool {
 			message = m
 		}
 	}
-	switch {
-	case message == "":
-		return false
-	case r.failed != "":
-		return sameError(r.failed, message)
-	case name != surfaceExplain:
-		return false
-	case wordsOfExplain[want.Reason] != nil:
-		return wordsOfExplain[want.Reason].MatchString(r.text)
-	}
-	return strings.Contains(words(strings.Join(strings.Fields(r.text), " ")), words(strings.TrimPrefix(message, "invalid: ")))
+	return message != "" && r.failed != "" && sameError(r.failed, message)
 }
 
 // doing is what commands and ticks do while they read the repository.
@@ -246,11 +225,11 @@ func nothingReported(t *testing.T, s minuteSample) {
 }
 
 // sameTick asserts that while a surface reports the condition, the others that can know it do so at
-// most one tick later, and that plan does not print that there is nothing to do.
+// most one tick later, and that plan names the agents that an overlay waits for.
 func sameTick(t *testing.T, x incident, samples []minuteSample) {
 	t.Helper()
 	for _, s := range samples {
-		reports := func(name surface) bool { return s.readings[name].reports(name, x.want, s) }
+		reports := func(name surface) bool { return s.readings[name].reports(x.want, s) }
 		if !slices.ContainsFunc(surfaces, reports) {
 			continue
 		}
@@ -258,12 +237,12 @@ func sameTick(t *testing.T, x incident, samples []minuteSample) {
 			if _, blind := x.blind[name]; blind || name.fromGit() {
 				continue
 			}
-			if !reports(name) && (s.again == nil || !s.again[name].reports(name, x.want, minuteSample{readings: s.again})) {
+			if !reports(name) && (s.again == nil || !s.again[name].reports(x.want, minuteSample{readings: s.again})) {
 				t.Errorf("minute %d: %s does not report %s, which other surfaces report:\n%s", s.minute, name, x.want, s.readings[name].text)
 			}
 		}
-		if plan := s.readings[surfacePlan]; x.want.Reason == condition.Overdue && strings.Contains(plan.text, "Nothing to do.") {
-			t.Errorf("minute %d: plan prints %q while agents do not arrive:\n%s", s.minute, "Nothing to do.", plan.text)
+		if plan := s.readings[surfacePlan]; x.want.Reason == condition.Overdue && strings.Contains(plan.text, "commits nothing.") {
+			t.Errorf("minute %d: plan prints that the next tick commits nothing, and not for which agents it waits:\n%s", s.minute, plan.text)
 		}
 	}
 }

@@ -85,7 +85,7 @@ var incidents = []incident{
 		},
 	},
 	{ // the Secret has a token of another cluster
-		name: "agents in another cluster", want: ofOverlay(condition.Suspended, string(plan.AgentsCannotWork)),
+		name: "agents in another cluster", want: ofOverlay(condition.AgentsArriving, string(plan.AgentsCannotWork)),
 		prepare: func(w *incidentWorld) { w.policy(`# cluster: ""  `, "cluster: ci    ") },
 		begin: func(w *incidentWorld) {
 			ci := w.cluster.BuildkiteCluster
@@ -225,7 +225,7 @@ var incidents = []incident{
 	},
 	{
 		name: "max too small", want: ofOverlay(condition.ScalingLimited, condition.MaxReached),
-		explains: "0 more were stopping. max has had this value since Grace created the overlay",
+		explains: "max has had this value since Grace created the overlay",
 		begin:    func(w *incidentWorld) { w.build(30, 20*time.Minute) },
 	},
 	{
@@ -237,7 +237,7 @@ var incidents = []incident{
 	},
 	{
 		name: "paused and forgotten", want: ofOverlay(condition.Suspended, string(plan.Paused)),
-		explains: "its policy says paused: true. Grace changed it at 2026-11-23T08:10:05Z",
+		explains: "Grace changed paused at 2026-11-23T08:10:05Z",
 		begin: func(w *incidentWorld) {
 			w.policy("# paused: false", "paused: true")
 			w.build(5, 20*time.Minute)

@@ -37,8 +37,7 @@ func (s surface) fromGit() bool { return s == surfaceStatus || s == surfaceExpla
 
 // reading is what a surface reports at one time.
 type reading struct {
-	// found are the messages of its abnormal conditions. explain prints prose, and metrics have
-	// no message.
+	// found are the messages of its abnormal conditions. Metrics have none.
 	found map[conditionKey]string
 	// remedies are those of status.json.
 	remedies map[conditionKey]string

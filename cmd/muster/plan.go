@@ -154,7 +154,7 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 	switch {
 	case len(r.Operations) > 0 || len(invalid) > 0 && !valid:
 	case len(invalid) > 0:
-		fmt.Fprintln(out.Text, "\nNothing to do for the overlays that are valid.")
+		fmt.Fprintln(out.Text, "\nThe next tick commits nothing for the overlays that are valid.")
 	default:
 		fmt.Fprintf(out.Text, "\n%s\n", nothing(r))
 	}
@@ -167,7 +167,7 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 	return nil
 }
 
-// nothing says that there is nothing to do, and which overlays with pending jobs wait for agents
+// nothing says that the next tick commits nothing, and which overlays with pending jobs wait for agents
 // that are in flight.
 func nothing(r generator.Result) string {
 	var waiting []string
@@ -191,9 +191,9 @@ func nothing(r generator.Result) string {
 		waiting = append(waiting, text)
 	}
 	if len(waiting) == 0 {
-		return "Nothing to do."
+		return "The next tick commits nothing."
 	}
-	return "Nothing to dispatch: " + strings.Join(waiting, "; ") + "."
+	return "The next tick commits nothing: " + strings.Join(waiting, "; ") + "."
 }
 
 // printSums prints the tables, and the arithmetic of each overlay with pending jobs or missing agents.

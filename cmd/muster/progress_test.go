@@ -57,7 +57,7 @@ func TestProgressLine(t *testing.T) {
 	if all := screen.all.String(); !strings.HasSuffix(all, erase) || strings.Contains(all, "\n") {
 		t.Errorf("the terminal is left with %q", all)
 	}
-	if !strings.Contains(stdout.String(), "Nothing to do.") || strings.Contains(stdout.String(), "\x1b") {
+	if !strings.Contains(stdout.String(), "The next tick commits nothing.") || strings.Contains(stdout.String(), "\x1b") {
 		t.Errorf("printed %q", stdout)
 	}
 	if code := p.run(t.Context()); code != exitOK || stderr.Len() > 0 {
@@ -90,7 +90,7 @@ func TestProgressOfARateLimit(t *testing.T) {
 	w.buildkite.Fail(fakebuildkite.Fault{Path: "/builds", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}})
 	screen := &awaited{text: "waiting 8s for Buildkite's rate limit ... ", seen: make(chan struct{})}
 	p.stderr, p.screen.progress, p.clock = screen, true, &sleepsUntilSeen{stoppedClock{start}, w, screen}
-	if code := p.run(t.Context()); code != exitOK || !strings.Contains(stdout.String(), "Nothing to do.") {
+	if code := p.run(t.Context()); code != exitOK || !strings.Contains(stdout.String(), "The next tick commits nothing.") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	screen.mu.Lock()

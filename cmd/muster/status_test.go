@@ -67,37 +67,6 @@ func TestStatusReadsNoMoreThanNecessary(t *testing.T) {
 	}
 }
 
-// TestSuspensionFromGit asserts that files take precedence over Buildkite's state at the last
-// commit.
-func TestSuspensionFromGit(t *testing.T) {
-	at := start
-	open := plan.Overlay{State: plan.State{Breaker: plan.Breaker{Failures: 3, At: at}}}
-	next := at.Add(time.Minute)
-	in := func(code plan.SuspensionCode) plan.Suspension { return plan.Suspension{Code: code} }
-	last := func(code plan.SuspensionCode) *plan.Decision { return &plan.Decision{Suspended: in(code)} }
-	for name, c := range map[string]struct {
-		overlay plan.Overlay
-		policy  plan.Policy
-		last    *plan.Decision
-		want    plan.Suspension
-	}{
-		"active":                      {},
-		"invalid":                     {overlay: plan.Overlay{Suspended: in(plan.Invalid)}, policy: plan.Policy{Paused: true}, want: in(plan.Invalid)},
-		"refused by the API server":   {overlay: plan.Overlay{Refused: in(plan.Invalid)}, want: in(plan.Invalid)},
-		"paused":                      {overlay: open, policy: plan.Policy{Paused: true}, want: in(plan.Paused)},
-		"paused when last seen":       {last: last(plan.PausedInBuildkite), want: in(plan.PausedInBuildkite)},
-		"no longer paused":            {last: last(plan.Paused)},
-		"breaker closed since":        {last: last(plan.BreakerOpen)},
-		"breaker open":                {overlay: open, last: last(plan.BreakerOpen), want: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}},
-		"breaker open, never decided": {overlay: open, want: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}},
-	} {
-		got := output.Suspension(c.overlay, c.policy, c.last)
-		if got.Code != c.want.Code || (got.NextProbe == nil) != (c.want.NextProbe == nil) || got.NextProbe != nil && !got.NextProbe.Equal(*c.want.NextProbe) {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
-	}
-}
-
 // TestReplayedDesiredIsEqual asserts that a decision repeated with its orders in git has the
 // same number of desired agents, or of those that it has if they are more. Exceptions are an open circuit breaker, for which agents in
 // flight do not count, and an order that one commit cannot contain.

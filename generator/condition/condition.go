@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"muster/generator/plan"
 )
 
 // Type is what a condition is about.
@@ -66,8 +68,6 @@ type Condition struct {
 	Overlay string `json:"overlay,omitempty"`
 	Queue   string `json:"queue,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
-	// summary is the message of the first problem of a Degraded condition.
-	summary string
 }
 
 // abnormalIfTrue are the types that are normally false.
@@ -110,7 +110,7 @@ func (c Condition) Level() slog.Level {
 			return slog.LevelError
 		}
 	case AgentsArriving:
-		if c.Reason == BreakerOpen {
+		if c.Reason == BreakerOpen || c.Reason == string(plan.AgentsCannotWork) {
 			return slog.LevelError
 		}
 	case Ready, RepositoryAvailable, BuildkiteAvailable, PushAccepted:
@@ -127,25 +127,26 @@ func (c Condition) Summary() string {
 	if c.Type == Suspended {
 		return "suspended: " + c.Message
 	}
-	return cmp.Or(summaries[c.Reason], c.summary, c.Message)
+	return cmp.Or(summaries[c.Reason], c.Message)
 }
 
 // summaries are the words for reasons.
 var summaries = map[string]string{
-	Overdue:            "agents that were ordered have not registered",
-	OrdersFailed:       "orders fail",
-	BreakerOpen:        "the circuit breaker is open",
-	MaxReached:         "the overlay needs more agents than max allows",
-	HourlyLimitReached: "the overlay needs more agents than maxPerHour allows",
-	NoMatch:            "jobs match no overlay of their queue",
-	NoOverlay:          "jobs are pending in a queue that no overlay serves",
-	EditedByHand:       "a manual edit was repaired",
-	Refused:            "the git server refuses pushes",
-	AgentsInOtherQueue: "agents are in another queue or cluster than the policy says",
-	NameNotUnique:      "another fleet repository has an overlay of this name",
-	MetricsUnavailable: "Buildkite's metrics cannot be read",
-	PollSlow:           "polls of Buildkite are slow",
-	RateLimited:        "polls are spread over several ticks: they need more than half of Buildkite's rate limit",
+	Overdue:                       "agents that were ordered have not registered",
+	OrdersFailed:                  "orders fail",
+	BreakerOpen:                   "the circuit breaker is open",
+	string(plan.AgentsCannotWork): "agents that registered match none of the jobs",
+	MaxReached:                    "the overlay needs more agents than max allows",
+	HourlyLimitReached:            "the overlay needs more agents than maxPerHour allows",
+	NoMatch:                       "jobs match no overlay of their queue",
+	NoOverlay:                     "jobs are pending in a queue that no overlay serves",
+	EditedByHand:                  "a manual edit was repaired",
+	Refused:                       "the git server refuses pushes",
+	AgentsInOtherQueue:            "agents are in another queue or cluster than the policy says",
+	NameNotUnique:                 "another fleet repository has an overlay of this name",
+	MetricsUnavailable:            "Buildkite's metrics cannot be read",
+	PollSlow:                      "polls of Buildkite are slow",
+	RateLimited:                   "polls are spread over several ticks: they need more than half of Buildkite's rate limit",
 }
 
 // Same reports whether two conditions have the same subject, type, status and reason. Their
@@ -172,6 +173,18 @@ func Problems(all []Condition) []Condition {
 		found = append(found, c)
 	}
 	slices.SortStableFunc(found, func(a, b Condition) int { return cmp.Compare(b.Level(), a.Level()) })
+	return found
+}
+
+// ProblemsInGit returns the abnormal conditions, as [Problems] does, and after them those for
+// which git records too little.
+func ProblemsInGit(all []Condition) []Condition {
+	found := Problems(all)
+	for _, c := range all {
+		if c.Reason == NotRecorded {
+			found = append(found, c)
+		}
+	}
 	return found
 }
 
@@ -212,6 +225,19 @@ func State(all []Condition) string {
 	return string(Ready)
 }
 
+// StateLevel returns how urgent [State] is, as [Condition.Level] does; [slog.LevelDebug] if it is
+// "Ready".
+func StateLevel(all []Condition) slog.Level {
+	ready, _ := Find(all, Ready)
+	switch {
+	case ready.Abnormal():
+		return ready.Level()
+	case State(all) != string(Ready):
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
 // Since returns the conditions with the time of their last transition: that of the condition
 // before if the status is the same, and otherwise the time that it contains, or now.
 func Since(before, all []Condition, now time.Time) []Condition {
@@ -220,7 +246,8 @@ func Since(before, all []Condition, now time.Time) []Condition {
 		c := &all[i]
 		c.LastTransitionTime = cmp.Or(c.LastTransitionTime, now)
 		for _, b := range before {
-			if b.Overlay == c.Overlay && b.Queue == c.Queue && b.Cluster == c.Cluster && b.Type == c.Type && b.Status == c.Status {
+			same := b.Type == c.Type && b.Status == c.Status && (b.Type != Degraded || b.Reason == c.Reason)
+			if same && b.Overlay == c.Overlay && b.Queue == c.Queue && b.Cluster == c.Cluster {
 				c.LastTransitionTime = b.LastTransitionTime
 			}
 		}

@@ -33,9 +33,10 @@ type Overlay struct {
 const RepairShown = 15 * time.Minute
 
 // Conditions returns the conditions of the overlay: one of each type that concerns overlays, in a
-// fixed order. LastTransitionTime is set only if the decision contains it.
+// fixed order, and one of Degraded for each reason. LastTransitionTime is set only if the decision
+// contains it.
 func (o Overlay) Conditions() []Condition {
-	all := []Condition{o.suspended(), o.push(), o.agentsArriving(), o.scalingLimited(), o.jobsServed(), o.drifted(), o.degraded()}
+	all := append([]Condition{o.suspended(), o.push(), o.agentsArriving(), o.scalingLimited(), o.jobsServed(), o.drifted()}, o.degraded()...)
 	if arriving, limited := all[2], &all[3]; arriving.Abnormal() && limited.Abnormal() {
 		// Agents that do not register count against max: a higher max would only order more.
 		*limited = Condition{Type: ScalingLimited, Status: Unknown, Reason: arriving.Reason}
@@ -56,7 +57,7 @@ func (o Overlay) Conditions() []Condition {
 	all = append([]Condition{ready}, all...)
 	for i := range all {
 		all[i].Overlay = o.Name
-		if t := all[i].Type; o.outdated() && all[i].Abnormal() && (t == ScalingLimited || t == JobsServed) {
+		if o.outdated() && all[i].Abnormal() && all[i].OfPoll() {
 			all[i].Message += ", as of the last poll in git at " + o.Polled.UTC().Format(time.RFC3339)
 		}
 		if all[i].Type == JobsServed && o.Decision != nil {
@@ -66,10 +67,21 @@ func (o Overlay) Conditions() []Condition {
 	return all
 }
 
+// OfPoll reports whether an abnormal condition is a result of the poll, and not of files or time.
+func (c Condition) OfPoll() bool {
+	switch c.Type {
+	case Suspended:
+		return c.Reason != string(plan.Paused) && c.Reason != string(plan.Invalid)
+	case AgentsArriving:
+		return c.Reason == string(plan.AgentsCannotWork)
+	}
+	return c.Type == ScalingLimited || c.Type == JobsServed
+}
+
 func (o Overlay) suspended() Condition {
 	c := Condition{Type: Suspended, Status: False, Reason: AsExpected}
 	switch s := o.Suspended; s.Code {
-	case "", plan.BreakerOpen, plan.PushRefused: // conditions of their own
+	case "", plan.BreakerOpen, plan.AgentsCannotWork, plan.PushRefused: // conditions of their own
 	default:
 		c.Status, c.Reason, c.Message, c.Remedy = True, string(s.Code), s.String(), remedies[string(s.Code)]
 	}
@@ -108,6 +120,8 @@ func (o Overlay) agentsArriving() Condition {
 			c.Message += "; next probe at " + next.UTC().Format(time.RFC3339)
 		}
 		c.LastTransitionTime = b.At
+	case o.Suspended.Code == plan.AgentsCannotWork:
+		c.Status, c.Reason, c.Message = False, string(plan.AgentsCannotWork), o.Suspended.String()
 	case a.FailedOrders > 0:
 		c.Status, c.Reason, c.Message = False, OrdersFailed, failedOrders(b)
 		if overdue != "" && !o.outdated() {
@@ -132,8 +146,10 @@ func (o Overlay) agentsArriving() Condition {
 	return c
 }
 
-// outdated reports whether agents may have registered since the poll.
-func (o Overlay) outdated() bool { return !o.Polled.IsZero() && o.Now.Sub(o.Polled) > time.Minute }
+// OutdatedAfter is the age from which a poll is outdated: agents may have registered since.
+const OutdatedAfter = time.Minute
+
+func (o Overlay) outdated() bool { return !o.Polled.IsZero() && o.Now.Sub(o.Polled) > OutdatedAfter }
 
 // failedOrders returns how many orders failed in a row, and how, as in "the last 2 orders failed:
 // 0 of 16 agents registered".
@@ -205,7 +221,7 @@ func (o Overlay) drifted() Condition {
 	return c
 }
 
-func (o Overlay) degraded() Condition {
+func (o Overlay) degraded() []Condition {
 	var found []Condition
 	if o.StateError != "" {
 		found = append(found, Condition{Reason: StateInvalid, Message: o.StateError})
@@ -237,22 +253,18 @@ func (c Condition) WithRemedy() Condition {
 	return c
 }
 
-// DegradedBy returns the condition Degraded with the reason of the first problem and the messages
-// of all. Without a problem it is the normal one.
-func DegradedBy(problems ...Condition) Condition {
-	c := Normal(Degraded)
-	var messages []string
-	for i, p := range problems {
-		if i == 0 {
-			c.Status, c.Reason, c.summary = True, p.Reason, p.Message
-		}
-		if t := p.LastTransitionTime; !t.IsZero() && (c.LastTransitionTime.IsZero() || t.Before(c.LastTransitionTime)) {
-			c.LastTransitionTime = t
-		}
-		messages = append(messages, p.Message)
+// DegradedBy returns a condition Degraded for each problem, with its Reason, Message and
+// LastTransitionTime. Without a problem it returns the normal one.
+func DegradedBy(problems ...Condition) []Condition {
+	if len(problems) == 0 {
+		return []Condition{Normal(Degraded)}
 	}
-	c.Message = strings.Join(messages, "; ")
-	return c.WithRemedy()
+	var all []Condition
+	for _, p := range problems {
+		p.Type, p.Status = Degraded, True
+		all = append(all, p.WithRemedy())
+	}
+	return all
 }
 
 // NotServed returns the condition of a queue that no overlay serves.

@@ -23,10 +23,10 @@ func (c Config) found(ctx context.Context, f found) ([]Explanation, error) {
 		return []Explanation{x}, err
 	case f.record.Damage != nil:
 		return []Explanation{{
-			Subject: fmt.Sprintf("commit %.7s was muster's and cannot be read", f.record.Commit.ID), At: f.record.Commit.At, Overlay: f.row.Overlay, Commit: f.row,
+			Subject: fmt.Sprintf("commit %.7s cannot be read", f.record.Commit.ID), At: f.record.Commit.At, Overlay: f.row.Overlay, Commit: f.row,
 			Why: []string{
-				fmt.Sprintf("Its message was changed, or was never muster's: %s.", f.record.Damage),
-				"So nothing can be said of what it decided. What it did to files, git show tells; by whom, its author says, and only a signature proves.",
+				fmt.Sprintf("Its message is malformed: somebody changed it, or muster did not write it: %s.", f.record.Damage),
+				"So its decision is unknown. git show prints what it changed. Only a signature proves who made it.",
 			},
 		}}, nil
 	}
@@ -35,7 +35,7 @@ func (c Config) found(ctx context.Context, f found) ([]Explanation, error) {
 
 // foreign explains a commit by people: its changes, for each overlay.
 func (c Config) foreign(ctx context.Context, r ledger.Record) ([]Explanation, error) {
-	subject := fmt.Sprintf("commit %.7s is not muster's", r.Commit.ID)
+	subject := fmt.Sprintf("commit %.7s was not made by muster", r.Commit.ID)
 	rows, err := c.edits(ctx, func(yield func(ledger.Record, error) bool) { yield(r, nil) })
 	if err != nil {
 		return nil, err
@@ -48,14 +48,14 @@ func (c Config) foreign(ctx context.Context, r ledger.Record) ([]Explanation, er
 		}
 		why := fmt.Sprintf("%s changed %s: %s.", row.By, who, row.Why)
 		if row.Operation == history.Unknown {
-			why = fmt.Sprintf("It is %s's. What it changed %s.", row.By, row.Why)
+			why = fmt.Sprintf("%s made it. What it changed %s.", row.By, row.Why)
 		}
 		all = append(all, Explanation{Subject: subject, At: row.At, Overlay: row.Overlay, Commit: &row, Why: []string{why,
-			"muster decides by it from the next tick on: muster history shows what followed."}})
+			"muster uses it from the next tick on: muster history shows what followed."}})
 	}
 	if len(all) == 0 {
 		all = []Explanation{{Subject: subject, At: r.Commit.At, Why: []string{
-			fmt.Sprintf("It is %s's, and changes nothing that muster reads: no policy, no template and no dispatch.", r.Commit.Author)}}}
+			fmt.Sprintf("%s made it, and it changes nothing that muster reads: no policy, template or dispatch.", r.Commit.Author)}}}
 	}
 	return all, nil
 }
@@ -90,7 +90,7 @@ func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 	case ctx.Err() != nil:
 		return x, ctx.Err()
 	case err != nil:
-		x.unread(e, fmt.Sprintf("Its decision cannot be made again, and this is what its message says: the files of commit %.7s, which it was decided on, cannot be read. A shallow clone lacks them (git fetch --unshallow). %v", r.Base, err))
+		x.unread(e, fmt.Sprintf("Its decision cannot be replayed, so this is what its message says: the files of commit %.7s, on which it was decided, cannot be read. A shallow clone lacks them (git fetch --unshallow). %v", r.Base, err))
 		return x, nil
 	}
 	x.DecidedOn = r.Base
@@ -106,7 +106,7 @@ func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 	if e.Kind == ledger.Dispatch && follows {
 		x.NotMore = notMore(d)
 		if d.Probe {
-			x.Why = append(x.Why, fmt.Sprintf("The circuit breaker is open (%s, last of %s): one agent is sent as a probe, and more when it works.", d.State.Breaker.Cause, d.State.Breaker.Dispatch))
+			x.Why = append(x.Why, fmt.Sprintf("The circuit breaker is open (%s, last of %s): one agent is ordered as a probe, and more when it takes a job.", d.State.Breaker.Cause, d.State.Breaker.Dispatch))
 		}
 	}
 	x.Policy, err = c.policy(ctx, r.Base, r.Overlay, d, limiting(x.Limits))
@@ -123,10 +123,10 @@ func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 func (x *Explanation) judge(e *ledger.Entry, r verification.Result) {
 	switch {
 	case len(r.Differences) > 0:
-		x.unread(e, fmt.Sprintf("This commit does not follow from its parent: %s. Somebody changed it, another version decided (%s), or muster went by something that git does not have, as an edit that it remembered. This is what its message says.",
+		x.unread(e, fmt.Sprintf("This commit does not follow from its parent: %s. Somebody changed it, another version decided (%s), or the decision used something that git does not contain, such as an edit that muster remembered. This is what its message says.",
 			strings.Join(r.Differences, "; "), e.Version))
 	case r.Doubtful:
-		x.unread(e, fmt.Sprintf("Made again, the decision is the same, but its figures are not all those of the tick: another version decided (%s), or muster went by something that git does not have. The reasons are those of the message.", e.Version))
+		x.unread(e, fmt.Sprintf("The replayed decision is the same, but not all its figures are: another version decided (%s), or the decision used something that git does not contain. The reasons are those of the message.", e.Version))
 	}
 }
 
@@ -163,7 +163,7 @@ func notMore(d plan.Decision) []string {
 		all = append(all, l.Why+": "+ledger.Count(l.Agents, "agent")+ledger.Pick(l.Agents, " is", " are")+" left out.")
 	}
 	if len(all) == 0 {
-		all = []string{"No limit was met: it is as many as jobs, min and buffer asked for."}
+		all = []string{"No limit applied: it is the number that jobs, min and buffer need."}
 	}
 	return all
 }

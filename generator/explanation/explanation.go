@@ -11,6 +11,7 @@ import (
 	"iter"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/plan"
@@ -64,6 +65,8 @@ type Explanation struct {
 	DecidedOn string `json:"decidedOn,omitempty"`
 	// Poll is the time of the last poll of Buildkite that git contains.
 	Poll time.Time `json:"poll,omitzero"`
+	// Conditions are those at the time that are abnormal, or for which git records too little.
+	Conditions []condition.Condition `json:"conditions,omitempty"`
 	// Why is the answer, in sentences.
 	Why []string `json:"why,omitempty"`
 	// Steps are the arithmetic.

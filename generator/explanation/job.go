@@ -77,12 +77,12 @@ func unmatchedJob(name string, e *ledger.Entry) (Explanation, bool) {
 		if u.Example == "" || jobID(u.Example) != id {
 			continue
 		}
-		why := fmt.Sprintf("No overlay serves it: none has all of its rules %s, and the nearest lacks %s.", quoted(u.Rules), quoted(u.Missing))
+		why := fmt.Sprintf("No overlay serves it: none has all of its rules %s, and the closest one lacks %s.", quoted(u.Rules), quoted(u.Missing))
 		if u.Unclustered {
 			why = fmt.Sprintf("No overlay serves it: its rules are %s, it is in no Buildkite cluster, and the queue is in one.", quoted(u.Rules))
 		}
 		return Explanation{Subject: "job " + name + ": no agent is ordered for it", At: e.At, Queue: e.Observation.Queue, Poll: e.Observation.At, Why: []string{
-			why, fmt.Sprintf("Commit %.7s of %s has that. Change the step's agent query rules, or an overlay's queue, cluster or tags.", e.Commit, e.At.UTC().Format(time.RFC3339)),
+			why, fmt.Sprintf("Commit %.7s of %s contains that. Change the step's agent query rules, or an overlay's queue, cluster or tags.", e.Commit, e.At.UTC().Format(time.RFC3339)),
 		}}, true
 	}
 	return Explanation{}, false
@@ -92,23 +92,23 @@ func unmatchedJob(name string, e *ledger.Entry) (Explanation, bool) {
 func served(name string, at time.Time, orders map[string]order) []Explanation {
 	subject := "job " + name
 	if at.IsZero() {
-		return []Explanation{{Subject: subject + ": git does not have it", Why: []string{
-			"muster's commits count jobs, and do not name them.",
-			"If an agent has taken it: the job's page in Buildkite shows the agent, whose tag dispatch= is the order. Ask for that one: muster explain DISPATCH.",
-			"If it is waiting, or to see what its wait was made of: its runnable_at in Buildkite's API is since when it could run. Ask with that: muster explain JOB --at TIME.",
+		return []Explanation{{Subject: subject + ": git does not contain it", Why: []string{
+			"muster's commits contain numbers of jobs, and not their names.",
+			"If an agent has taken it, the job's page in Buildkite shows the agent, whose tag dispatch= is the order: muster explain DISPATCH.",
+			"If it is waiting, or to see the parts of its wait, use its runnable_at in Buildkite's API as the time: muster explain JOB --at TIME.",
 		}}}
 	}
 	at = at.UTC()
 	var all []Explanation
 	for _, overlay := range slices.Sorted(maps.Keys(orders)) {
 		x := orders[overlay]
-		events := append(timeline(x.entry, x.row), Event{At: at, What: "this job became runnable, as you say"})
+		events := append(timeline(x.entry, x.row), Event{At: at, What: "this job became runnable, according to --at"})
 		slices.SortStableFunc(events, func(a, b Event) int { return a.At.Compare(b.At) })
-		why := []string{fmt.Sprintf("The first order of %s that was made when jobs waited which had been runnable since then: commit %.7s. If the job matches the overlay's rules, it was ordered for it and for those beside it.", overlay, x.row.Commit)}
+		why := []string{fmt.Sprintf("The first order of %s while jobs were pending that had been runnable since then: commit %.7s. If the job matches the overlay's rules, the order was for it and for other pending jobs.", overlay, x.row.Commit)}
 		if pending, _ := oldest(x.entry.Observation, overlay); pending > x.entry.Agents {
-			why = append(why, fmt.Sprintf("It ordered %s for %s: what they left was served by later orders, or by agents that became free. muster explain %.7s says why not more.", ledger.Count(x.entry.Agents, "agent"), ledger.Count(pending, "pending job"), x.row.Commit))
+			why = append(why, fmt.Sprintf("It ordered %s for %s: later orders, or agents that became idle, served the others. muster explain %.7s prints why not more.", ledger.Count(x.entry.Agents, "agent"), ledger.Count(pending, "pending job"), x.row.Commit))
 		}
-		why = append(why, "Which of the agents took which job git does not know: the job's page in Buildkite shows its agent, whose tag dispatch= is the order. An agent that was there already may have been faster.")
+		why = append(why, "Git does not contain which agent took which job: the job's page in Buildkite shows its agent, whose tag dispatch= is the order. An agent that was connected already may have been faster.")
 		all = append(all, Explanation{
 			Subject: fmt.Sprintf("job %s: %s of %s", name, strings.Join(x.entry.Dispatches, " "), overlay),
 			At:      at, Overlay: overlay, Queue: x.row.Queue, Commit: x.row, Poll: x.entry.Observation.At, Timeline: events,
@@ -117,8 +117,8 @@ func served(name string, at time.Time, orders map[string]order) []Explanation {
 	}
 	if len(all) == 0 {
 		all = []Explanation{{Subject: subject + ": no order was made for it", At: at, Why: []string{
-			"No order since then was made while jobs waited that had been runnable for as long. Agents that were there took it, or it is waiting still, or no overlay serves it.",
-			fmt.Sprintf("Why nothing was ordered at that moment: muster explain OVERLAY --at %s.", at.Format(time.RFC3339)),
+			"No order since then was made while jobs were pending that had been runnable for that long. A connected agent took it, or it is still pending, or no overlay serves it.",
+			fmt.Sprintf("muster explain OVERLAY --at %s prints why nothing was ordered then.", at.Format(time.RFC3339)),
 		}}}
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
@@ -22,6 +23,8 @@ type past struct {
 	// each overlay.
 	before, after map[string]*ledger.Entry
 	last, next    map[string]*history.Row
+	// repairs are the last repairs of each overlay.
+	repairs map[string]*ledger.Entry
 }
 
 // deepBefore is the maximum number of commits before a time that are searched for the last poll of
@@ -31,7 +34,7 @@ const deepBefore = 5000
 // around reads the log from its head to some commits before a time: to the last commit of the overlay
 // want, if it is not empty.
 func (c Config) around(ctx context.Context, at time.Time, want string) (*past, error) {
-	p := &past{before: map[string]*ledger.Entry{}, after: map[string]*ledger.Entry{}, last: map[string]*history.Row{}, next: map[string]*history.Row{}}
+	p := &past{before: map[string]*ledger.Entry{}, after: map[string]*ledger.Entry{}, last: map[string]*history.Row{}, next: map[string]*history.Row{}, repairs: map[string]*ledger.Entry{}}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	entries, read, older := map[string]*ledger.Entry{}, 0, 0
@@ -62,7 +65,7 @@ func (c Config) around(ctx context.Context, at time.Time, want string) (*past, e
 		delete(entries, row.Commit)
 		p.note(&row, e, at)
 		_, done := p.last[want]
-		if want != "" && done && row.At.Before(at) || older > deepBefore {
+		if want != "" && done && row.At.Before(at.Add(-condition.RepairShown)) || older > deepBefore {
 			break
 		}
 	}
@@ -80,6 +83,9 @@ func (p *past) note(row *history.Row, e *ledger.Entry, at time.Time) {
 	}
 	if p.before[row.Queue] == nil {
 		p.before[row.Queue] = e
+	}
+	if row.Operation == history.Repair && p.repairs[row.Overlay] == nil {
+		p.repairs[row.Overlay] = e
 	}
 	if last := p.last[row.Overlay]; last == nil || row.At.Equal(at) && row.Operation == history.Dispatch { // prefer the order of a tick
 		p.last[row.Overlay] = row
@@ -126,7 +132,7 @@ type Before struct{ At time.Time }
 
 // Error implements the error interface.
 func (b *Before) Error() string {
-	return fmt.Sprintf("no commit is as old as %s: the history that is here begins later", b.At.Format(time.RFC3339))
+	return fmt.Sprintf("no commit is as old as %s: the history of this clone begins later", b.At.Format(time.RFC3339))
 }
 
 // names returns the overlays to read: the named one, and those that serve its queue with it
@@ -152,13 +158,13 @@ func names(name string, p *past) []string {
 
 // absent explains that an overlay of the log did not exist at a time.
 func (c Config) absent(ctx context.Context, name string, at time.Time, p *past) ([]Explanation, error) {
-	x := Explanation{Subject: fmt.Sprintf("%s at %s: there was no such overlay", name, at.Format(time.RFC3339)), At: at, Overlay: name,
-		Why: []string{fmt.Sprintf("Commit %.7s, the newest at that moment, has no policy of it.", p.at)}}
+	x := Explanation{Subject: fmt.Sprintf("%s at %s: the overlay did not exist", name, at.Format(time.RFC3339)), At: at, Overlay: name,
+		Why: []string{fmt.Sprintf("Commit %.7s, the newest at that time, contains no policy of it.", p.at)}}
 	switch next, last := p.next[name], p.last[name]; {
 	case next != nil:
-		x.Timeline = []Event{{At: next.At, What: fmt.Sprintf("muster's first commit to it after that: %s, commit %.7s", next.Operation, next.Commit)}}
+		x.Timeline = []Event{{At: next.At, What: fmt.Sprintf("muster's first commit for it after that: %s, commit %.7s", next.Operation, next.Commit)}}
 	case last != nil:
-		x.Timeline = []Event{{At: last.At, What: fmt.Sprintf("muster's last commit to it before that: %s, commit %.7s", last.Operation, last.Commit)}}
+		x.Timeline = []Event{{At: last.At, What: fmt.Sprintf("muster's last commit for it before that: %s, commit %.7s", last.Operation, last.Commit)}}
 	default:
 		overlays, err := c.replay().Load(ctx, p.at, nil)
 		if err != nil {
@@ -175,7 +181,7 @@ func (c Config) absent(ctx context.Context, name string, at time.Time, p *past) 
 
 // moment explains one overlay at a time.
 func (c Config) moment(ctx context.Context, o *fleet.Overlay, all []fleet.Overlay, at time.Time, p *past) (Explanation, error) {
-	m := situation{overlay: o, at: at, before: p.before[o.Policy.Queue], after: p.after[o.Policy.Queue]}
+	m := situation{overlay: o, at: at, before: p.before[o.Policy.Queue], after: p.after[o.Policy.Queue], repair: p.repairs[o.Name]}
 	m.decide(p.at, all)
 	x := Explanation{Subject: fmt.Sprintf("%s at %s: why nothing was done", o.Name, at.Format(time.RFC3339)), At: at, Overlay: o.Name, Queue: o.Policy.Queue, DecidedOn: p.at}
 	if last := p.last[o.Name]; last != nil && last.At.Equal(at) {
@@ -191,7 +197,8 @@ func (c Config) moment(ctx context.Context, o *fleet.Overlay, all []fleet.Overla
 		x.Limits = m.decision.Limits()
 		x.Uncounted = uncounted(m.decision, o.Policy.Lookahead)
 	}
-	x.Why = m.why()
+	x.Conditions = m.conditions(p.at, all)
+	x.Why = m.why(x.Conditions)
 	x.InFlight = m.inFlight()
 	x.Timeline = m.timeline(p)
 	var err error
@@ -206,8 +213,7 @@ func (c Config) moment(ctx context.Context, o *fleet.Overlay, all []fleet.Overla
 			x.Notes = append(x.Notes, "Who wrote the policy cannot be read: "+err.Error()+".")
 		}
 		if by := x.Policy.setBy(limit); by != "" {
-			reason, _ := m.reason()
-			x.Why[max(0, slices.Index(x.Why, reason))] += " " + by
+			x.Why = slices.Insert(x.Why, 0, by)
 		}
 	}
 	return x, ctx.Err()

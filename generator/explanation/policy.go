@@ -43,7 +43,7 @@ func (p *Policy) setBy(setting string) string {
 		at := row.At.UTC().Format(time.RFC3339)
 		for _, x := range row.Changes {
 			if x.Setting == setting && row.Operation != history.Merge {
-				return fmt.Sprintf("%s changed it at %s, in commit %.7s: %s.", row.By, at, row.Commit, x)
+				return fmt.Sprintf("%s changed %s at %s, in commit %.7s: %s.", row.By, setting, at, row.Commit, x)
 			}
 		}
 		if setting != "" && row.Operation == history.Create {

@@ -3,7 +3,6 @@ package explanation
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"muster/generator/condition"
@@ -21,6 +20,8 @@ type situation struct {
 	before, after *ledger.Entry
 	// decision is what the files of the moment make of the last poll.
 	decision plan.Decision
+	// repair is the last commit that repaired the overlay, or nil.
+	repair *ledger.Entry
 }
 
 // decide makes the decision of the moment, on what was last known of Buildkite. What the
@@ -55,64 +56,60 @@ func (m *situation) waiting() (since time.Time, pending int) {
 	return *d.Oldest, n
 }
 
-// why is the answer: what stood in the way, then whether jobs were waiting at all.
-func (m *situation) why() []string {
-	reason, sure := m.reason()
-	all := append([]string{reason}, m.demand()...)
-	o := condition.Overlay{Name: m.overlay.Name, Decision: &m.decision, Suspended: m.decision.Suspended, Now: m.at}
+// conditions returns the conditions of the moment that are abnormal, or for which git records too
+// little. commit is the newest commit of the moment, and all are the overlays in it.
+func (m *situation) conditions(commit string, all []fleet.Overlay) []condition.Condition {
+	var poll *plan.Observation
 	if m.before != nil {
-		o.Polled, o.Recorded = m.before.Observation.At, m.overlay.State.Breaker
+		poll = &m.before.Observation
 	}
-	if c, _ := condition.Find(o.Conditions(), condition.AgentsArriving); c.Message != "" && c.Reason != condition.BreakerOpen {
-		all = append([]string{strings.ToUpper(c.Message[:1]) + c.Message[1:] + "."}, all...)
-		if c.Abnormal() {
-			all = append(all, c.Remedy)
-		}
+	o := condition.InGit(m.overlay.Overlay, fleet.Decidable(all), commit, poll, m.at)
+	if err := m.overlay.InvalidState(); err != nil {
+		o.StateError = err.Error()
 	}
+	if m.repair != nil {
+		o.Repair, o.Repaired = m.repair.Subject, m.repair.At
+	}
+	return condition.ProblemsInGit(o.Conditions())
+}
+
+// why returns what the conditions do not say: what limited the order, and whether jobs were pending.
+func (m *situation) why(conditions []condition.Condition) []string {
+	var all []string
+	reason, sure := m.reason(conditions)
+	if reason != "" {
+		all = append(all, reason)
+	}
+	all = append(all, m.demand()...)
 	if since, _ := m.waiting(); !sure && !since.IsZero() {
-		all = append(all, "Why they were not seen earlier git does not tell: muster commits nothing when it does nothing. Perhaps it had not polled yet, did not run, or Buildkite or git did not answer. See its log and its metrics.")
+		all = append(all, "Git does not contain why they were not polled earlier: muster commits nothing when it does nothing. It had not polled yet, did not run, or Buildkite or git did not answer: see its log and metrics.")
 	}
 	return all
 }
 
-// reason is what stood in the way of more agents, and whether that is known to have been
-// so at the moment, and not only at the last poll.
-func (m *situation) reason() (text string, sure bool) {
-	d, s := m.decision, m.decision.Sum
-	switch code := d.Suspended.Code; {
-	case m.overlay.Err() != nil:
-		return "Its files were invalid, so nothing was dispatched: " + m.overlay.Suspended.Finding + ".", true
-	case code == plan.Paused && !m.overlay.Policy.Paused && d.OverriddenUntil != nil:
-		return fmt.Sprintf("It was paused by an override of its policy, until %s.", d.OverriddenUntil.UTC().Format(time.RFC3339)), true
-	case code == plan.Paused:
-		return "It was paused: its policy says paused: true.", true
-	case code == plan.BreakerOpen:
-		b := m.overlay.State.Breaker
-		when := fmt.Sprintf("The next probe was due at %s.", b.NextProbe().UTC().Format(time.RFC3339))
-		if d.Suspended.NextProbe == nil {
-			when = "What became of the last agents was not known yet, so no probe was due."
+// reason returns why no more agents were ordered, or an empty text if a condition is the reason,
+// and whether that was certainly so at the moment, and not only at the last poll.
+func (m *situation) reason(conditions []condition.Condition) (text string, sure bool) {
+	for _, c := range conditions {
+		switch {
+		case c.Type == condition.Suspended, c.Type == condition.ScalingLimited, c.Reason == condition.BreakerOpen, c.Reason == string(plan.AgentsCannotWork):
+			return "", !c.OfPoll() || m.full()
 		}
-		return fmt.Sprintf("The circuit breaker was open, so only one agent at a time is sent as a probe: the last failed order is %[2]s (%[1]s). %[3]s", b.Cause, b.Dispatch, when), true
-	case d.Suspended.Active() && m.before == nil:
-		return fmt.Sprintf("Nothing is dispatched for it: %s.", d.Suspended), true
-	case d.Suspended.Active():
-		return fmt.Sprintf("At the last poll, nothing could be dispatched for it: %s.", d.Suspended), false
-	case m.full() && s.Max == 0:
-		return "Its policy has max 0: no agent is allowed.", true
+	}
+	s := m.decision.Sum
+	switch {
 	case m.full():
-		return fmt.Sprintf("It had as many agents as max allows: %d of %d, %d of them in flight; %d more were stopping.", s.Current, s.Max, s.InFlight, s.Stopping), true
+		return fmt.Sprintf("No more agents were allowed: max was %d, and %d were connected or in flight.", s.Max, s.Current+s.Stopping), true
 	case s.MaxPerHour > 0 && s.LeftThisHour == 0:
-		return fmt.Sprintf("maxPerHour was used up: %d agents had been ordered in the hour before.", s.MaxPerHour), true
+		return fmt.Sprintf("No more agents were allowed: maxPerHour was %d, and as many had been ordered in the hour before.", s.MaxPerHour), true
 	case s.MaxAtFirst > 0 && s.LeftAtFirst == 0:
 		return fmt.Sprintf("No agent of it had registered by the last poll. Until one does, at most %d are in flight, and one at a time once an order is overdue or has failed.", plan.FirstAgents), false
 	case m.before == nil:
-		return "Git contains no poll of its queue before this moment: muster had done nothing for it yet.", false
+		return "Git contains no poll of its queue before this time: muster had done nothing for it yet.", false
 	case s.Dispatch > 0:
-		return fmt.Sprintf("By the last poll and the files of the moment, %d would have been dispatched. muster had not polled since the files changed, or could not.", s.Dispatch), false
-	case s.Pending > 0 && s.InFlight > 0:
-		return fmt.Sprintf("Enough agents were on their way: %d in flight and %d idle, for %s, at the last poll.", s.InFlight, s.Idle, ledger.Count(s.Pending, "pending job")), false
+		return fmt.Sprintf("By the last poll and the files at that time, %d would have been ordered: muster had not polled since the files changed, or could not.", s.Dispatch), false
 	case s.Pending > 0:
-		return fmt.Sprintf("At the last poll, %s had %s or were assigned to other overlays.", ledger.Count(s.Pending, "pending job"), ledger.Count(s.Idle, "idle agent")), false
+		return fmt.Sprintf("At the last poll, there were %s, %s and %s in flight.", ledger.Count(s.Pending, "pending job"), ledger.Count(s.Idle, "idle agent"), ledger.Count(s.InFlight, "agent")), false
 	}
 	return "At the last poll, no job was pending that its agents can take.", false
 }
@@ -121,12 +118,12 @@ func (m *situation) reason() (text string, sure bool) {
 func (m *situation) demand() []string {
 	since, pending := m.waiting()
 	if m.after == nil {
-		return []string{"Git contains no later poll. muster plan shows which jobs are waiting now."}
+		return []string{"Git contains no later poll. muster plan shows which jobs are pending now."}
 	}
 	look := m.after.Observation.At.UTC().Format(time.RFC3339)
 	switch _, d := oldest(m.after.Observation, m.overlay.Name); {
 	case !since.IsZero():
-		return []string{fmt.Sprintf("Jobs were waiting: the next poll, at %s, counted %d pending, the oldest runnable since %s.", look, pending, since.UTC().Format(time.RFC3339))}
+		return []string{fmt.Sprintf("Jobs were pending: the next poll, at %s, counted %d pending, the oldest runnable since %s.", look, pending, since.UTC().Format(time.RFC3339))}
 	case d != nil:
 		return []string{fmt.Sprintf("No job is known to have waited: those pending at the next poll, at %s, became runnable later, from %s on.", look, d.Oldest.UTC().Format(time.RFC3339))}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -115,6 +116,9 @@ func (o *Overlay) unsealed(d plan.Dispatch, job *yaml.Node) [][]byte {
 			finding.Set(finding.Mapping(m, "annotations"), AnnotationNotAfter, "!!str", lease.UTC().Format(time.RFC3339))
 		}
 		finding.Set(finding.Mapping(finding.Mapping(file, "metadata"), "annotations"), AnnotationDigest, "!!str", noDigest)
+		for _, field := range []string{"completions", "parallelism"} {
+			finding.Set(finding.Mapping(file, "spec"), field, "!!int", strconv.Itoa(d.Agents))
+		}
 		if text, err := encode(file); err == nil {
 			texts = append(texts, text)
 		}

@@ -43,13 +43,16 @@ func TestCheckEdits(t *testing.T) {
 		want     string   // with the line of what was edited
 		line     string   // a part of it
 	}{
-		"none":                 {},
-		"none, newer template": {template: true},
-		"fewer agents":         {[]string{"completions: 5", "completions: 1", "parallelism: 5", "parallelism: 1"}, false, ":%d: spec.completions: was edited (agents 5 → 1)" + again, "completions: 1"},
-		"more agents":          {[]string{"completions: 5", "completions: 50", "parallelism: 5", "parallelism: 50"}, false, ":%d: spec.completions: was edited (agents 5 → 50)" + withdraw, "completions: 50"},
-		"more, newer template": {[]string{"completions: 5", "completions: 50", "parallelism: 5", "parallelism: 50"}, true, ":%d: spec.completions: was edited (agents 5 → 50)" + withdraw, "completions: 50"},
-		"shorter lease":        {[]string{"T02:30:00Z", "T02:20:00Z"}, false, ":%d: metadata.annotations[muster.dev/not-after]: was edited (lease 2026-11-21T02:30:00Z → 2026-11-21T02:20:00Z)" + again, "T02:20:00Z"},
-		"later lease":          {[]string{"T02:30:00Z", "T04:30:00Z"}, true, ":%d: metadata.annotations[muster.dev/not-after]: was edited (lease 2026-11-21T02:30:00Z → 2026-11-21T04:30:00Z)" + withdraw, "T04:30:00Z"},
+		"none":                   {},
+		"none, newer template":   {template: true},
+		"fewer agents":           {[]string{"completions: 5", "completions: 1", "parallelism: 5", "parallelism: 1"}, false, ":%d: spec.completions: was edited (agents 5 → 1)" + again, "completions: 1"},
+		"more agents":            {[]string{"completions: 5", "completions: 50", "parallelism: 5", "parallelism: 50"}, false, ":%d: spec.completions: was edited (agents 5 → 50)" + withdraw, "completions: 50"},
+		"more, newer template":   {[]string{"completions: 5", "completions: 50", "parallelism: 5", "parallelism: 50"}, true, ":%d: spec.completions: was edited (agents 5 → 50)" + withdraw, "completions: 50"},
+		"only fewer in parallel": {[]string{"parallelism: 5", "parallelism: 1"}, false, ":%d: spec.parallelism: was edited (5 → 1)" + again, "parallelism: 1"},
+		"only more in parallel":  {[]string{"parallelism: 5", "parallelism: 50"}, false, ":%d: spec.parallelism: was edited (agents 5 → 50)" + withdraw, "parallelism: 50"},
+		"only fewer completions": {[]string{"completions: 5", "completions: 1"}, false, ":%d: spec.completions: was edited (5 → 1)" + again, "completions: 1"},
+		"shorter lease":          {[]string{"T02:30:00Z", "T02:20:00Z"}, false, ":%d: metadata.annotations[muster.dev/not-after]: was edited (lease 2026-11-21T02:30:00Z → 2026-11-21T02:20:00Z)" + again, "T02:20:00Z"},
+		"later lease":            {[]string{"T02:30:00Z", "T04:30:00Z"}, true, ":%d: metadata.annotations[muster.dev/not-after]: was edited (lease 2026-11-21T02:30:00Z → 2026-11-21T04:30:00Z)" + withdraw, "T04:30:00Z"},
 		"both": {[]string{"completions: 5", "completions: 6", "parallelism: 5", "parallelism: 6", "T02:30:00Z", "T02:20:00Z"}, false,
 			":%d: metadata.annotations[muster.dev/not-after]: was edited (agents 5 → 6, lease 2026-11-21T02:30:00Z → 2026-11-21T02:20:00Z)" + withdraw, "T02:20:00Z"},
 		"tags":  {[]string{"os=linux", "os=mac"}, false, ":%d: metadata.annotations[muster.dev/agent-tags]: was edited (other tags)" + again, "os=mac"},

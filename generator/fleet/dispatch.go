@@ -68,10 +68,7 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 	r.is("Job", "kind")
 	d.ID = strings.TrimSuffix(path.Base(file), ".yaml")
 	r.is(d.ID, "metadata", "name")
-	d.Agents = r.number("spec", "completions")
-	if p := r.number("spec", "parallelism"); p != d.Agents {
-		r.bad(fmt.Sprintf("is %d, but spec.completions is %d", p, d.Agents), "spec", "parallelism")
-	}
+	d.Agents = max(r.number("spec", "completions"), r.number("spec", "parallelism")) // they differ only if somebody edited one
 	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
 		r.is(d.ID, below(at, "labels", LabelDispatch)...)
 		r.text(below(at, "labels", LabelOverlay)...)

@@ -61,7 +61,6 @@ func TestDispatchEdited(t *testing.T) {
 		{"  name: default-7f3k9c2b →   name: other", `:22: metadata.name: is "other", not "default-7f3k9c2b"`},
 		{"kind: Job → kind: CronJob", `:2: kind: is "CronJob", not "Job"`},
 		{"apiVersion: batch/v1 → apiVersion: batch/v2", `:1: apiVersion: is "batch/v2", not "batch/v1"`},
-		{"completions: 12 → completions: 11", `:28: spec.parallelism: is 12, but spec.completions is 11`},
 		{"parallelism: 12 → parallelism: 0", `:28: spec.parallelism: is not a whole number of at least 1`},
 		{"completions: 12 → completions: many", `:27: spec.completions: is not a whole number of at least 1`},
 		{"completions: 12 → indexes: 12", `: spec.completions: is missing`},

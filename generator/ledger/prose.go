@@ -36,7 +36,7 @@ func dispatchProse(d plan.Decision) string {
 	}
 	steps := d.Steps()
 	dispatch := steps[plan.StepDispatch]
-	wanted := max(d.Sum.Missing, d.Sum.BelowMin())
+	wanted := d.Sum.Wanted()
 	say("%s.", sentence(demandClause(d)))
 	say("%s.", sentence(supplyClause(d)))
 	if wanted > s.Missing {

@@ -84,7 +84,7 @@ func (s *share) limitFirstAgents(now time.Time) {
 func (s Sum) withoutUnusedLimit() Sum {
 	without := s
 	without.MaxAtFirst, without.LeftAtFirst = 0, 0
-	if min(s.wanted(), without.allowed()) <= s.LeftAtFirst {
+	if min(s.Wanted(), without.allowed()) <= s.LeftAtFirst {
 		return without
 	}
 	return s

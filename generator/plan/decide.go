@@ -99,7 +99,7 @@ func newShare(v Overlay, o Observation) *share {
 	case v.Refused.Active():
 		s.suspended = v.Refused
 	case p.Paused:
-		s.suspended = Suspension{Code: Paused}
+		s.suspended = v.Policy.Suspension(o.At)
 	case s.supply.Suspended.Active():
 		s.suspended = s.supply.Suspended
 	case s.supply.WrongTags > 0:

@@ -112,11 +112,11 @@ type Sum struct {
 // BelowMin is how many agents min asks for.
 func (s Sum) BelowMin() int { return max(0, s.Min-(s.Current-s.Replacing-s.Overdue)) }
 
-// wanted returns how many agents jobs, buffer and min need, whatever the limits allow.
-func (s Sum) wanted() int { return max(s.Missing, s.BelowMin()) }
+// Wanted returns how many agents jobs, buffer and min need, whatever the limits allow.
+func (s Sum) Wanted() int { return max(s.Missing, s.BelowMin()) }
 
 // BeyondMax returns how many of the agents that are needed max does not allow.
-func (s Sum) BeyondMax() int { return max(0, s.wanted()-s.Room) }
+func (s Sum) BeyondMax() int { return max(0, s.Wanted()-s.Room) }
 
 // allowed returns how many agents max, the limit of the first agents, maxPerHour and the limit of
 // one commit allow.
@@ -335,7 +335,7 @@ func (d Decision) Why(committed bool) string {
 		bounds = bounds[1:]
 	}
 	switch {
-	case len(bounds) > 0 && dispatch.Value < d.Sum.wanted():
+	case len(bounds) > 0 && dispatch.Value < d.Sum.Wanted():
 		only := "none"
 		if dispatch.Value > 0 {
 			only = fmt.Sprint("only ", dispatch.Value)
@@ -365,7 +365,7 @@ func (d Decision) Limits() []Limit {
 	names := map[string]string{"room": "max", "leftAtFirst": "firstAgents", "leftThisHour": "maxPerHour", "maxAtOnce": "commit", "probe": "probe", "suspended": string(d.Suspended.Code)}
 	var all []Limit
 	for _, b := range s.Bounds {
-		l := Limit{Name: names[b.Name], Agents: d.Sum.wanted() - b.Value, Why: b.String()}
+		l := Limit{Name: names[b.Name], Agents: d.Sum.Wanted() - b.Value, Why: b.String()}
 		switch {
 		case l.Agents <= 0 || b.IsMin:
 			continue

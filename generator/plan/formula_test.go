@@ -269,7 +269,7 @@ func againstSteps(d Decision) string {
 			}
 		}
 		if s.Name == "dispatch" {
-			short = d.Sum.wanted() - s.Value
+			short = d.Sum.Wanted() - s.Value
 		}
 	}
 	limits, sum := d.Limits(), d.Sum

@@ -84,8 +84,8 @@ type Suspension struct {
 	// NextProbe is when muster may send the next probe while the circuit breaker is open; nil
 	// while the outcome of the last order is unknown.
 	NextProbe *time.Time `json:"nextProbe,omitempty"`
-	// Finding is what is wrong with the files of an invalid overlay, one line per problem, or the
-	// git server's words when it refused a push.
+	// Finding is what is wrong with the files of an invalid overlay, one line per problem, the
+	// git server's words when it refused a push, or which override pauses the overlay.
 	Finding string `json:"finding,omitempty"`
 }
 
@@ -135,7 +135,7 @@ func (s Suspension) String() string {
 	case "":
 		return "not suspended"
 	case Paused:
-		return "paused: spec.paused is true"
+		return "paused: " + cmp.Or(s.Finding, "spec.paused is true")
 	case PausedInBuildkite:
 		return fmt.Sprintf("paused in Buildkite: queue %q", s.Queue)
 	case Invalid:
@@ -159,7 +159,7 @@ func (s Suspension) String() string {
 	case HostedQueue:
 		return fmt.Sprintf("hosted queue: only Buildkite hosted agents can join the queue %q; create a self-hosted queue in the cluster %q", s.Queue, s.Cluster)
 	case AgentsCannotWork:
-		return "agents cannot work: the registered agents of the last order match none of the jobs for which they were ordered; compare their tags with spec.tags and their cluster with spec.cluster. muster orders again when the outcome of this order is known"
+		return "agents cannot work: the registered agents of the last order match none of the jobs for which they were ordered. muster orders again when the outcome of this order is known"
 	}
 	return string(s.Code)
 }

@@ -103,6 +103,19 @@ func (p Policy) OverriddenUntil(t time.Time) *time.Time {
 	return first
 }
 
+// Suspension returns why the policy pauses the overlay at t; the zero value if it does not.
+func (p Policy) Suspension(t time.Time) Suspension {
+	if p.Paused {
+		return Suspension{Code: Paused}
+	}
+	for _, o := range p.Overrides {
+		if o.Paused && t.Before(o.Until) {
+			return Suspension{Code: Paused, Finding: "an override is in force until " + o.Until.UTC().Format(time.RFC3339)}
+		}
+	}
+	return Suspension{}
+}
+
 // Schedule is a window of the week with other values of a policy.
 type Schedule struct {
 	// Name identifies it in commits.

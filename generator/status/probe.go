@@ -55,7 +55,7 @@ func (s Snapshot) At(now time.Time) Snapshot {
 		degraded = append(degraded, condition.Condition{Reason: condition.TokenExpires, Message: "the Buildkite API token expires at " + s.TokenExpires.UTC().Format(time.RFC3339)})
 	}
 	all := append([]condition.Condition{s.server(condition.RepositoryAvailable, s.Git, now), s.server(condition.BuildkiteAvailable, s.Buildkite, now)}, kept...)
-	s.Conditions = append([]condition.Condition{s.ready(all, now)}, append(all, condition.DegradedBy(degraded...))...)
+	s.Conditions = append([]condition.Condition{s.ready(all, now)}, append(all, condition.DegradedBy(degraded...)...)...)
 	s.Overlays = slices.Clone(s.Overlays)
 	for _, c := range s.Conditions {
 		own := c.Type == condition.Ready && (c.Reason == condition.Stuck || c.Reason == condition.InternalError)

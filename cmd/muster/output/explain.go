@@ -90,6 +90,12 @@ func (p *explainPrinter) explanation(x explanation.Explanation) {
 	for _, note := range x.Notes {
 		p.hanging("NOTE: ", note)
 	}
+	if len(x.Conditions) > 0 {
+		p.head("CONDITIONS")
+	}
+	for _, c := range x.Conditions {
+		PrintCondition(p.out.Text, c)
+	}
 	p.list("WHY", x.Why)
 	p.steps(x)
 	p.list("WHY NOT MORE", x.NotMore)
@@ -101,7 +107,7 @@ func (p *explainPrinter) explanation(x explanation.Explanation) {
 	if len(x.InFlight) > 0 {
 		p.head("IN FLIGHT")
 		for _, d := range x.InFlight {
-			p.line("  %s: %s of %s may come until %s", d.ID, ledger.Count(d.Agents, "agent"), clockTime(d.Ordered), clockTime(d.NotAfter))
+			p.line("  %s: %s of %s may register until %s", d.ID, ledger.Count(d.Agents, "agent"), clockTime(d.Ordered), clockTime(d.NotAfter))
 		}
 	}
 	p.policy(x.Policy)

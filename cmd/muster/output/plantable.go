@@ -149,11 +149,12 @@ func planState(d plan.Decision, all []condition.Condition) (state Cell, reason s
 
 // StateCell returns the cell with the state of an overlay; see [condition.State].
 func StateCell(all []condition.Condition) Cell {
-	state := Cell{Text: condition.State(all), Style: Good}
-	if ready, _ := condition.Find(all, condition.Ready); ready.Abnormal() && ready.Level() == slog.LevelError {
+	state := Cell{Text: condition.State(all), Style: Warning}
+	switch level := condition.StateLevel(all); {
+	case level < slog.LevelInfo:
+		state.Style = Good
+	case level >= slog.LevelError:
 		state.Style = Bad
-	} else if state.Text != string(condition.Ready) {
-		state.Style = Warning
 	}
 	return state
 }

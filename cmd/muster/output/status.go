@@ -192,7 +192,7 @@ func (h recent) status(o *fleet.Overlay, all []plan.Overlay, now time.Time) over
 	if decision != nil {
 		s.Observed = &observedStatus{At: decision.At(), Sum: decision.Sum}
 	}
-	s.Conditions = h.conditions(o, all, Suspension(o.Overlay, policy, decision), now)
+	s.Conditions = h.conditions(o, all, now)
 	s.State = condition.State(s.Conditions)
 	for _, d := range o.Dispatches {
 		x := dispatchStatus{ID: d.ID, Purpose: d.Purpose, Agents: d.Agents, At: d.At, NotAfter: d.NotAfter, Withdrawn: d.Withdrawn}
@@ -207,16 +207,13 @@ func (h recent) status(o *fleet.Overlay, all []plan.Overlay, now time.Time) over
 
 // conditions returns the conditions of an overlay at a time, by the files and the last poll in
 // git.
-func (h recent) conditions(o *fleet.Overlay, all []plan.Overlay, suspended plan.Suspension, now time.Time) []condition.Condition {
-	c := condition.Overlay{Name: o.Name, Suspended: suspended, Now: now, Recorded: o.State.Breaker}
-	if e, ok := h.observed[o.Policy.Queue]; ok {
-		c.Polled = e.Observation.At
-		e.Observation.At, e.Observation.Until = now, time.Time{}
-		c.Decision, _ = decide(e, o.Overlay, all)
+func (h recent) conditions(o *fleet.Overlay, all []plan.Overlay, now time.Time) []condition.Condition {
+	var poll *plan.Observation
+	e, ok := h.observed[o.Policy.Queue]
+	if ok {
+		poll = &e.Observation
 	}
-	if last, _ := h.decide(o.Overlay, all); last != nil && last.Arrival.FailedOrders == 0 && !o.State.Breaker.Open() {
-		c.Recorded = plan.Breaker{} // an agent of a later order has registered
-	}
+	c := condition.InGit(o.Overlay, all, e.Commit, poll, now)
 	if err := o.InvalidState(); err != nil {
 		c.StateError = err.Error()
 	}
@@ -238,11 +235,6 @@ func (h recent) decide(o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[
 	if !ok || o.Policy.Queue == "" {
 		return nil, nil
 	}
-	return decide(e, o, all)
-}
-
-// decide decides on an overlay by the observation of a commit.
-func decide(e ledger.Entry, o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[string]plan.Seen) {
 	for _, d := range plan.Decide(e.Commit, all, e.Observation) {
 		if d.Overlay != o.Name {
 			continue
@@ -254,25 +246,6 @@ func decide(e ledger.Entry, o plan.Overlay, all []plan.Overlay) (*plan.Decision,
 		}
 	}
 	return nil, nil
-}
-
-// Suspension is why nothing is dispatched: what the files say, and otherwise what
-// Buildkite said when something was last committed.
-func Suspension(o plan.Overlay, now plan.Policy, last *plan.Decision) plan.Suspension {
-	switch {
-	case o.Suspended.Active():
-		return o.Suspended
-	case o.Refused.Active():
-		return o.Refused
-	case now.Paused:
-		return plan.Suspension{Code: plan.Paused}
-	case last != nil && last.Suspended.Active() && last.Suspended.Code != plan.Paused && last.Suspended.Code != plan.BreakerOpen:
-		return last.Suspended
-	case o.State.Breaker.Open():
-		next := o.State.Breaker.NextProbe().UTC()
-		return plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}
-	}
-	return plan.Suspension{}
 }
 
 // IsOverlays returns a usage error if the directory of overlays is itself the only overlay.

@@ -31,8 +31,7 @@ func PrintStatus(out Output, f FleetStatus, wide, whole bool) error {
 	for _, o := range f.Overlays {
 		all = append(all, o.Conditions...)
 	}
-	notRecorded := slices.DeleteFunc(slices.Clone(all), func(c condition.Condition) bool { return c.Reason != condition.NotRecorded })
-	for _, c := range append(condition.Problems(all), notRecorded...) {
+	for _, c := range condition.ProblemsInGit(all) {
 		fmt.Fprint(out.Text, gap)
 		PrintCondition(out.Text, c)
 		gap = ""
@@ -54,9 +53,9 @@ func PrintStatus(out Output, f FleetStatus, wide, whole bool) error {
 	return nil
 }
 
-// oldest returns the time of the oldest observation; zero if none is older than a minute.
+// oldest returns the time of the oldest observation; zero if none is outdated.
 func (f FleetStatus) oldest() time.Time {
-	oldest := f.At.Add(-time.Minute)
+	oldest := f.At.Add(-condition.OutdatedAfter)
 	found := false
 	for _, o := range f.Overlays {
 		if o.Observed != nil && o.Observed.At.Before(oldest) {

@@ -95,27 +95,22 @@ func (p *Page) view(only string, hours int) (view, bool) {
 // row returns the row of an overlay, with the message of the first problem or else the
 // arithmetic as the reason.
 func row(o status.Overlay, hasLine bool) overlay {
-	r := overlay{Overlay: o, Class: "good", Reason: o.Why, HasLine: hasLine}
+	r := overlay{Overlay: o, Class: class(condition.StateLevel(o.Conditions)), Reason: o.Why, HasLine: hasLine}
 	if problems := condition.Problems(o.Conditions); len(problems) > 0 {
 		r.Reason = problems[0].Message
-	}
-	switch ready, _ := condition.Find(o.Conditions, condition.Ready); {
-	case o.State == string(condition.Unknown):
-		r.Class = "warn"
-	case ready.Abnormal():
-		r.Class = class(ready)
-	case o.State != string(condition.Ready):
-		r.Class = "warn"
 	}
 	return r
 }
 
-// class returns the class of an abnormal condition in the style sheet.
-func class(c condition.Condition) string {
-	if c.Level() == slog.LevelError {
-		return "bad"
+// class returns the class in the style sheet for a state.
+func class(level slog.Level) string {
+	switch {
+	case level < slog.LevelInfo:
+		return "good"
+	case level < slog.LevelError:
+		return "warn"
 	}
-	return "warn"
+	return "bad"
 }
 
 // summary describes a timeline of [history.timeline] for readers who cannot see it.
