@@ -205,6 +205,9 @@ func table(registrations *registrations, starts *starts) []metric {
 				return max(0, at.Observed.Sub(o.Oldest).Seconds()), o.Known && at.fresh
 			}},
 		ofSum("muster_in_flight_agents", "Agents that are dispatched and have not registered, while their lease lasts.", func(s plan.Sum) int { return s.InFlight }),
+		{Definition: Definition{Name: "muster_overdue_agents", Type: gauge, Labels: overlay, Help: "Agents of overdue orders that have not registered; 0 while the circuit breaker is open."},
+			overlay: func(o status.Overlay, at scrape) (float64, bool) { return float64(o.Overdue), o.Known && at.fresh }},
+		{Definition: Definition{Name: "muster_failed_agents", Type: gauge, Labels: []string{labelOverlay, "cause"}, Help: "Agents of the orders that have failed in a row, at least one for each order, by the cause of the last failure; 0 once a later one succeeds."}, read: failedAgents},
 		ofSum("muster_idle_agents", "Connected agents without a job that could take one of the overlay's, from any source.", func(s plan.Sum) int { return s.Idle }),
 		ofSum("muster_busy_agents", "Agents of the overlay that run a job.", func(s plan.Sum) int { return s.Busy }),
 		ofSum("muster_stopping_agents", "Agents of the overlay that take no more jobs and count against max.", func(s plan.Sum) int { return s.Stopping }),
@@ -306,6 +309,22 @@ func table(registrations *registrations, starts *starts) []metric {
 			read: func(at scrape, put func(float64, ...string)) {
 				put(1, at.Muster.Version, at.Muster.Commit, at.goVersion)
 			}},
+	}
+}
+
+// failedAgents puts the agents of failed orders by overlay and cause.
+func failedAgents(at scrape, put func(value float64, labels ...string)) {
+	for _, o := range at.Overlays {
+		if !o.Known || !at.fresh {
+			continue
+		}
+		for _, cause := range plan.Failures() {
+			agents := 0
+			if cause == o.Failure {
+				agents = o.FailedAgents
+			}
+			put(float64(agents), o.Name, string(cause))
+		}
 	}
 }
 

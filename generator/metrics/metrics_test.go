@@ -125,6 +125,38 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+// TestOverdueAndFailedAgents asserts the values for an overlay whose orders fail.
+func TestOverdueAndFailedAgents(t *testing.T) {
+	failing := func(a plan.Arrival, b plan.Breaker) map[string]float64 {
+		r := report("linux")
+		r.Result.Decisions[0].Arrival, r.Result.Decisions[0].State.Breaker = a, b
+		got := map[string]float64{}
+		served := gather(t, after(t, r))
+		got["overdue"] = served["muster_overdue_agents"].GetMetric()[0].GetGauge().GetValue()
+		for _, m := range served["muster_failed_agents"].GetMetric() {
+			if v := m.GetGauge().GetValue(); v > 0 {
+				got[m.GetLabel()[0].GetValue()] = v
+			}
+		}
+		return got
+	}
+	for name, test := range map[string]struct {
+		arrival plan.Arrival
+		breaker plan.Breaker
+		want    map[string]float64
+	}{
+		"normal":            {want: map[string]float64{"overdue": 0}},
+		"overdue":           {plan.Arrival{Agents: 10, Registered: 3}, plan.Breaker{}, map[string]float64{"overdue": 7}},
+		"failed":            {plan.Arrival{Agents: 1, FailedOrders: 2}, plan.Breaker{Failures: 2, Agents: 12, Cause: plan.NeverRegistered}, map[string]float64{"overdue": 1, "never-registered": 12}},
+		"agents registered": {plan.Arrival{}, plan.Breaker{Failures: 2, Agents: 12, Cause: plan.NeverRegistered}, map[string]float64{"overdue": 0}},
+		"different causes":  {plan.Arrival{}, plan.Breaker{Failures: 3, Cause: plan.NoJobTaken}, map[string]float64{"overdue": 0, "no-job-taken": 3}},
+	} {
+		if diff := cmp.Diff(test.want, failing(test.arrival, test.breaker)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestLint: Prometheus' own linter has nothing to say.
 func TestLint(t *testing.T) {
 	problems, err := testutil.GatherAndLint(full(t).Registry())

@@ -43,6 +43,9 @@ const (
 	LeftEarly Failure = "left-early"
 )
 
+// Failures returns all ways in which a dispatch fails.
+func Failures() []Failure { return []Failure{NeverRegistered, NoJobTaken, WrongTags, LeftEarly} }
+
 // failureTexts are the failures in words.
 var failureTexts = map[Failure]string{
 	NeverRegistered: "no agent registered",

@@ -34,10 +34,11 @@ func (r Retirement) Outcome() string {
 
 // Outcomes returns all values of [Retirement.Outcome].
 func Outcomes() []string {
-	return []string{
-		string(AllRegistered), string(Expired), string(Withdrawn),
-		string(NeverRegistered), string(NoJobTaken), string(WrongTags), string(LeftEarly),
+	all := []string{string(AllRegistered), string(Expired), string(Withdrawn)}
+	for _, f := range Failures() {
+		all = append(all, string(f))
 	}
+	return all
 }
 
 // retireWait is how long a retirement waits for another push.

@@ -140,6 +140,10 @@ func overlays(report generator.Report) []Overlay {
 	for _, d := range r.Decisions {
 		o := at(d.Overlay)
 		o.Known, o.Sum, o.Schedule, o.Why = true, d.Sum, d.Schedule, d.Why(committed(report, d.Overlay))
+		o.Overdue = d.Arrival.Agents - d.Arrival.Registered
+		if b := d.State.Breaker; b.Open() || d.Arrival.FailedOrders > 0 {
+			o.FailedAgents, o.Failure = max(b.Agents, b.Failures), b.Cause
+		}
 		o.Oldest = oldest(d)
 	}
 	for _, s := range r.Suspended {
