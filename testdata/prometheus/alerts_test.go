@@ -31,6 +31,8 @@ type incident struct {
 	// tick of the incident. What they change of the fleet and the site ends with the incident.
 	begin func(*site, *fleet)
 	tick  func(*site, *fleet)
+	// firstDay reports that the overlay has had no job and no agent before.
+	firstDay bool
 	// raises is the one alert; empty: none.
 	raises string
 	// condition is the one that muster reports; empty: the delay is that from the beginning.
@@ -49,6 +51,9 @@ func waiting(jobs int, change func(*fleet)) func(*site, *fleet) {
 	}
 }
 
+// broken lets no agent register.
+func broken(f *fleet) { f.broken = true }
+
 func suspend(code plan.SuspensionCode) func(*site, *fleet) {
 	return waiting(2, func(f *fleet) { f.overlay.Suspended = plan.Suspension{Code: code, Queue: queue, Cluster: "ci"} })
 }
@@ -65,14 +70,35 @@ func incidents() []incident {
 			raises: "MusterNotTicking", condition: condition.Ready, text: "muster reports InternalError",
 		},
 		{
-			name: "agents do not register", lasts: 2 * time.Hour, begin: waiting(10, func(f *fleet) { f.broken = true }),
+			name: "agents do not register", lasts: 2 * time.Hour, begin: waiting(10, broken),
 			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, text: "11 agents of linux are ordered and have not registered; 10 jobs are pending",
 		},
 		{
-			name: "agents do not register on the first day", lasts: 2 * time.Hour,
-			begin: waiting(10, func(f *fleet) {
-				f.overlay.State, f.broken = plan.State{}, true
-			}),
+			name: "two agents do not register", lasts: time.Hour, begin: waiting(2, broken),
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
+		},
+		{ // as one lost agent until its replacement is overdue as well
+			name: "the agent of a single job does not register", lasts: 40 * time.Minute, begin: waiting(1, broken),
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 3 * time.Minute,
+		},
+		{
+			name: "the agent of a single job does not register, and another agent is busy", lasts: time.Hour,
+			begin: func(s *site, f *fleet) {
+				f.agents = append(f.agents, &agent{connected: true, until: s.now.Add(time.Hour)})
+				waiting(1, broken)(s, f)
+			},
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 3 * time.Minute,
+		},
+		{
+			name: "agents do not register on the first day", lasts: 2 * time.Hour, begin: waiting(10, broken), firstDay: true,
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
+		},
+		{
+			name: "two agents do not register on the first day", lasts: time.Hour, begin: waiting(2, broken), firstDay: true,
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
+		},
+		{
+			name: "the agent of a single job does not register on the first day", lasts: time.Hour, begin: waiting(1, broken), firstDay: true,
 			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
 		},
 		{
@@ -80,16 +106,24 @@ func incidents() []incident {
 			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
 		},
 		{
-			name: "the agent of a single job does not register", lasts: 40 * time.Minute, begin: waiting(1, func(f *fleet) { f.broken = true }),
-			raises: "MusterAgentsNotArriving", delay: 10 * time.Minute,
+			name: "the warm pool exits early", lasts: time.Hour, begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.leaving = 5, true },
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
 		},
 		{
 			name: "agents exit without a job", lasts: time.Hour, begin: waiting(10, func(f *fleet) { f.leaving = true }),
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 2 * time.Minute, // two more orders
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
+		},
+		{
+			name: "the agent of a single job exits without it", lasts: time.Hour, begin: waiting(1, func(f *fleet) { f.leaving = true }),
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
 		},
 		{
 			name: "agents have the wrong tags", lasts: 2 * time.Hour, begin: waiting(10, func(f *fleet) { f.tagless = true }),
 			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, text: "10 jobs are pending",
+		},
+		{ // the condition begins when an agent registers, and lasts until it exits
+			name: "agents have the wrong tags, and others do not register", lasts: 6 * time.Minute, begin: waiting(10, func(f *fleet) { f.tagless, f.lost = true, 0.5 }),
+			raises: "MusterAgentsNotArriving", delay: time.Minute, text: "10 jobs are pending",
 		},
 		{
 			name: "Buildkite is down", lasts: 2 * time.Hour, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepPoll },
@@ -162,6 +196,15 @@ func incidents() []incident {
 			raises: "MusterJobsPending", delay: 20 * time.Minute, text: "agents are idle",
 		},
 		{name: "jobs in an unknown queue", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.unserved = 2 }, raises: "MusterJobsUnserved", condition: condition.JobsServed, delay: 15 * time.Minute, text: "2 jobs of queue gpu"},
+		{
+			// muster replaces it; incidents begin at 08:15
+			name: "the first agent of a single job is lost", lasts: 10 * time.Minute, begin: waiting(1, broken), condition: condition.AgentsArriving,
+			tick: func(s *site, f *fleet) { f.broken = s.now.Minute() < 17 },
+		},
+		{
+			name: "an agent of the warm pool exits early", lasts: 30 * time.Minute, begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.overlay.Policy.IdleTimeout = 1, time.Hour }, condition: condition.AgentsArriving,
+			tick: func(s *site, f *fleet) { f.leaving = s.now.Minute() < 17 },
+		},
 		{name: "a single failed poll", lasts: step, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepPoll }},
 		{name: "a single failed push", lasts: step, begin: waiting(5, func(f *fleet) { f.failsAt = generator.StepCommit })},
 		{name: "a conflict now and then", lasts: 40 * time.Minute, begin: waiting(5, func(*fleet) {}), tick: func(s *site, f *fleet) { f.conflict = s.now.Minute()%5 > 0 }},
@@ -182,6 +225,9 @@ func TestAlerts(t *testing.T) {
 func (test incident) play(t *testing.T) {
 	s, f := newSite(t), newFleet(1)
 	start := s.now.Add(healthyFor)
+	if test.firstDay {
+		f.overlay.State = plan.State{}
+	}
 	end := start.Add(test.lasts)
 	var since, first time.Time // the condition, the alert
 	var before fleet
@@ -193,7 +239,7 @@ func (test incident) play(t *testing.T) {
 			t.Fatalf("3 h after the incident, alerts still fire")
 		}
 		wrong := !now.Before(start) && now.Before(end)
-		if !wrong && now.Unix()%240 == 0 && (now.Before(start) || now.After(end.Add(15*time.Minute))) {
+		if !wrong && now.Unix()%240 == 0 && (now.Before(start) && !test.firstDay || now.After(end.Add(15*time.Minute))) {
 			f.add(now, 1+f.random.IntN(3), 3*time.Minute)
 		}
 		if now.Equal(start) {
@@ -232,6 +278,9 @@ func (test incident) play(t *testing.T) {
 		}
 	}
 	if test.raises == "" {
+		if since.IsZero() {
+			t.Errorf("muster does not report %s", test.condition)
+		}
 		return
 	}
 	if first.IsZero() || since.IsZero() {
@@ -260,8 +309,8 @@ func (s *site) shows(c condition.Type) bool {
 }
 
 // TestHealthyMonth asserts that a fleet raises no alert in a month in which jobs come and go, max
-// is reached for minutes, single polls fail, some pushes conflict, and one agent in fifty never
-// registers.
+// is reached for minutes, single polls fail, some pushes conflict, muster restarts every day, and one
+// agent in fifty never registers.
 func TestHealthyMonth(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3} { // ten days each
 		t.Run("", func(t *testing.T) {
@@ -277,8 +326,13 @@ func healthy(t *testing.T, s *site, f *fleet, days int) {
 	end := s.now.AddDate(0, 0, days)
 	s.expires = end.AddDate(0, 1, 0)
 	ordered, lost, pause := 0, 0, step
+	started := s.now
 	for s.now.Before(end) {
 		now := s.now
+		if now.Sub(started) >= 24*time.Hour {
+			s.start(t)
+			started = now
+		}
 		chance := f.random.Float64() < pause.Minutes()/20
 		switch hour := now.Hour(); {
 		case !chance || now.Weekday() == time.Saturday || now.Weekday() == time.Sunday:

@@ -3,6 +3,7 @@ package prometheus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -48,6 +49,7 @@ type site struct {
 	engine   *promql.Engine
 	groups   []*rules.Group
 	served   map[string]labels.Labels // the series of the last scrape
+	pods     int                      // how often muster has started
 	// only is the text that mentions the metrics to store; empty: all are stored.
 	only string
 	// keep maps the names of metrics to whether they are stored.
@@ -70,6 +72,16 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{now: time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC), served: map[string]labels.Labels{}, keep: map[string]bool{}, texts: map[string]string{}, left: 900}
 	s.expires = s.now.AddDate(0, 1, 0)
+	s.start(t)
+	s.storage, s.engine = teststorage.New(t), promqltest.NewTestEngine(t, false, 0, 100_000)
+	s.loadRules(t)
+	return s
+}
+
+// start starts muster, in a new pod.
+func (s *site) start(t *testing.T) {
+	t.Helper()
+	s.pods++
 	s.recorder = status.NewRecorder(status.Config{
 		Started: s.now, Interval: step, Longest: 23 * time.Minute, TokenExpires: func() time.Time { return s.expires },
 		Services: func() []status.Service {
@@ -83,9 +95,6 @@ func newSite(t *testing.T) *site {
 	for _, slow := range []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
 		s.metrics.Registry().Unregister(slow) // they read /proc at every scrape
 	}
-	s.storage, s.engine = teststorage.New(t), promqltest.NewTestEngine(t, false, 0, 100_000)
-	s.loadRules(t)
-	return s
 }
 
 func (s *site) loadRules(t *testing.T) {
@@ -216,7 +225,7 @@ func (s *site) read(t *testing.T, each func(labels.Labels, float64)) {
 			continue
 		}
 		b := labels.NewBuilder(l)
-		b.Set("namespace", "muster").Set("pod", "muster-0").Set("job", "muster/muster").Set("instance", "10.0.0.1:8080")
+		b.Set("namespace", "muster").Set("pod", fmt.Sprint("muster-", s.pods)).Set("job", "muster/muster").Set("instance", fmt.Sprintf("10.0.0.%d:8080", s.pods))
 		each(b.Labels(), v)
 	}
 }
