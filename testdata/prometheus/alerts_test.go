@@ -196,6 +196,15 @@ func incidents() []incident {
 			raises: "MusterJobsPending", delay: 20 * time.Minute, text: "agents are idle",
 		},
 		{name: "jobs in an unknown queue", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.unserved = 2 }, raises: "MusterJobsUnserved", condition: condition.JobsServed, delay: 15 * time.Minute, text: "2 jobs of queue gpu"},
+		{name: "jobs match no overlay", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.unmatched = 2 }, raises: "MusterJobsUnserved", condition: condition.JobsServed, delay: 15 * time.Minute, text: "2 jobs of queue default"},
+		{name: "polls are slow", lasts: 40 * time.Minute, begin: waiting(5, func(f *fleet) { f.pollTook = 2 * condition.SlowPoll }), condition: condition.Degraded},
+		{name: "the agent token of muster has expired", lasts: 40 * time.Minute, begin: waiting(5, func(f *fleet) { f.metricsErr = errFailed }), condition: condition.Degraded},
+		{
+			name: "a dispatch is edited", lasts: 40 * time.Minute, condition: condition.Drifted,
+			begin: func(s *site, f *fleet) {
+				f.repairs = map[string]generator.Repair{overlay: {Subject: "restore", At: s.now}}
+			},
+		},
 		{
 			// muster replaces it; incidents begin at 08:15
 			name: "the first agent of a single job is lost", lasts: 10 * time.Minute, begin: waiting(1, broken), condition: condition.AgentsArriving,

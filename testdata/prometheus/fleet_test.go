@@ -38,6 +38,10 @@ type fleet struct {
 	unserved    int            // jobs in a queue without an overlay
 	lost        float64        // share of agents that never register
 	queuePaused bool           // the queue is paused in Buildkite
+	unmatched   int            // jobs in the queue that match no overlay
+	pollTook    time.Duration  // the duration of polls
+	metricsErr  error          // why Buildkite's metrics cannot be read
+	repairs     map[string]generator.Repair
 
 	jobs       []job
 	agents     []*agent
@@ -169,6 +173,9 @@ func (f *fleet) observation(now time.Time) plan.Observation {
 		o.Jobs = []plan.Demand{{Overlays: []string{overlay}, Pending: len(f.jobs), Oldest: &oldest}}
 		all.Add(0)
 	}
+	if f.unmatched > 0 {
+		o.Unmatched = []plan.Unmatched{{Rules: []string{"queue=" + queue, "os=windows"}, Missing: []string{"os=windows"}, Jobs: f.unmatched}}
+	}
 	if idle > 0 {
 		o.Idle = []plan.IdleAgents{{Agents: idle, Overlay: overlay, Jobs: all}}
 	}
@@ -243,6 +250,7 @@ func (f *fleet) tick(now time.Time) generator.Report {
 	r.Result.Decisions = []plan.Decision{d}
 	r.Result.Looked.Overlays = []plan.Overlay{f.overlay}
 	r.Result.Looked.Snapshot.At = now
+	r.Result.PollTook, r.Result.Metrics, r.Result.Repairs = f.pollTook, f.metricsErr, f.repairs
 	for _, a := range f.agents {
 		if !a.until.IsZero() {
 			r.Result.Looked.Snapshot.Sightings = append(r.Result.Looked.Snapshot.Sightings, plan.Sighting{
