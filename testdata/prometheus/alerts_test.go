@@ -123,7 +123,7 @@ func incidents() []incident {
 		},
 		{ // the condition begins when an agent registers, and lasts until it exits
 			name: "agents have the wrong tags, and others do not register", lasts: 6 * time.Minute, begin: waiting(10, func(f *fleet) { f.tagless, f.lost = true, 0.5 }),
-			raises: "MusterAgentsNotArriving", delay: time.Minute, text: "10 jobs are pending",
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, text: "10 jobs are pending",
 		},
 		{
 			name: "Buildkite is down", lasts: 2 * time.Hour, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepPoll },
