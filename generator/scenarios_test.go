@@ -334,6 +334,7 @@ func TestFailuresInFlight(t *testing.T) {
 // TestTwins: worlds in which every fifth index has two pods. Nothing is ordered or counted
 // for the second agent, beyond what the books of every world allow.
 func TestTwins(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	came, cluster := 0, slices.Index(themes, "cluster")
 	for i := range 10 {

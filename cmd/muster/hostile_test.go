@@ -23,6 +23,7 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops"
+	"muster/gitops/unraced"
 )
 
 var (
@@ -225,7 +226,7 @@ func (w *hostileScenario) play() {
 }
 
 // hostileRaced is the number of seeds with the race detector, which prevents measurements of
-// resident memory. make test also runs all seeds without it.
+// resident memory. make test runs all seeds without it.
 const hostileRaced = 2
 
 // hostileProcesses is the maximum number of concurrent builds.
@@ -287,6 +288,7 @@ func tryHostile(t *testing.T, seed uint64) {
 // two ticks, with limited memory, and that everything ends with the context. It runs in a
 // separate process, because memory and goroutines of other tests would count.
 func TestHostileOverlays(t *testing.T) {
+	unraced.Only(t)
 	if !*hostileAlone {
 		alone := []string{"-test.run=^TestHostileOverlays$", "-test.timeout=0", "-hostile-alone", fmt.Sprintf("-hostile-from=%d", *hostileFrom),
 			fmt.Sprintf("-hostile-seeds=%d", *hostileSeeds), fmt.Sprintf("-hostile-time=%s", *hostileTime)}

@@ -337,6 +337,7 @@ func TestLargeClusters(t *testing.T) {
 // lets it, at most every three seconds, is never told to wait; and it does look beside
 // where there is room for it. Where there is none, Spare says so.
 func TestSpare(t *testing.T) {
+	unraced.Only(t)
 	for _, c := range []struct {
 		limit, clusters, builds int
 		interval                time.Duration

@@ -14,6 +14,7 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/buildkite/steptime"
 	"muster/generator/plan"
+	"muster/gitops/unraced"
 )
 
 // moments are what is said of upcoming jobs.
@@ -62,6 +63,7 @@ var lookingAhead = []plan.Overlay{{Name: "a", Policy: plan.Policy{Queue: "nowher
 // TestStepTimes: the client predicts the same moments for upcoming jobs as the simulator that
 // learns in its stead, at each moment of seeded worlds; many are known.
 func TestStepTimes(t *testing.T) {
+	unraced.Only(t)
 	known := 0
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 5))
