@@ -53,8 +53,6 @@ type view struct {
 	// kustomization in it was read.
 	changes       bool
 	listed, lists int
-	// named are what the kustomizations list, by their directories.
-	named map[string][]string
 	// anchors caches which contents use anchors; nil: nothing is cached.
 	anchors *anchorsOf
 	// size is how many bytes were read.
@@ -74,7 +72,6 @@ func (v *view) begin() {
 	v.values, v.parsed = map[string]bool{}, map[string]bool{}
 	v.parts, v.writesPaths, v.selects = map[string]bool{}, false, false
 	v.changes, v.listed, v.lists = false, 0, 0
-	v.named = map[string][]string{}
 	v.size = 0
 }
 
@@ -281,9 +278,6 @@ func (v *view) vet(name string, data []byte) {
 	for _, r := range references(k) {
 		v.vetReference(name, data, r)
 	}
-	if v.refused == nil {
-		v.named[path.Dir(name)] = k.Resources
-	}
 }
 
 // unknownField matches kustomize's error for a field that it does not know.
@@ -313,9 +307,6 @@ func (v *view) vetReference(name string, data []byte, r reference) {
 		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is a file of another directory, which kustomize does not read", Remedy: "list that directory, with a kustomization.yaml in it"})
 	}
 }
-
-// Listed implements [kustomize.Lister].
-func (v *view) Listed(dir string) []string { return v.named[dir] }
 
 // reference is a path that a kustomization names.
 type reference struct {

@@ -11,9 +11,8 @@ import (
 // message is a message between the two processes, one line of JSON: first the directory to build,
 // then requests for files and their responses, and last the result of the build.
 type message struct {
-	// Build is the directory to build. Known are responses to requests that will follow.
-	Build string    `json:",omitempty"`
-	Known []message `json:",omitempty"`
+	// Build is the directory to build.
+	Build string `json:",omitempty"`
 	// Ask is the name of the method to call on the file Path.
 	Ask  string `json:",omitempty"`
 	Path string `json:",omitempty"`

@@ -138,7 +138,7 @@ func (w *worker) end() error {
 }
 
 func (w *worker) build(files filesys.FileSystem, dir string) ([]Object, error) {
-	if err := w.line.send(message{Build: dir, Known: ahead(files, dir)}); err != nil {
+	if err := w.line.send(message{Build: dir}); err != nil {
 		return nil, err
 	}
 	for {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,4 +154,46 @@ func (f *telling) ReadFile(name string) ([]byte, error) {
 		f.notified <- struct{}{}
 	}
 	return f.FileSystem.ReadFile(name)
+}
+
+// TestProcessesAreKept: two builds at a time need two processes, however many there
+// are.
+func TestProcessesAreKept(t *testing.T) {
+	p := process(t, time.Hour)
+	command, started := p.Command, 0
+	p.Command = func() *exec.Cmd { started++; return command() } // while nothing else is built, or under the lock below
+	for range 4 {
+		var begun, over sync.WaitGroup
+		begun.Add(2)
+		var mu sync.Mutex
+		for range 2 {
+			over.Go(func() {
+				files := &waiting{FileSystem: directory(map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(1)}), begun: &begun}
+				mu.Lock() // until the first has begun
+				var once sync.Once
+				files.unlock = func() { once.Do(mu.Unlock) }
+				if _, err := p.Build(t.Context(), files, "d"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		over.Wait()
+	}
+	if started != 2 {
+		t.Errorf("%d processes were started, want 2", started)
+	}
+}
+
+// waiting is a file system of a build that goes on when another has begun.
+type waiting struct {
+	filesys.FileSystem
+	begun  *sync.WaitGroup
+	unlock func()
+	once   sync.Once
+}
+
+func (w *waiting) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
+	w.unlock()
+	w.once.Do(func() { w.begun.Done(); w.begun.Wait() })
+	return w.FileSystem.CleanedAbs(name)
 }

@@ -40,11 +40,7 @@ func Serve(in io.Reader, out io.Writer, memory int64) {
 			return
 		}
 		done := message{Done: true}
-		files := asking{parent: parent, known: map[question]message{}}
-		for _, k := range m.Known {
-			files.known[question{k.Ask, k.Path}] = k
-		}
-		if done.Objects, err = (Here{}).Build(context.Background(), files, m.Build); err != nil {
+		if done.Objects, err = (Here{}).Build(context.Background(), asking{parent: parent}, m.Build); err != nil {
 			done.Err = err.Error()
 		}
 		if parent.send(done) != nil {
@@ -73,17 +69,10 @@ func watchMemory(most int64) {
 type asking struct {
 	filesys.FileSystem // nil: kustomize calls no other methods
 	parent             *line
-	known              map[question]message
 }
-
-// question is a request whose answer may already be known.
-type question struct{ method, path string }
 
 // ask sends a request and returns the response. It exits if the other process has ended.
 func (a asking) ask(method, path string) message {
-	if m, known := a.known[question{method, path}]; known {
-		return m
-	}
 	err := a.parent.send(message{Ask: method, Path: path})
 	if err == nil {
 		var m message
