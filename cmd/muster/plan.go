@@ -143,12 +143,15 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 		}
 	}
 	invalid := map[string]bool{}
+	gap := "\n"
 	for _, c := range condition.Problems(conditions) {
 		if c.Type == condition.Suspended && c.Reason == string(plan.Invalid) { // printed as an error
 			invalid[c.Overlay] = true
 			continue
 		}
+		fmt.Fprint(out.Text, gap)
 		output.PrintCondition(out.Text, c)
+		gap = ""
 	}
 	valid := slices.ContainsFunc(r.Decisions, func(d plan.Decision) bool { return !invalid[d.Overlay] })
 	switch {
