@@ -412,7 +412,7 @@ func TestTheLogOfABranchThatMoves(t *testing.T) {
 			h.conflicts, h.until = 1, until
 			r := tick(t, g)
 			if got := kinds(r.Operations); got != "a: dispatch 4" || len(r.Suspended) > 0 {
-				t.Errorf("%q after %d races, suspended %v", got, r.Conflicts, r.Suspended)
+				t.Errorf("%q after %d conflicts, suspended %v", got, r.Conflicts, r.Suspended)
 			}
 			if log := b.log.String(); strings.Contains(log, "level=ERROR") {
 				t.Errorf("the log says\n%s", log)

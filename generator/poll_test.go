@@ -139,10 +139,9 @@ func TestLeaseEndsWhileReading(t *testing.T) {
 	}
 }
 
-// TestDispatchLeavesWhileReading: another writer has seen a dispatch's agents and
-// retired it, while this reading, which has not seen them, went on. It is
-// dropped.
-func TestDispatchLeavesWhileReading(t *testing.T) {
+// TestPollDiscardedAfterRetirement: another writer retires a dispatch during a poll that does not list
+// its agents. The poll is discarded.
+func TestPollDiscardedAfterRetirement(t *testing.T) {
 	s, g := newSlow(0, "a", "b")
 	s.jobs("a", 3)
 	ordered := whole(t, g).Decisions[0].Dispatch[0]
@@ -167,28 +166,28 @@ func TestDispatchLeavesWhileReading(t *testing.T) {
 	}
 }
 
-// TestRaceAfterSpreadReading: a decision on a reading of minutes that loses the
-// race of its commit is made again on the same reading.
-func TestRaceAfterSpreadReading(t *testing.T) {
+// TestConflictAfterSpreadPoll: after a conflict, a decision on a poll that took minutes is recomputed
+// on the same snapshot.
+func TestConflictAfterSpreadPoll(t *testing.T) {
 	s, g := newSlow(2, "a")
 	s.jobs("a", 3)
-	races := 2
+	moves := 2
 	s.onCommit = func(branch.Head) error {
-		if races--; races >= 0 {
-			s.fleet.edit("somebody", branch.Change{Path: "README.md", Content: []byte(strings.Repeat("x", races+1))})
+		if moves--; moves >= 0 {
+			s.fleet.edit("somebody", branch.Change{Path: "README.md", Content: []byte(strings.Repeat("x", moves+1))})
 			return branch.ErrMoved
 		}
 		return nil
 	}
 	r := whole(t, g)
 	if kinds(r.Operations) != "a: dispatch 3" || r.Conflicts != 2 || s.done != 1 {
-		t.Errorf("%q after %d races and %d readings", kinds(r.Operations), r.Conflicts, s.done)
+		t.Errorf("%q after %d conflicts and %d polls", kinds(r.Operations), r.Conflicts, s.done)
 	}
 }
 
-// TestStretchIsReported: one line when the looks begin to be stretched, and one
-// when that is over.
-func TestStretchIsReported(t *testing.T) {
+// TestSpreadPollsAreReported: one line when polls begin to be spread over several ticks, and one
+// when that ends.
+func TestSpreadPollsAreReported(t *testing.T) {
 	s, g := newSlow(2, "a")
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := s.now

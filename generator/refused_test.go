@@ -252,9 +252,9 @@ func TestNotReadyWhileEveryPushIsRefused(t *testing.T) {
 	}
 }
 
-// TestRaceAmongActsPushedApart: what was committed before another writer was
-// first is reported, and the rest decided again.
-func TestRaceAmongActsPushedApart(t *testing.T) {
+// TestConflictAmongSeparatePushes: the tick reports what was committed before a conflict, and
+// recomputes the rest.
+func TestConflictAmongSeparatePushes(t *testing.T) {
 	h, g := newHooked(refuse("b", &branch.Refused{Message: "no"}), "a", "b", "c")
 	h.onCommit = func(branch.Head) error {
 		if h.commits == 2 {
@@ -264,11 +264,11 @@ func TestRaceAmongActsPushedApart(t *testing.T) {
 	}
 	r := tick(t, g)
 	if got := kinds(r.Operations); got != "a: dispatch 2; c: dispatch 2" || r.Conflicts != 1 || len(r.Suspended) != 1 {
-		t.Errorf("acts %q, %d races, suspended %v", got, r.Conflicts, r.Suspended)
+		t.Errorf("operations %q, %d conflicts, suspended %v", got, r.Conflicts, r.Suspended)
 	}
 }
 
-// single is a repository that takes acts one by one, as GitHub's API does.
+// single is a repository that accepts one operation per push, as GitHub's API does.
 type single struct{ *hooked }
 
 func (single) Limits() branch.Limits { return branch.Limits{OneByOne: true} }
@@ -278,27 +278,27 @@ func newSingle(refuses func(ledger.Operation) error, names ...string) (single, *
 	return single{h}, h.generator(func(c *generator.Config) { c.Repository = single{h} })
 }
 
-// TestActsOneByOne: where the repository asks for it, each act is pushed by itself, on
-// the commit of the one before it.
-func TestActsOneByOne(t *testing.T) {
+// TestOperationsPushedOneByOne: if the repository requires it, each operation is pushed separately,
+// on the commit of the previous one.
+func TestOperationsPushedOneByOne(t *testing.T) {
 	s, g := newSingle(func(ledger.Operation) error { return nil }, "a", "b", "c")
 	r := tick(t, g)
 	if got := kinds(r.Operations); got != "a: dispatch 2; b: dispatch 2; c: dispatch 2" || s.pushes != 3 {
-		t.Errorf("acts %q in %d pushes, want three in 3", got, s.pushes)
+		t.Errorf("operations %q in %d pushes, want three in 3", got, s.pushes)
 	}
 	if log := s.fleet.history(); len(log) != 4 || r.Head.Commit != log[3].id {
-		t.Errorf("%d commits, and the tick's tip is %s", len(log)-1, r.Head.Commit)
+		t.Errorf("%d commits, and the tick's head is %s", len(log)-1, r.Head.Commit)
 	}
 }
 
-// TestRaceAmongSingleActs: what was committed before another writer was first is
-// reported, and the rest is decided again, on what that one left.
-func TestRaceAmongSingleActs(t *testing.T) {
+// TestConflictAmongSingleOperations: the tick reports what was committed before a conflict, and
+// recomputes the rest on the new head.
+func TestConflictAmongSingleOperations(t *testing.T) {
 	s, g := newSingle(nil, "a", "b", "c")
-	raced := false
+	conflicted := false
 	s.refuses = func(a ledger.Operation) error {
-		if a.Path == "overlays/b" && !raced {
-			raced = true
+		if a.Path == "overlays/b" && !conflicted {
+			conflicted = true
 			s.overlays[1].spec.max = 1
 			s.fleet.edit("a person", branch.Change{Path: "overlays/b/scaling.yaml", Content: s.overlays[1].policyText()})
 			return fmt.Errorf("pushing: %w", branch.ErrMoved)
@@ -307,7 +307,7 @@ func TestRaceAmongSingleActs(t *testing.T) {
 	}
 	r := tick(t, g)
 	if got := kinds(r.Operations); got != "a: dispatch 2; b: dispatch 1; c: dispatch 2" || r.Conflicts != 1 {
-		t.Errorf("acts %q after %d races", got, r.Conflicts)
+		t.Errorf("operations %q after %d conflicts", got, r.Conflicts)
 	}
 	var who []string
 	for _, c := range s.fleet.history()[1:] {

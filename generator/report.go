@@ -43,7 +43,7 @@ func (rep *reporter) reportOperations(r Result, took time.Duration) {
 	for _, a := range r.Operations {
 		attrs := []slog.Attr{slog.String("head", r.Head.Commit), lasted(took)}
 		if r.Conflicts > 0 {
-			attrs = append(attrs, slog.Int("races", r.Conflicts))
+			attrs = append(attrs, slog.Int("conflicts", r.Conflicts))
 		}
 		rep.reportOperation(a, attrs...)
 	}
@@ -237,8 +237,8 @@ func (rep *reporter) enter(s Step) {
 	p.step, p.since = s, now
 }
 
-// gitAnswered and buildkiteAnswered note what an error says about whether the
-// other side answers: a refusal is an answer too.
+// gitAnswered and buildkiteAnswered store the time if err shows that the server answered: a
+// refusal is an answer too.
 func (rep *reporter) gitAnswered(err error) {
 	var refused *branch.Refused
 	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
@@ -253,7 +253,7 @@ func (rep *reporter) buildkiteAnswered(err error) {
 	}
 }
 
-// outcomeOf says what became of a tick.
+// outcomeOf returns the outcome of a tick.
 func outcomeOf(r Result, err error) Outcome {
 	var wait plan.SpreadError
 	var refused plan.RetryError
@@ -272,25 +272,26 @@ func outcomeOf(r Result, err error) Outcome {
 	return Unchanged
 }
 
-// report notifies the watcher of a tick that has ended. stretched is the problem that the poll is spread over several ticks, if any.
-func (rep *reporter) report(report Report, stretched []condition.Condition) {
+// report notifies the watcher of a tick that has ended. spread is the condition that the poll is
+// spread over several ticks, if any.
+func (rep *reporter) report(report Report, spread []condition.Condition) {
 	if rep.watch == nil {
 		return
 	}
 	p := rep.progress
 	report.Outcome = outcomeOf(report.Result, report.Err)
 	report.Steps, report.Git, report.Buildkite, report.DryRun = p.took, p.git, p.buildkite, rep.dryRun
-	report.Conditions = append(slices.Clone(rep.conditions), stretched...)
+	report.Conditions = append(slices.Clone(rep.conditions), spread...)
 	if report.Err != nil && report.Outcome != Waiting {
 		report.Failed = p.failed
 	}
 	rep.watch.Ended(report)
 }
 
-// Looked is what a tick decided on.
+// Looked is the input of a tick's decisions.
 type Looked struct {
-	// Overlays are those that could be decided on, as they were in git.
+	// Overlays are the valid ones, as in git.
 	Overlays []plan.Overlay
-	// Snapshot is what Buildkite said; its At is zero where it was not read.
+	// Snapshot is the result of the poll; its At is zero if Buildkite was not polled.
 	Snapshot plan.Snapshot
 }

@@ -40,11 +40,10 @@ type Repository interface {
 	branch.History
 }
 
-// Buildkite says which jobs are pending and which agents are connected.
+// Buildkite lists pending jobs and connected agents.
 type Buildkite interface {
-	// Snapshot reads the agents first and then the jobs. One that takes several
-	// calls returns a [plan.RetryError] until it is complete; then its At is the time of
-	// the first of them.
+	// Snapshot reads the agents first and then the jobs. A poll that takes several calls
+	// returns a [plan.RetryError] until it is complete; At is the time of the first call.
 	Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error)
 }
 
@@ -55,16 +54,15 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// Config is what a Generator is made of. Every field but those said to be
-// optional is needed.
+// Config configures a Generator. Fields are required unless documented as optional.
 type Config struct {
 	Repository Repository
 	Buildkite  Buildkite
 	Clock      Clock
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
-	// Fleet tells the fleet repository apart from others of the same Buildkite
-	// organisation, as [FleetTag] makes it; empty where there is only one.
+	// Fleet distinguishes the fleet repository from others of the same Buildkite
+	// organisation, as [FleetTag] returns it; empty if there is only one.
 	Fleet string
 	// Namespace is the namespace of muster's own pod, in which no Job may be; empty if muster
 	// does not run in a pod.
@@ -129,8 +127,8 @@ type Result struct {
 	Decisions []plan.Decision
 	// Operations are the commits written, or that would be written in a dry run.
 	Operations []ledger.Operation
-	// Landed are commits of an earlier tick, whose push broke off before the server
-	// said what became of it: they are in git.
+	// Landed are commits of an earlier tick whose push was interrupted before the server
+	// reported its result: they are in git.
 	Landed []ledger.Operation
 	// Suspended are the overlays for which nothing is dispatched, by name.
 	Suspended []Suspended
@@ -140,7 +138,7 @@ type Result struct {
 	Unserved []plan.Unserved
 	// Conflicts is the number of conflicts with other writers.
 	Conflicts int
-	// Looked is what was decided on.
+	// Looked is the input of the decisions.
 	Looked Looked
 	// PollTook is how long the poll of Buildkite took in this tick.
 	PollTook time.Duration
@@ -156,19 +154,16 @@ type Repair struct {
 	Subject string
 }
 
-// Suspended is an overlay for which nothing is dispatched.
+// Suspended is an overlay for which nothing is dispatched, and why.
 type Suspended struct {
-	// Overlay is its name.
 	Overlay string
-	// Why is the reason.
-	Why plan.Suspension
+	Why     plan.Suspension
 }
 
 // Warning is a file of an overlay that is ignored.
 type Warning struct {
-	// Overlay is its name.
 	Overlay string
-	// Err says which file, what is wrong with it and what follows.
+	// Err names the file, the problem and its consequence.
 	Err error
 }
 
@@ -178,7 +173,7 @@ func invalid(overlay string, err error) Suspended {
 }
 
 // ErrConflicts is returned by a tick if every try ended in a conflict.
-var ErrConflicts = errors.New("another writer was first on every try")
+var ErrConflicts = errors.New("push conflict on every try")
 
 const (
 	// tries is the maximum number of tries in a tick that takes longer than patience, and
@@ -197,17 +192,17 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	g.poller.beginTick()
 	g.reporter.begin()
 	defer g.reporter.end()
-	var done, landed []ledger.Operation // by the tries so far: acts may be pushed apart
-	var lost time.Time                  // the first race
+	var done, landed []ledger.Operation // by the tries so far, which may push operations separately
+	var lost time.Time                  // the first conflict
 	for try := 0; ; try++ {
 		g.reporter.enter("")
 		if err := BackOff(ctx, g.cfg.Clock, try); err != nil {
 			return result, err
 		}
-		races := result.Conflicts
+		conflicts := result.Conflicts
 		var err error
 		result, err = g.attempt(ctx)
-		result.Conflicts += races
+		result.Conflicts += conflicts
 		done, landed = append(done, result.Operations...), append(landed, result.Landed...)
 		result.Operations, result.Landed = done, landed
 		if !errors.Is(err, branch.ErrMoved) {
@@ -227,11 +222,11 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		if try >= tries {
 			level = slog.LevelDebug
 		}
-		g.cfg.Log.Log(ctx, level, "another writer was first, looking again", "head", result.Head.Commit, "try", try+1)
+		g.cfg.Log.Log(ctx, level, "push conflict, retrying", "head", result.Head.Commit, "try", try+1)
 	}
 }
 
-// attempt is the tick itself.
+// attempt polls, decides and commits once.
 func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	g.reporter.enter(StepHead)
 	head, err := g.cfg.Repository.Head(ctx)
@@ -313,7 +308,7 @@ func (g *Generator) decide(r *Result, most map[string]int) {
 	slices.SortFunc(r.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })
 }
 
-// write commits the acts of a result, and returns it as it is then.
+// write commits the operations of a result, and returns the result updated.
 func (g *Generator) write(ctx context.Context, loaded []fleet.Overlay, result Result) (Result, error) {
 	head, ops, snapshot := result.Head, g.publisher.inTurn(result.Operations), result.Looked.Snapshot
 	next, done, err := g.publisher.commit(ctx, head, ops)
@@ -333,15 +328,14 @@ func (g *Generator) write(ctx context.Context, loaded []fleet.Overlay, result Re
 	return result, nil
 }
 
-// overlayReader reads the overlays of a tip.
+// overlayReader reads the overlays of a head.
 type overlayReader struct {
 	loader *fleet.Loader
 	loaded loaded
 }
 
-// loaded are the overlays of the last tip, which need not be read again while
-// the branch stays where it is. With an overlay in error the commit is empty,
-// for the error may be one of reading that goes by itself.
+// loaded are the overlays of the last head, which are kept until the branch moves. If an
+// overlay has an error, commit is empty: the error may be a transient one of reading.
 type loaded struct {
 	commit   string
 	overlays []fleet.Overlay

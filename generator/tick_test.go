@@ -176,9 +176,8 @@ func TestTickOrders(t *testing.T) {
 	}
 }
 
-// TestLostRaceLooksAgain: after another writer was first, the tick decides on
-// what that one left.
-func TestLostRaceLooksAgain(t *testing.T) {
+// TestTickPollsAgainAfterConflict: after a conflict, the tick decides on the new head.
+func TestTickPollsAgainAfterConflict(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
 	b.onCommit = func(branch.Head) error {
@@ -191,23 +190,23 @@ func TestLostRaceLooksAgain(t *testing.T) {
 	}
 	r := tick(t, b.generator())
 	if got := kinds(r.Operations); got != "a: dispatch 1" || r.Conflicts != 1 || len(b.since) != 2 || r.Decisions[0].Sum.Pending != 2 {
-		t.Errorf("acts %q after %d races and %d looks, want one of 1 after 1 and 2", got, r.Conflicts, len(b.since))
+		t.Errorf("%q after %d conflicts and %d polls, want one operation after 1 and 2", got, r.Conflicts, len(b.since))
 	}
 	if len(b.slept) != 0 {
-		t.Errorf("slept %v before the second look", b.slept)
+		t.Errorf("slept %v before the second poll", b.slept)
 	}
 }
 
-// TestEveryRaceLost: a tick gives up after 16 tries, or fewer that take four seconds
-// together, waiting longer and longer from the third on, and no longer than 0.4 s.
-func TestEveryRaceLost(t *testing.T) {
+// TestTickFailsAfterRepeatedConflicts: a tick fails after 16 tries, or after four seconds and at
+// least five. From the third try, it waits with exponential back-off, at most 0.4 s.
+func TestTickFailsAfterRepeatedConflicts(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
 	b.onCommit = func(branch.Head) error { return fmt.Errorf("pushing: %w", branch.ErrMoved) }
 	start := b.now
 	r, err := b.generator().Tick(t.Context())
 	if !errors.Is(err, generator.ErrConflicts) || r.Conflicts < 5 || b.commits != r.Conflicts || len(r.Operations) != 0 {
-		t.Errorf("%v after %d races, %d tried, acts %v", err, r.Conflicts, b.commits, r.Operations)
+		t.Errorf("%v after %d conflicts, %d tried, operations %v", err, r.Conflicts, b.commits, r.Operations)
 	}
 	if len(b.slept) != r.Conflicts-2 {
 		t.Errorf("slept %v", b.slept)
@@ -218,12 +217,12 @@ func TestEveryRaceLost(t *testing.T) {
 		}
 	}
 	if took := b.now.Sub(start); r.Conflicts > 16 || r.Conflicts < 16 && took < 4*time.Second || took > 4400*time.Millisecond {
-		t.Errorf("%d races took %s", r.Conflicts, took)
+		t.Errorf("%d conflicts took %s", r.Conflicts, took)
 	}
 }
 
-// TestSlowRacesLost: where a try takes seconds, five are enough.
-func TestSlowRacesLost(t *testing.T) {
+// TestTickFailsAfterFiveSlowConflicts: if each try takes seconds, the tick fails after five.
+func TestTickFailsAfterFiveSlowConflicts(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
 	b.onCommit = func(branch.Head) error {
@@ -231,11 +230,11 @@ func TestSlowRacesLost(t *testing.T) {
 		return branch.ErrMoved
 	}
 	if r, err := b.generator().Tick(t.Context()); !errors.Is(err, generator.ErrConflicts) || r.Conflicts != 5 {
-		t.Errorf("%v after %d races", err, r.Conflicts)
+		t.Errorf("%v after %d conflicts", err, r.Conflicts)
 	}
 }
 
-// TestBackOffEndsWithContext: who is told to stop does not wait.
+// TestBackOffEndsWithContext: BackOff returns when its context ends.
 func TestBackOffEndsWithContext(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
