@@ -45,7 +45,7 @@ func (p program) checkCommand() *cobra.Command {
 each error with its remedy. With --repo it also validates the branch, the
 credentials for git and Buildkite, the signing key, the secrets of webhooks, the
 queues in Buildkite and its metrics, the receivers of --notify, and with
---say-on-jobs the permission to write on the pages of jobs. A push that changes
+--say-on-jobs the permission to send job notifications. A push that changes
 nothing tests whether the branch's rules let this user push, if the git host
 reports it; what they require of a commit shows only at the first push. With DIR it
 validates the files in a directory, and needs no credentials. The exit code is 2 for
@@ -60,7 +60,7 @@ invalid files, and 3 for problems outside of them.`,
 	k.settings.addNotify(c)
 	k.hooks.addTo(c)
 	k.settings.agent.addTo(c)
-	c.Flags().BoolVar(&k.notifyJobs, "say-on-jobs", false, "test whether run --say-on-jobs can write on job pages, without writing there; needs --agent-token-file")
+	c.Flags().BoolVar(&k.notifyJobs, "say-on-jobs", false, "test whether run --say-on-jobs can notify jobs, without notifying any; needs --agent-token-file")
 	c.Flags().BoolVar(&k.offline, "offline", false, "do not use the credentials for git and Buildkite, and contact no receiver")
 	c.Flags().StringVarP(&k.output, "output", "o", "text", "text, json or github (annotations of GitHub Actions)")
 	oneOf(c, "output", "text", "json", "github")

@@ -52,8 +52,8 @@ func TestRunNotifiesJobs(t *testing.T) {
 	}
 }
 
-// pagesOf returns a Buildkite with a queue and jobs, a notifier, its log and its counters.
-func pagesOf(t *testing.T, jobs int) (*fakebuildkite.Server, *jobNotifier, *bytes.Buffer, map[string]int) {
+// newNotifiedBuildkite returns a Buildkite with a queue and jobs, a notifier, its log and its counters.
+func newNotifiedBuildkite(t *testing.T, jobs int) (*fakebuildkite.Server, *jobNotifier, *bytes.Buffer, map[string]int) {
 	s := fakebuildkite.New(fakebuildkite.Options{Now: time.Now()})
 	c := s.AddCluster("ci")
 	s.AddQueue(c, "default")
@@ -82,11 +82,11 @@ func ordered(s *fakebuildkite.Server, id string, agents int, live ...string) gen
 	return r
 }
 
-// TestJobPages asserts that a job is notified of one dispatch while that may serve it, and of
+// TestJobNotifier asserts that a job is notified of one dispatch while that may serve it, and of
 // another afterwards; and that failed notifications are counted, and followed by a pause.
-func TestJobPages(t *testing.T) {
+func TestJobNotifier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p, log, counted := pagesOf(t, 3)
+		s, p, log, counted := newNotifiedBuildkite(t, 3)
 		defer p.start(t.Context())()
 		tick := func(r generator.Report) {
 			p.Ended(r)
@@ -114,7 +114,7 @@ func TestJobPages(t *testing.T) {
 		tick(ordered(s, "default-5", 1))
 		time.Sleep(silence)
 		tick(ordered(s, "default-6", 1))
-		if counted[noteSent] != 6 || counted[noteFailed] != 2 || strings.Count(log.String(), "jobs' pages are not told") != 1 {
+		if counted[noteSent] != 6 || counted[noteFailed] != 2 || strings.Count(log.String(), "job notifications cannot be sent") != 1 {
 			t.Errorf("%v\n%s", counted, log)
 		}
 	})

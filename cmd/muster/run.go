@@ -96,7 +96,7 @@ are accepted and no overlay is invalid; otherwise it lists the problems), and
 	c.Flags().StringVar(&f.listen, "listen", "", "address of the status page, probes and metrics, such as :8080; empty: none")
 	f.webhooks.addTo(c)
 	c.Flags().DurationVar(&f.webhooks.interval, "webhook-interval", 3*time.Second, "mean time between ticks that webhooks or Buildkite's metrics trigger (a few may be a second apart), and between requests for the metrics")
-	c.Flags().BoolVar(&f.notifyJobs, "say-on-jobs", false, "write on job pages which dispatch was ordered for jobs like them; needs --agent-token-file")
+	c.Flags().BoolVar(&f.notifyJobs, "say-on-jobs", false, "show on each pending job's page which dispatch was ordered for such jobs; needs --agent-token-file")
 	c.Flags().StringVar(&f.pprof, "pprof", "", "address of Go's profiles, such as localhost:6060; empty: none")
 	return c
 }
@@ -231,16 +231,15 @@ func (f *runFlags) serve(ctx context.Context, log *slog.Logger, ends *endpoints)
 	return stop, err
 }
 
-// jobNotifier shows on jobs' pages which dispatch was ordered for jobs like them. Ticks notify it
-// without waiting for it, and nothing depends on it: notifications that cannot be sent are
-// dropped and counted.
+// jobNotifier sends job notifications that name the ordered dispatch. Ticks do not wait for it:
+// notifications that cannot be sent are dropped and counted.
 type jobNotifier struct {
 	stacks *buildkite.Stacks
 	log    *slog.Logger
 	now    func() time.Time
 	count  func(result string, n int)
 
-	notified map[string]string // by job, the dispatch that its page has
+	notified map[string]string // by job, the dispatch that its notification names
 	waits    chan jobMessage
 	silent   time.Time // no notifications until then, after a failure
 }
@@ -342,17 +341,17 @@ func (p *jobNotifier) send(ctx context.Context, s jobMessage) {
 		p.count(noteFailed, len(s.notes))
 		return
 	}
-	sent, err := p.stacks.Say(ctx, s.queues, s.notes)
+	sent, err := p.stacks.Notify(ctx, s.queues, s.notes)
 	p.count(noteSent, sent)
 	p.count(noteFailed, len(s.notes)-sent)
 	if err != nil && ctx.Err() == nil {
 		p.silent = p.now().Add(silence)
-		p.log.Warn("jobs' pages are not told of dispatches", "err", err)
+		p.log.Warn("job notifications cannot be sent", "err", err)
 	}
 }
 
-// checkJobNotifications returns the problems that prevent job notifications. The error is one
-// of the flags.
+// checkJobNotifications returns the problems that prevent job notifications. err reports invalid
+// flags.
 func (s *settings) checkJobNotifications(ctx context.Context, tree fs.FS) ([]error, error) {
 	log, err := s.logger()
 	if err != nil {
@@ -363,14 +362,14 @@ func (s *settings) checkJobNotifications(ctx context.Context, tree fs.FS) ([]err
 		return nil, err
 	}
 	queues := mapSlice(s.overlays(tree), func(o plan.Overlay) string { return o.Policy.Queue })
-	if err := stacks.MaySay(ctx, queues); err != nil {
+	if err := stacks.TryNotify(ctx, queues); err != nil {
 		return []error{err}, nil
 	}
-	log.Info("the agent tokens may write on jobs' pages; that a page shows the line only a job can show")
+	log.Info("the agent tokens can send job notifications; whether pages show them is not checked")
 	return nil, nil
 }
 
-// withJobNotifier adds the notifier of jobs' pages to a watcher, if enabled.
+// withJobNotifier adds the job notifier to a watcher, if enabled.
 func (s *settings) withJobNotifier(w generator.Watcher) generator.Watcher {
 	switch {
 	case s.jobNotifier == nil:

@@ -24,29 +24,29 @@ const (
 	notesTogether = 1000
 )
 
-// Say sends notifications and returns how many were accepted. Queues are some that the
+// Notify sends notifications and returns how many were accepted. Queues are some that the
 // clusters of the tokens may have, because a stack is registered with a queue. The caller
 // need not know a job's cluster: a notification that one cluster refuses is sent to the next.
-func (k *Stacks) Say(ctx context.Context, queues []string, notes []JobNote) (said int, err error) {
+func (k *Stacks) Notify(ctx context.Context, queues []string, notes []JobNote) (sent int, err error) {
 	for _, c := range k.clusters {
 		var left []JobNote
 		for some := range slices.Chunk(notes, notesTogether) {
-			refused, err := k.say(ctx, c, queues, some)
+			refused, err := k.notify(ctx, c, queues, some)
 			if err != nil {
-				return said, err
+				return sent, err
 			}
-			said += len(some) - len(refused)
+			sent += len(some) - len(refused)
 			left = append(left, refused...)
 		}
 		if notes = left; len(notes) == 0 {
 			break
 		}
 	}
-	return said, nil
+	return sent, nil
 }
 
-// say sends one request to one cluster, and returns the notifications that were refused.
-func (k *Stacks) say(ctx context.Context, c *stackCluster, queues []string, notes []JobNote) ([]JobNote, error) {
+// notify sends one request to one cluster, and returns the notifications that were refused.
+func (k *Stacks) notify(ctx context.Context, c *stackCluster, queues []string, notes []JobNote) ([]JobNote, error) {
 	token, err := agentToken(c.token)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (k *Stacks) say(ctx context.Context, c *stackCluster, queues []string, note
 	}
 	if _, err := k.ask(ctx, http.MethodPost, "stacks/"+c.key+"/notifications", token, map[string]any{"notifications": sent}, &answer, biggestSmall); err != nil {
 		c.registered = false // Buildkite may have removed it
-		return nil, fmt.Errorf("writing on jobs' pages: %w", err)
+		return nil, fmt.Errorf("sending job notifications: %w", err)
 	}
 	var wrong []int
 	for _, e := range answer.Errors {
@@ -90,30 +90,30 @@ func (k *Stacks) say(ctx context.Context, c *stackCluster, queues []string, note
 // noJob is the identifier of a job that does not exist.
 const noJob = "00000000-0000-4000-8000-000000000000"
 
-// MaySay checks whether notifications can be sent: it sends one to a job that does not exist,
+// TryNotify checks whether notifications can be sent: it sends one to a job that does not exist,
 // which Buildkite must refuse. If it has to register a stack, it removes that again. Queues are
-// as for [Stacks.Say]. It does not check that a page shows notifications.
-func (k *Stacks) MaySay(ctx context.Context, queues []string) error {
+// as for [Stacks.Notify]. It does not check that a page shows notifications.
+func (k *Stacks) TryNotify(ctx context.Context, queues []string) error {
 	found := false
 	for _, c := range k.clusters {
-		there, err := k.maySay(ctx, c, queues)
+		there, err := k.tryNotify(ctx, c, queues)
 		if err != nil {
 			return err
 		}
 		found = found || there
 	}
 	if !found {
-		return errors.New("writing on jobs' pages: no cluster of the agent tokens has a queue of an overlay")
+		return errors.New("sending job notifications: no cluster of the agent tokens has a queue of an overlay")
 	}
 	return nil
 }
 
-// maySay checks one cluster, and reports whether it has one of the queues.
-func (k *Stacks) maySay(ctx context.Context, c *stackCluster, queues []string) (there bool, err error) {
+// tryNotify checks one cluster, and reports whether it has one of the queues.
+func (k *Stacks) tryNotify(ctx context.Context, c *stackCluster, queues []string) (there bool, err error) {
 	try := func() error {
-		refused, err := k.say(ctx, c, queues, []JobNote{{Job: noJob, Text: "muster check"}})
+		refused, err := k.notify(ctx, c, queues, []JobNote{{Job: noJob, Text: "muster check"}})
 		if err == nil && len(refused) == 0 {
-			return errors.New("a line was taken for a job that there is not")
+			return errors.New("Buildkite accepted one for a job that does not exist")
 		}
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// TestSay: lines stand on the pages of jobs of both clusters, cut to what a page takes;
-// what is not taken is not counted, and what fails is an error.
-func TestSay(t *testing.T) {
+// TestNotify: jobs of both clusters are notified, with truncated texts; refused notifications are not
+// counted, and a failed request is an error.
+func TestNotify(t *testing.T) {
 	s, ci, gpu := twoClusters(fakebuildkite.Options{})
 	for _, cluster := range []string{ci, gpu} {
 		s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{}}})
@@ -20,31 +20,31 @@ func TestSay(t *testing.T) {
 	k := newStacks(t, s, "muster-test", canarytest.AgentToken, "bkct_gpu")
 	jobs, queues := s.Jobs(), []string{"default", "large"}
 	notes := []buildkite.JobNote{{Job: jobs[0].ID, Text: "one"}, {Job: jobs[1].ID, Text: strings.Repeat("ä", 300)}, {Job: "nobody's", Text: "x"}}
-	if said, err := k.Say(t.Context(), queues, notes); said != 2 || err != nil {
-		t.Errorf("%d, %v", said, err)
+	if sent, err := k.Notify(t.Context(), queues, notes); sent != 2 || err != nil {
+		t.Errorf("%d, %v", sent, err)
 	}
 	first, second := s.Notes(jobs[0].ID), s.Notes(jobs[1].ID)
 	if len(first) != 1 || first[0].Detail != "one" || len(second) != 1 || second[0].Detail != strings.Repeat("ä", 256) {
 		t.Errorf("%v %v", first, second)
 	}
 	s.Fail(fakebuildkite.Fault{Path: "notifications", Status: http.StatusServiceUnavailable})
-	if said, err := k.Say(t.Context(), queues, notes); said != 0 || err == nil || strings.Contains(err.Error(), canarytest.AgentToken) {
-		t.Errorf("%d, %v", said, err)
+	if sent, err := k.Notify(t.Context(), queues, notes); sent != 0 || err == nil || strings.Contains(err.Error(), canarytest.AgentToken) {
+		t.Errorf("%d, %v", sent, err)
 	}
-	if said, err := k.Say(t.Context(), queues, notes[:1]); said != 1 || err != nil {
-		t.Errorf("%d, %v", said, err)
+	if sent, err := k.Notify(t.Context(), queues, notes[:1]); sent != 1 || err != nil {
+		t.Errorf("%d, %v", sent, err)
 	}
 }
 
-// TestMaySay: what a check tries leaves neither a line nor a stack, but for a stack that
-// was there, and says who may not.
-func TestMaySay(t *testing.T) {
+// TestTryNotify: a check leaves no notification and no stack, except one that existed
+// before, and reports missing permissions.
+func TestTryNotify(t *testing.T) {
 	s, ci, _ := twoClusters(fakebuildkite.Options{})
 	s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
 	stacks := func(tokens ...string) *buildkite.Stacks { return newStacks(t, s, "muster-test", tokens...) }
 	queues, job := []string{"default", "large"}, s.Jobs()[0].ID
 	for range 2 {
-		if err := stacks(canarytest.AgentToken, "bkct_gpu").MaySay(t.Context(), queues); err != nil || len(s.Stacks()) != 0 || len(s.Notes(job)) != 0 {
+		if err := stacks(canarytest.AgentToken, "bkct_gpu").TryNotify(t.Context(), queues); err != nil || len(s.Stacks()) != 0 || len(s.Notes(job)) != 0 {
 			t.Errorf("%v, stacks %v", err, s.Stacks())
 		}
 	}
@@ -53,19 +53,19 @@ func TestMaySay(t *testing.T) {
 		queue string
 		want  string
 	}{{"bkct_stranger", "default", "401"}, {canarytest.AgentToken, "elsewhere", "no cluster of the agent tokens has a queue of an overlay"}} {
-		if err := stacks(c.token).MaySay(t.Context(), []string{c.queue}); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.token) {
+		if err := stacks(c.token).TryNotify(t.Context(), []string{c.queue}); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.token) {
 			t.Errorf("%s: %v", c.queue, err)
 		}
 	}
 	running := stacks(canarytest.AgentToken)
-	if _, err := running.Say(t.Context(), queues, []buildkite.JobNote{{Job: job, Text: "one"}}); err != nil {
+	if _, err := running.Notify(t.Context(), queues, []buildkite.JobNote{{Job: job, Text: "one"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := stacks(canarytest.AgentToken).MaySay(t.Context(), queues); err != nil || len(s.Stacks()) != 1 || len(s.Notes(job)) != 1 {
-		t.Errorf("beside one that runs: %v, stacks %v, lines %v", err, s.Stacks(), s.Notes(job))
+	if err := stacks(canarytest.AgentToken).TryNotify(t.Context(), queues); err != nil || len(s.Stacks()) != 1 || len(s.Notes(job)) != 1 {
+		t.Errorf("next to a running one: %v, stacks %v, notifications %v", err, s.Stacks(), s.Notes(job))
 	}
 	s.Fail(fakebuildkite.Fault{Path: "notifications", Status: http.StatusForbidden})
-	if err := stacks(canarytest.AgentToken).MaySay(t.Context(), queues); err == nil || !strings.Contains(err.Error(), "403") {
+	if err := stacks(canarytest.AgentToken).TryNotify(t.Context(), queues); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("refused: %v", err)
 	}
 }

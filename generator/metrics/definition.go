@@ -274,7 +274,7 @@ func table(registrations *registrations, starts *starts) []metric {
 			tick: func(r generator.Report, add func(float64, string, ...string)) { add(1, "", string(r.Cause)) }},
 		{Definition: Definition{Name: "muster_triggers_deferred_total", Type: counter, Help: "Ticks whose poll, triggered by a webhook or the metrics, waited because Buildkite's rate limit left only those of the interval."}, zero: once(),
 			tick: func(r generator.Report, add func(float64, string, ...string)) { add(truth(r.Deferred), "") }},
-		{Definition: Definition{Name: jobNotes, Type: counter, Labels: []string{"result"}, Help: "Lines for jobs' pages that say which dispatch was ordered, by result: sent or failed; absent without --say-on-jobs."}},
+		{Definition: Definition{Name: jobNotes, Type: counter, Labels: []string{"result"}, Help: "Job notifications by result: sent or failed; absent without --say-on-jobs."}},
 		{Definition: Definition{Name: webhooks, Type: counter, Labels: []string{"source", "result"}, Help: "Requests to webhooks by result; absent if no webhook is served."}},
 		ofService("muster_requests_total", "Requests that were sent; to git over ssh, sessions.", func(s status.Service) int64 { return s.Requests }),
 		ofService("muster_request_failures_total", "Those without a good answer.", func(s status.Service) int64 { return s.Failures }),

@@ -96,7 +96,7 @@ func (m *Metrics) Webhooks(source, result string, n int) {
 	m.counters[webhooks].WithLabelValues(source, result).Add(float64(n))
 }
 
-// JobNotes adds lines that were to be written on jobs' pages, by what became of them. None
+// JobNotes adds job notifications by result. None
 // begins the series. It may be called from several goroutines.
 func (m *Metrics) JobNotes(result string, n int) {
 	m.counters[jobNotes].WithLabelValues(result).Add(float64(n))
