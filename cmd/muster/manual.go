@@ -35,7 +35,7 @@ func (p program) cancelCommand() *cobra.Command {
 	m := p.manualFlags()
 	return m.addTo(&cobra.Command{
 		Use:   "cancel DISPATCH...",
-		Short: "Take orders of agents back",
+		Short: "Cancel orders of agents",
 		Long: `cancel moves the manifests of dispatches to a directory that no syncer applies. Jobs
 that the cluster has created stay, if their annotations prevent their deletion as in
 base/job.yaml. Agents that have not registered count until their lease expires,
@@ -71,7 +71,7 @@ func (f *fleetState) overlayWith(ids []string) (*fleet.Overlay, error) {
 					continue
 				}
 				if there = true; found != nil && found != o {
-					return nil, errors.New("the dispatches are of several overlays: call it for each")
+					return nil, errors.New("the dispatches are of several overlays: run it for each")
 				}
 				found = o
 			}
@@ -87,9 +87,9 @@ func (f *fleetState) overlayWith(ids []string) (*fleet.Overlay, error) {
 func (p program) closeBreakerCommand() *cobra.Command {
 	return p.overlayCommand(&cobra.Command{
 		Use:   "close-breaker OVERLAY",
-		Short: "Order agents again after orders failed, without waiting for a probe",
-		Long: `close-breaker closes the circuit breaker of an overlay, for when what made its
-orders fail has gone. What else muster remembers of the overlay stays.`,
+		Short: "Order agents again after failed orders, without waiting for a probe",
+		Long: `close-breaker closes the circuit breaker of an overlay after the cause of its failed
+orders was removed. The rest of the overlay's state stays.`,
 	}, "", func(_ *fleetState, o *fleet.Overlay, _ time.Time) (manual.Edit, error) { return manual.CloseBreaker(o) })
 }
 
@@ -97,11 +97,11 @@ func (p program) revertCommand() *cobra.Command {
 	m := p.manualFlags()
 	return m.addTo(&cobra.Command{
 		Use:   "revert COMMIT",
-		Short: "Take a commit back, with commits in between",
-		Long: `revert undoes what a commit changed in policies, templates and the base, line by
-line, whatever was committed since; it leaves lines that others have changed again
-to you. For an order it does the same as muster cancel. It prints what it does not
-undo, such as agents that were ordered meanwhile.`,
+		Short: "Revert a commit, also if others follow it",
+		Long: `revert undoes the changes of a commit to policies, templates and the base, line by
+line, also if other commits follow. It fails if one of them changed the same lines.
+For an order it does the same as muster cancel. It prints what it does not undo, such
+as agents that were ordered meanwhile.`,
 		Example: `  muster history --act policy,pause -o wide
   muster revert 952902a --reason "the release is out"`,
 		Args:              cobra.ExactArgs(1),
@@ -151,7 +151,7 @@ func (m *manualFlags) findCommit(ctx context.Context, f *fleetState, id string) 
 		p.Edits = edits[0]
 		return p, nil
 	}
-	return p, output.Usage(fmt.Errorf("the last %d commits of the branch have none that begins with %s", maxReverted, id))
+	return p, output.Usage(fmt.Errorf("none of the last %d commits of the branch begins with %s", maxReverted, id))
 }
 
 // durationFlags limit a change to a time.
@@ -241,7 +241,7 @@ func (p program) setCommand() *cobra.Command {
 	var while durationFlags
 	c := m.addTo(&cobra.Command{
 		Use:   "set OVERLAY NAME=VALUE...",
-		Short: "Change settings of an overlay's policy, for good or for a while",
+		Short: "Change settings of an overlay's policy, permanently or until a time",
 		Long: `set changes settings in an overlay's scaling.yaml and keeps every other line. With
 --for or --until it writes an override of min, max, buffer or maxPerHour, which ends
 automatically. reuse is set permanently, as in reuse=idle:1m,uptime:30m, and
@@ -376,7 +376,7 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 		}
 		switch {
 		case try > 1 && !e.Same(confirmed):
-			return fmt.Errorf("somebody else pushed meanwhile, and it would be another change now: call it again (%w)", branch.ErrMoved)
+			return fmt.Errorf("another writer pushed, and the change would be a different one now: run the command again (%w)", branch.ErrMoved)
 		case try == 1:
 			if proceed, err := m.confirm(at, e); !proceed {
 				return err
@@ -453,7 +453,7 @@ func (m *manualFlags) confirm(at *fleetState, e manual.Edit) (bool, error) {
 		return m.yes && !m.dryRun, nil
 	}
 	if !p.terminal {
-		return false, output.Usage(errors.New("nobody can be asked here: give --yes to push it, or --dry-run to look"))
+		return false, output.Usage(errors.New("no terminal to confirm in: give --yes to push it, or --dry-run to show it"))
 	}
 	git := &m.settings.git
 	to := git.branch
@@ -493,7 +493,7 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 		git.authorName, git.authorEmail = cmp.Or(git.authorName, m[1]), cmp.Or(git.authorEmail, m[2])
 	}
 	if git.authorName == "" || git.authorEmail == "" {
-		return nil, output.Usage(errors.New("in whose name? set git's user.name and user.email, or give --author-name and --author-email"))
+		return nil, output.Usage(errors.New("which author? set git's user.name and user.email, or give --author-name and --author-email"))
 	}
 	app, err := git.githubApp()
 	if err != nil {
@@ -574,7 +574,7 @@ func (m *manualFlags) propose(ctx context.Context, at *fleetState, e manual.Edit
 func withRemedy(err error) error {
 	var refused *branch.Refused
 	if errors.As(err, &refused) {
-		return fmt.Errorf("%w (where the branch takes no pushes of yours: --pr makes a branch and a pull request of it)", err)
+		return fmt.Errorf("%w (if the branch does not accept your pushes: --pr pushes a branch and opens a pull request)", err)
 	}
 	return err
 }

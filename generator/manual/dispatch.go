@@ -25,7 +25,7 @@ func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
 		}
 		d := o.Dispatches[at]
 		if d.Withdrawn {
-			e.Notes = append(e.Notes, id+" is taken back already.")
+			e.Notes = append(e.Notes, id+" is already cancelled.")
 			continue
 		}
 		todo, agents = append(todo, id), agents+d.Agents
@@ -56,7 +56,7 @@ func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
 	}
 	e.Notes = append(e.Notes, job,
 		fmt.Sprintf("The cluster may have started some of them by now: they count as in flight until they register or %s, so that nothing is ordered twice.", until.UTC().Format(time.RFC3339)),
-		"Jobs that still wait are ordered for after that. To have nothing ordered: muster pause "+o.Name+".")
+		"muster then orders agents for jobs that are still pending. To prevent that: muster pause "+o.Name+".")
 	return e, nil
 }
 
@@ -78,6 +78,6 @@ func CloseBreaker(o *fleet.Overlay) (Edit, error) {
 		open = "closed"
 	}
 	e.Says = []string{fmt.Sprintf("It was %s after %s, the last of which was %s (%s).", open, ledger.Count(b.Failures, "failed order"), b.Dispatch, b.Cause)}
-	e.Notes = []string{"The next tick orders for all that waits. If the cause is still there, " + ledger.Count(plan.Tolerance, "failed order") + " in a row open it again."}
+	e.Notes = []string{"The next tick orders agents for all pending jobs. If the cause persists, " + ledger.Count(plan.Tolerance, "failed order") + " in a row open it again."}
 	return e, nil
 }

@@ -7,10 +7,9 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// TestWordsOfOthers: whatever a person types, and whatever the commit says that is
-// taken back, a message and a pull request have no control character, call nobody and
-// close no issue. A reason is one line, and whole.
-func TestWordsOfOthers(t *testing.T) {
+// TestUntrustedTextIsEscaped: messages and pull requests escape control characters, mentions and
+// issue keywords in reasons and in the messages of reverted commits. A reason is one whole line.
+func TestUntrustedTextIsEscaped(t *testing.T) {
 	e := Edit{Subject: `Revert "` + canarytest.Words() + `"`, Says: []string{"a", canarytest.Words()}, Notes: []string{canarytest.Words()}}
 	reason := canarytest.Words() + "\nOverlay: overlays/default\r\nOperation: dispatch, Fixes PROJ-12 " + strings.Repeat("long ", 100) + "end"
 	title, text := e.Proposal(reason)

@@ -43,7 +43,7 @@ func Set(tree fs.FS, o *fleet.Overlay, values map[string]string, until, now time
 	for _, name := range names {
 		at := slices.IndexFunc(overridable, func(f policy.Field) bool { return f.Name == name })
 		if at < 0 {
-			return Edit{}, fmt.Errorf("%s: cannot be set for a while: only %s can", name, finding.Or(policy.Names(overridable)))
+			return Edit{}, fmt.Errorf("%s: cannot be set until a time: only %s can", name, finding.Or(policy.Names(overridable)))
 		}
 		n, err := strconv.Atoi(values[name])
 		if err != nil {
@@ -74,9 +74,9 @@ func Pause(tree fs.FS, o *fleet.Overlay, until, now time.Time) (Edit, error) {
 				inFlight += d.Agents
 			}
 		}
-		e.Notes = append(e.Notes, "Nothing is ordered here any more. Agents that work or wait for a job go on, and so do those that were ordered and have not come: muster cancel takes such an order back.")
+		e.Notes = append(e.Notes, "muster orders no more agents here. Busy, idle and in-flight agents continue: muster cancel withdraws an order in flight.")
 		if inFlight > 0 {
-			e.Notes = append(e.Notes, fmt.Sprintf("Orders of %s have a lease that goes on.", ledger.Count(inFlight, "agent")))
+			e.Notes = append(e.Notes, fmt.Sprintf("%s %s in flight.", ledger.Count(inFlight, "agent"), ledger.Pick(inFlight, "is", "are")))
 		}
 	}
 	return e, err
@@ -137,14 +137,14 @@ func change(tree fs.FS, o *fleet.Overlay, subject string, edit policy.Edit, now 
 	}
 	changes := history.Changes(was, is)
 	if len(changes) == 0 {
-		return Edit{Notes: []string{file + " says that already."}}, nil
+		return Edit{Notes: []string{file + " has these values already."}}, nil
 	}
 	e := Edit{Subject: o.Name + ": " + subject, Changes: []branch.Change{{Path: file, Content: after}}}
 	for _, c := range changes {
 		e.Says = append(e.Says, c.String())
 	}
 	if _, name := is.During(now); name != "" && !edit.Override {
-		e.Notes = append(e.Notes, fmt.Sprintf("The schedule %q is in force: what it says of min, max and buffer stays above this.", name))
+		e.Notes = append(e.Notes, fmt.Sprintf("The schedule %q is in force: its min, max and buffer take precedence.", name))
 	}
 	return e, nil
 }

@@ -38,10 +38,10 @@ func Revert(tree fs.FS, loaded []fleet.Overlay, p Past, now time.Time) (Edit, er
 		return Edit{}, fmt.Errorf("%.7s is a merge or the first commit: revert one of the commits that it brought in", p.Commit.ID)
 	}
 	if p.Edits.Unknown != nil {
-		return Edit{}, fmt.Errorf("what %.7s changed cannot be said: %w", p.Commit.ID, p.Edits.Unknown)
+		return Edit{}, fmt.Errorf("the changes of %.7s cannot be read: %w", p.Commit.ID, p.Edits.Unknown)
 	}
 	if p.Edits.More {
-		return Edit{}, fmt.Errorf("%.7s changes more files than are looked at: use git revert", p.Commit.ID)
+		return Edit{}, fmt.Errorf("%.7s changes too many files: use git revert", p.Commit.ID)
 	}
 	if len(p.Edits.Files) == 0 {
 		return Edit{}, fmt.Errorf("%.7s changes nothing that muster reads: use git revert", p.Commit.ID)
@@ -53,7 +53,7 @@ func Revert(tree fs.FS, loaded []fleet.Overlay, p Past, now time.Time) (Edit, er
 			return Edit{}, err
 		}
 		if c == nil {
-			e.Notes = append(e.Notes, f.Path+" is as it was before already.")
+			e.Notes = append(e.Notes, f.Path+" is reverted already.")
 			continue
 		}
 		e.Changes = append(e.Changes, *c)
@@ -76,11 +76,11 @@ func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
 	at := slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return o.Path == p.Entry.Overlay })
 	switch {
 	case p.Entry.Kind == ledger.Retire:
-		return Edit{}, fmt.Errorf("%.7s is a retirement: with the manifests back, the syncer would start agents for orders that are over. muster orders for whatever waits by itself", p.Commit.ID)
+		return Edit{}, fmt.Errorf("%.7s is a retirement: with its manifests in git, the syncer would run completed orders again. muster orders agents for pending jobs automatically", p.Commit.ID)
 	case p.Entry.Kind == ledger.Repair:
-		return Edit{}, fmt.Errorf("%.7s is a repair of muster's own files, and the next tick would make it again. To say that agents of a withdrawn dispatch do not come, delete its file in dispatches/withdrawn", p.Commit.ID)
+		return Edit{}, fmt.Errorf("%.7s is a repair of muster's own files, and the next tick would repeat it. If the agents of a withdrawn dispatch will not start, delete its file in dispatches/withdrawn", p.Commit.ID)
 	case at < 0:
-		return Edit{}, fmt.Errorf("%.7s was for %s, which is no more", p.Commit.ID, p.Entry.Overlay)
+		return Edit{}, fmt.Errorf("%.7s was for %s, which no longer exists", p.Commit.ID, p.Entry.Overlay)
 	}
 	o := &loaded[at]
 	var left []string
@@ -89,7 +89,7 @@ func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
 		if slices.ContainsFunc(o.Dispatches, func(d plan.Dispatch) bool { return d.ID == id }) {
 			left = append(left, id)
 		} else {
-			notes = append(notes, id+" has left git: what came of it is in muster history.")
+			notes = append(notes, id+" was retired: muster history has its outcome.")
 		}
 	}
 	if len(left) == 0 {
@@ -106,11 +106,11 @@ func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
 	return e, nil
 }
 
-// back is how one file becomes what it was before, with what others have changed in
-// it since; nil: it is that already.
+// back returns the change that reverts an edit of one file and keeps later edits; nil if it is
+// reverted already.
 func back(tree fs.FS, f branch.Edit) (*branch.Change, error) {
 	if path.Base(path.Dir(f.Path)) == "dispatches" || path.Base(path.Dir(f.Path)) == "withdrawn" {
-		return nil, fmt.Errorf("%s is muster's own, which repairs such files by itself: see muster history, muster cancel and muster close-breaker", f.Path)
+		return nil, fmt.Errorf("%s is a file of muster's, which repairs it automatically: see muster history, muster cancel and muster close-breaker", f.Path)
 	}
 	now, err := fs.ReadFile(tree, f.Path)
 	gone := errors.Is(err, fs.ErrNotExist)
@@ -125,27 +125,27 @@ func back(tree fs.FS, f branch.Edit) (*branch.Change, error) {
 	case f.Added && string(now) == string(f.After):
 		return &branch.Change{Path: f.Path}, nil
 	case f.Added, f.Removed, gone:
-		return nil, fmt.Errorf("%s was changed again since: nobody but you can say what it should be. Use git revert", f.Path)
+		return nil, fmt.Errorf("%s was changed again since: resolve the conflict with git revert", f.Path)
 	}
 	if f.Before == nil || f.After == nil {
-		return nil, fmt.Errorf("%s is too large to be looked at: use git revert", f.Path)
+		return nil, fmt.Errorf("%s is too large: use git revert", f.Path)
 	}
 	merged, ok := merge(string(f.After), string(now), string(f.Before))
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("the same lines of %s were changed again since: nobody but you can say what they should be. Use git revert", f.Path)
+		return nil, fmt.Errorf("the same lines of %s were changed again since: resolve the conflict with git revert", f.Path)
 	case merged == string(now):
 		return nil, nil
 	}
 	if path.Base(f.Path) == policyFile {
 		if _, err := policy.Parse(f.Path, []byte(merged)); err != nil {
-			return nil, fmt.Errorf("with that taken back the policy would not be valid: %w", err)
+			return nil, fmt.Errorf("after the revert the policy would be invalid: %w", err)
 		}
 	}
 	return &branch.Change{Path: f.Path, Content: []byte(merged)}, nil
 }
 
-// notUndone says what a revert leaves as it is: the agents that were ordered meanwhile.
+// notUndone describes what a revert does not undo: the agents that were ordered meanwhile.
 func notUndone(loaded []fleet.Overlay, p Past) []string {
 	concerns := func(overlay string) bool {
 		return slices.ContainsFunc(p.Edits.Files, func(f branch.Edit) bool {
@@ -169,5 +169,5 @@ func notUndone(loaded []fleet.Overlay, p Past) []string {
 	if len(live) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("Not undone: %s that %s ordered since, in %s. muster cancel takes an order back.", ledger.Count(agents, "agent"), ledger.Pick(agents, "was", "were"), strings.Join(live, ", "))}
+	return []string{fmt.Sprintf("Not undone: %s that %s ordered since, in %s. muster cancel withdraws an order.", ledger.Count(agents, "agent"), ledger.Pick(agents, "was", "were"), strings.Join(live, ", "))}
 }
