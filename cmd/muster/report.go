@@ -37,15 +37,15 @@ func (p program) reportCommand() *cobra.Command {
 	git := &r.settings.git
 	c := &cobra.Command{
 		Use:   "report [OVERLAY...]",
-		Short: "Write a page of what was ordered, waited for and paid, from git alone",
+		Short: "Write a report of orders, waits and cost, from git alone",
 		Long: `report writes one self-contained HTML file: for each overlay the jobs and agents
 over time with every order marked, waits, pod-hours, agents that did not register or
 were unused, busiest hours, and what people changed. -o md writes the figures as
 Markdown, to paste as a weekly digest. It reads only commits: it needs no Buildkite
 token, and no flags in a clone of the repository. Times are in UTC.
 
-Nothing is recorded between two commits: some figures are bounds, and their titles
-say so. docs/how-to/investigate.md defines each.
+Nothing is recorded between two commits, so some figures are bounds, as their titles
+state. docs/how-to/investigate.md defines each.
 
 --since and --until take a time, as in 2026-11-21T02:15Z or 2026-11-21, or a
 duration ago, as in 90m, 24h or 7d.`,
@@ -91,15 +91,15 @@ func (r *reportFlags) config(args []string) (report.Config, error) {
 	case r.output != "html" && r.output != "md":
 		return c, output.Usage(fmt.Errorf("--output %q: use html or md", r.output))
 	case c.From.IsZero():
-		return c, output.Usage(errors.New("--since is empty: say where the report begins"))
+		return c, output.Usage(errors.New("--since is empty: give the start of the report"))
 	case !c.From.Before(end):
 		return c, output.Usage(errors.New("--since is not before --until"))
 	case end.Sub(c.From) > longestReport:
-		return c, output.Usage(errors.New("--since is more than 366 days before --until: a report is of a year at most"))
+		return c, output.Usage(errors.New("--since is more than 366 days before --until: a report covers at most a year"))
 	case p < 0 || math.IsNaN(p) || math.IsInf(p, 0):
-		return c, output.Usage(fmt.Errorf("--price %v is no price", p))
+		return c, output.Usage(fmt.Errorf("--price: must be a non-negative number, got %v", p))
 	case !currencyRule.MatchString(r.price.Currency):
-		return c, output.Usage(fmt.Errorf("--currency %q is not a word, as in EUR", r.price.Currency))
+		return c, output.Usage(fmt.Errorf("--currency: must be a word, as in EUR, got %q", r.price.Currency))
 	}
 	return c, nil
 }

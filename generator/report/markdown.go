@@ -14,18 +14,18 @@ func (r Report) Title() string {
 
 // Source describes the source of the figures, and what they omit.
 func (r Report) Source() string {
-	text := fmt.Sprintf("From %d commits alone, %d of them muster's. A commit tells what was known when it was made; between two commits nothing is known.", r.Count.Commits, r.Count.Muster)
+	text := fmt.Sprintf("From %d commits, %d of them by muster. Nothing is recorded between two commits.", r.Count.Commits, r.Count.Muster)
 	if r.Cut {
-		text += " There are more than are kept: the report begins with the oldest that is."
+		text += " The report omits older commits: there are too many."
 	}
 	if r.Count.Cut != "" {
-		text += fmt.Sprintf(" The history ends at %.12s: it is a shallow clone.", r.Count.Cut)
+		text += fmt.Sprintf(" The history ends at %.12s: this is a shallow clone.", r.Count.Cut)
 	}
 	if n := r.Count.Malformed; n > 0 {
-		text += fmt.Sprintf(" Of muster's commits %d cannot be read.", n)
+		text += fmt.Sprintf(" %d commits by muster cannot be read.", n)
 	}
 	if n := r.Count.Unknown; n > 0 {
-		text += fmt.Sprintf(" What %d of people's commits changed cannot be said.", n)
+		text += fmt.Sprintf(" The changes of %d commits by people cannot be read.", n)
 	}
 	return text
 }

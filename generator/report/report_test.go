@@ -19,7 +19,7 @@ import (
 
 var begin = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 
-// log is one of a fleet, written the oldest first.
+// log is the log of a fleet, oldest first.
 type log []ledger.Record
 
 func (l *log) add(e ledger.Entry) {
@@ -27,14 +27,14 @@ func (l *log) add(e ledger.Entry) {
 	*l = append(*l, ledger.Record{Commit: branch.Commit{ID: e.Commit, At: e.At}, Entry: &e})
 }
 
-// saw is an entry of so many connected agents, a dispatch of whose indexes came.
-func saw(kind ledger.Kind, at time.Duration, connected int, id string, came ...int) ledger.Entry {
+// observe returns an entry with connected agents, and a dispatch with its registered indexes.
+func observe(kind ledger.Kind, at time.Duration, connected int, id string, registered ...int) ledger.Entry {
 	s := plan.Supply{Overlay: "a", Own: connected, Dispatches: map[string]plan.Seen{}}
 	var seen plan.Seen
-	for _, i := range came {
+	for _, i := range registered {
 		seen.Registered.Add(i)
 	}
-	if len(came) > 0 {
+	if len(registered) > 0 {
 		s.Dispatches[id] = seen
 	}
 	return ledger.Entry{Overlay: "a", Kind: kind, Dispatches: []string{id}, Agents: 4, Observation: plan.Observation{At: begin.Add(at), Overlays: []plan.Supply{s}}}
@@ -56,13 +56,13 @@ func (l log) read(t *testing.T, c Config) Report {
 	return r
 }
 
-// TestConnected: what the bounds of the time of connected agents are made of, across
-// midnight, and cut to what is reported.
+// TestConnected: the bounds of the agents' connected time, across midnight, and limited to the
+// period.
 func TestConnected(t *testing.T) {
 	var l log
-	l.add(saw(ledger.Dispatch, 22*time.Hour, 10, "x"))
-	l.add(saw(ledger.Retire, 26*time.Hour, 8, "x", 0, 1, 2, 3)) // of the ten at least four stayed, and four came
-	l.add(saw(ledger.Dispatch, 27*time.Hour, 0, "y"))
+	l.add(observe(ledger.Dispatch, 22*time.Hour, 10, "x"))
+	l.add(observe(ledger.Retire, 26*time.Hour, 8, "x", 0, 1, 2, 3)) // of the ten at least four stayed, and four registered
+	l.add(observe(ledger.Dispatch, 27*time.Hour, 0, "y"))
 	for _, c := range []struct {
 		name        string
 		from, to    time.Duration
@@ -91,14 +91,14 @@ func TestConnected(t *testing.T) {
 	}
 }
 
-// TestInVain: agents that were gone at the retirement without a job came in vain; of an
-// order that worked all but one may have.
-func TestInVain(t *testing.T) {
+// TestUnused: agents that exited without a job before the retirement are unused; of an order that
+// had one job, all but one may be.
+func TestUnused(t *testing.T) {
 	var l log
-	l.add(saw(ledger.Dispatch, time.Hour, 0, "x"))
-	l.add(saw(ledger.Retire, 2*time.Hour, 0, "x", 0, 1, 2))
-	l.add(saw(ledger.Dispatch, 3*time.Hour, 0, "y"))
-	e := saw(ledger.Retire, 4*time.Hour, 2, "y", 0, 1, 2, 3)
+	l.add(observe(ledger.Dispatch, time.Hour, 0, "x"))
+	l.add(observe(ledger.Retire, 2*time.Hour, 0, "x", 0, 1, 2))
+	l.add(observe(ledger.Dispatch, 3*time.Hour, 0, "y"))
+	e := observe(ledger.Retire, 4*time.Hour, 2, "y", 0, 1, 2, 3)
 	seen := e.Observation.Overlays[0].Dispatches["y"]
 	seen.HadJob, seen.Connected = 1, 2
 	e.Observation.Overlays[0].Dispatches["y"] = seen
@@ -109,12 +109,11 @@ func TestInVain(t *testing.T) {
 	}
 }
 
-// TestBreaker: probes are counted, and the breaker is open from the first to the last of
-// those in a row.
+// TestBreaker: counts probes; the breaker is open from the first to the last probe in a row.
 func TestBreaker(t *testing.T) {
 	var l log
 	for i, minute := range []int{0, 10, 12, 16, 30, 50} {
-		e := saw(ledger.Dispatch, time.Duration(minute)*time.Minute, 0, fmt.Sprint("x", i))
+		e := observe(ledger.Dispatch, time.Duration(minute)*time.Minute, 0, fmt.Sprint("x", i))
 		e.Agents, e.Summary = 1, "dispatch 1 agent"
 		if i != 0 && i != 4 {
 			e.Summary += " as a probe"
@@ -127,10 +126,10 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestWait: the oldest pending job's age as a commit saw it, of the overlay's own jobs.
+// TestWait: the age of the overlay's oldest pending job at a commit.
 func TestWait(t *testing.T) {
 	var l log
-	e := saw(ledger.Dispatch, time.Hour, 0, "x")
+	e := observe(ledger.Dispatch, time.Hour, 0, "x")
 	old, older := e.Observation.At.Add(-3*time.Minute), e.Observation.At.Add(-time.Hour)
 	e.Observation.Jobs = []plan.Demand{{Overlays: []string{"a"}, Pending: 1, Oldest: &old}, {Overlays: []string{"b"}, Pending: 1, Oldest: &older}}
 	l.add(e)
@@ -140,19 +139,19 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestBounds: what is not listed is counted all the same, and said; what is not kept
-// moves the beginning.
-func TestBounds(t *testing.T) {
+// TestLimits: figures include operations that are not listed; the report begins with the oldest
+// entry that is kept.
+func TestLimits(t *testing.T) {
 	var l log
 	for i := range maxOperations + 10 {
-		l.add(saw(ledger.Dispatch, time.Duration(i)*time.Minute, 0, fmt.Sprint("x", i)))
+		l.add(observe(ledger.Dispatch, time.Duration(i)*time.Minute, 0, fmt.Sprint("x", i)))
 	}
 	r := l.read(t, Config{From: begin})
 	if len(r.Operations) != maxOperations || r.LeftOut.Operations != 10 || r.Overlays[0].Orders != maxOperations+10 || r.Cut {
-		t.Errorf("%d acts, %d left out, %d orders, cut %t", len(r.Operations), r.LeftOut.Operations, r.Overlays[0].Orders, r.Cut)
+		t.Errorf("%d operations, %d left out, %d orders, cut %t", len(r.Operations), r.LeftOut.Operations, r.Overlays[0].Orders, r.Cut)
 	}
 	r = l.read(t, Config{From: begin, MaxEntries: 7})
-	if !r.Cut || r.Overlays[0].Orders != 7 || !r.From.Equal(begin.Add((maxOperations+3)*time.Minute)) || !strings.Contains(r.Source(), "There are more than are kept") {
+	if !r.Cut || r.Overlays[0].Orders != 7 || !r.From.Equal(begin.Add((maxOperations+3)*time.Minute)) || !strings.Contains(r.Source(), "The report omits older commits") {
 		t.Errorf("cut %t, %d orders from %s", r.Cut, r.Overlays[0].Orders, r.From)
 	}
 	if r = l.read(t, Config{From: begin, Names: []string{"b"}}); len(r.Overlays) != 0 || !slices.Equal(r.Names, []string{"a"}) {
@@ -160,8 +159,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestWordsOfOthersAreCode: nothing that others wrote is outside of code in a digest.
-func TestWordsOfOthersAreCode(t *testing.T) {
+// TestUntrustedTextIsCode: untrusted text is in code spans only.
+func TestUntrustedTextIsCode(t *testing.T) {
 	word := rapid.SampledFrom([]string{"@canary", "`", "``", "```", "|", "\n", " ", "<b>", "[x](y)", "# h", "a", "~~~", "\\"})
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(label string) string {

@@ -75,7 +75,7 @@ var (
 	orders     = number("orders", func(f Figures) int { return f.Orders })
 	ordered    = number("agents", func(f Figures) int { return f.Agents })
 	registered = number("registered", func(f Figures) int { return f.Registered })
-	never      = number("never came", func(f Figures) int { return f.Lost })
+	never      = number("never registered", func(f Figures) int { return f.Lost })
 	waited     = field{title: "longest wait, at least", text: func(f Figures) string { return span(f.Wait) }}
 )
 
@@ -172,13 +172,13 @@ func (r Report) agents() Table {
 	fields := []field{
 		orders, ordered, registered, never,
 		number("in flight", func(f Figures) int { return f.InFlight }),
-		number("not known", func(f Figures) int { return f.Unknown }),
+		number("unknown", func(f Figures) int { return f.Unknown }),
 		number("unused, at least", func(f Figures) int { return f.Unused.Min }),
 		number("unused, at most", func(f Figures) int { return f.Unused.Max }),
 	}
 	return r.byOverlay(Table{
-		ID: "agents", Title: "What was ordered, and what came of it", Columns: head("overlay", fields),
-		Note: "In vain are agents that came and left without a job: at least those that were gone when their order left git; at most all that came, less those that had had a job by then, since others work after that.",
+		ID: "agents", Title: "Orders and outcomes", Columns: head("overlay", fields),
+		Note: "Unused are agents that registered and exited without a job. At least: those that had exited when their order was retired. At most: all that registered, except those known to have had a job by then.",
 	}, fields)
 }
 
@@ -186,7 +186,7 @@ func (r Report) hours(p Price) Table {
 	fields := connected(p)
 	t := Table{
 		ID: "pod-hours", Title: "Pod-hours", Columns: append(head("overlay", fields), Column{"known from", false}, Column{"until", false}),
-		Note: "The time that agents were connected, between the first and the last commit that tell of them. From one commit to the next, at least those were there that the second tells of and that have not registered in between; at most those that the first tells of, and those that registered. About is the middle of the two. The time that a pod needs to start and to end is not in them.",
+		Note: "The time that agents were connected, from the first to the last commit that records them. Between two commits, at least: the agents of the second without those that registered in between. At most: the agents of the first and those that registered. About: the mean of both. Pod start and end are not included.",
 	}
 	if p.PerHour > 0 {
 		t.Title += " and cost"
@@ -212,7 +212,7 @@ func (p Price) String() string {
 
 func (r Report) days(p Price) Table {
 	fields := append([]field{orders, ordered, registered, never, waited}, connected(p)...)
-	t := Table{ID: "days", Title: "Day by day", Note: "Days are those of UTC. An order counts on the day on which it was made.", Columns: head("day", fields)}
+	t := Table{ID: "days", Title: "Day by day", Note: "Days are in UTC. Each order counts on its day.", Columns: head("day", fields)}
 	for i, d := range r.Days {
 		if i >= maxRows {
 			t.LeftOut++
@@ -231,7 +231,7 @@ func (r Report) waits() Table {
 	}
 	t := Table{
 		ID: "waits", Title: "Waits and the circuit breaker", Columns: append(head("overlay", fields), Column{"probes", true}, Column{"breaker open, at least", true}),
-		Note: "The longest wait is the greatest age of a pending job that a commit saw: others may have waited for longer, unseen. The first agent is counted from the order to the look at Buildkite that met it. An open breaker shows by its probes alone: it is counted from the first to the last.",
+		Note: "The longest wait is the greatest age of a pending job that a commit records: others may have waited longer. The time to the first agent ends with the poll that listed it. The breaker's time is from the first to the last probe.",
 	}
 	return r.byOverlay(t, fields, func(o Overlay) string { return strconv.Itoa(o.Probes) }, func(o Overlay) string { return span(o.Open) })
 }
@@ -247,8 +247,8 @@ func (r Report) busiest() Table {
 }
 
 func (r Report) edits() Table {
-	t := Table{ID: "people", Title: "What people changed", Note: "An author is what a commit says; only signatures prove it.", LeftOut: r.LeftOut.Edits}
-	for _, title := range []string{"time", "overlay", "act", "what", "by", "reason"} {
+	t := Table{ID: "people", Title: "What people changed", Note: "Authors are as in the commits; only signatures prove them.", LeftOut: r.LeftOut.Edits}
+	for _, title := range []string{"time", "overlay", "operation", "change", "by", "reason"} {
 		t.Columns = append(t.Columns, Column{Title: title})
 	}
 	for _, e := range r.Edits {
