@@ -131,10 +131,10 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 	load, err := simulation.Rebuild(o.Name, o.Name, observed)
 	switch {
 	case o.Policy.Lease == 0: // every valid policy has a lease
-		fmt.Fprintf(p.stdout, "%s: its policy is invalid: muster check says why\n", o.Name)
+		fmt.Fprintf(p.stdout, "%s: its policy is invalid: muster check has details\n", o.Name)
 		return nil
 	case err != nil:
-		fmt.Fprintf(p.stdout, "%s: nothing can be played: %v since %s\n", o.Name, err, a.since)
+		fmt.Fprintf(p.stdout, "%s: nothing to simulate: %v since %s\n", o.Name, err, a.since)
 		return nil
 	}
 	p.progress.Doing("playing " + o.Name)
@@ -143,19 +143,19 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 	})
 	p.progress.Done()
 	if err != nil {
-		return fmt.Errorf("playing %s: %w", o.Name, err)
+		return fmt.Errorf("simulating %s: %w", o.Name, err)
 	}
 	if err := output.PrintAdvice(p.stdout, o.Name, load, answer); err != nil {
 		return err
 	}
 	for _, other := range loaded {
 		if other.Name != o.Name && other.Policy.Queue == o.Policy.Queue {
-			fmt.Fprintf(p.stdout, "Others serve the queue %s too, as %s: it was played as if it were alone.\n", o.Policy.Queue, other.Name)
+			fmt.Fprintf(p.stdout, "Other overlays serve the queue %s too, such as %s: they were not simulated.\n", o.Policy.Queue, other.Name)
 			break
 		}
 	}
 	if !a.reuse && !o.Policy.Reuse.On() {
-		fmt.Fprintln(p.stdout, "Agents that take several jobs were not played: --reuse does.")
+		fmt.Fprintln(p.stdout, "Reusable agents were not simulated: give --reuse.")
 	}
 	if answer.Proposed == nil {
 		return nil
@@ -167,7 +167,7 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 	}
 	after, err := policy.Apply(file, before, policy.Edit{Set: answer.Proposed.Values()})
 	if err != nil {
-		fmt.Fprintf(p.stdout, "The file has to be edited by hand: %v\n", err)
+		fmt.Fprintf(p.stdout, "Edit the file by hand: %v\n", err)
 		return nil
 	}
 	fmt.Fprintln(p.stdout)

@@ -162,11 +162,11 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	if err != nil {
 		return nil, nil, err
 	}
-	s.program.progress.Doing("asking git and Buildkite")
+	s.program.progress.Doing("reading git and Buildkite")
 	var failures []error
 	switch err := repository.Writable(ctx); {
 	case errors.Is(err, branch.ErrUnproven):
-		log.Info("this user may push; whether the rules of this branch let a commit pass is not known before the first push", "branch", s.git.branch, "reason", err)
+		log.Info("this user may push; whether the branch's rules accept a commit shows only at the first push", "branch", s.git.branch, "reason", err)
 	case err != nil:
 		failures = append(failures, err)
 	}
@@ -228,7 +228,7 @@ func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Clien
 // [generator.Patiently].
 func patiently[T any](ctx context.Context, s *settings, log *slog.Logger, ask func() (T, error)) (answer T, err error) {
 	err = generator.Patiently(ctx, s.program.clock, log, func() error {
-		s.program.progress.Doing("asking git and Buildkite")
+		s.program.progress.Doing("reading git and Buildkite")
 		answer, err = ask()
 		showRateLimit(s.program.progress, err)
 		return err
@@ -264,7 +264,7 @@ func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 			}
 		}
 		if unknown[o.Queue] {
-			findings = append(findings, fmt.Errorf("queue %q: no cluster has it, no agent is in it, and no job outside the clusters; is its key right? "+
+			findings = append(findings, fmt.Errorf("queue %q: no cluster, no agent and no job outside the clusters has it; is its key correct? "+
 				"(A new organisation has no queue called default: its default queue is linux-small, for hosted agents)", o.Queue))
 		}
 	}

@@ -88,7 +88,7 @@ func expected(kind string) string {
 	case "bool":
 		return "true or false"
 	case "duration":
-		return "a length of time, as in 15s or 5m"
+		return "a duration, as in 15s or 5m"
 	case "int", "int64", "uint64":
 		return "a whole number"
 	}
@@ -297,7 +297,7 @@ type watch struct {
 }
 
 func (w *watch) addTo(c *cobra.Command) {
-	c.Flags().BoolVarP(&w.on, "watch", "w", false, "refresh continuously: redraw a terminal, elsewhere print changes")
+	c.Flags().BoolVarP(&w.on, "watch", "w", false, "refresh continuously: redraw a terminal, otherwise print changes")
 	c.Flags().DurationVar(&w.interval, "watch-interval", 15*time.Second, "with --watch, time between polls")
 }
 

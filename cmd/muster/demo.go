@@ -149,7 +149,7 @@ func (d *demo) open(ctx context.Context) (*gitserver.Server, error) {
 
 // demoIntroduction describes the simulation.
 const demoIntroduction = `A simulated %s, %s to %s: builds for two queues, and agents that take 25 to 70 s to start.
-muster looks every 15 s and commits to %s, which a simulated cluster syncs.
+muster polls every 15 s and commits to %s, which a simulated cluster syncs.
 Buildkite is simulated at http://%s. Nothing leaves this machine.
 `
 
@@ -406,13 +406,13 @@ func demoRepository(dir string) (gitserver.Repository, error) {
 	}
 	for _, e := range entries {
 		if e.Name() != "fleet.git" && e.Name() != demoPicture {
-			return gitserver.Repository{}, output.Usage(fmt.Errorf("%s holds more than an earlier demo: choose another directory with --dir", dir))
+			return gitserver.Repository{}, output.Usage(fmt.Errorf("%s contains more than an earlier demo: choose another directory with --dir", dir))
 		}
 	}
 	repository := gitserver.Repository{Dir: bare}
 	if len(entries) > 0 {
 		if mark, err := repository.Git("config", "--local", "muster.demo"); err != nil || strings.TrimSpace(mark) != "true" {
-			return repository, output.Usage(fmt.Errorf("%s is not of an earlier demo: choose another directory with --dir", bare))
+			return repository, output.Usage(fmt.Errorf("%s was not created by an earlier demo: choose another directory with --dir", bare))
 		}
 		if err := errors.Join(os.RemoveAll(bare), os.RemoveAll(filepath.Join(dir, demoPicture))); err != nil {
 			return repository, err

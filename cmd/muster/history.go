@@ -44,17 +44,16 @@ func (p program) historyCommand() *cobra.Command {
 	git := &h.settings.git
 	c := &cobra.Command{
 		Use:   "history [OVERLAY...]",
-		Short: "Show what was done, why, and what became of it, from git alone",
+		Short: "Show operations, their reasons and outcomes, from git alone",
 		Long: `history prints the audit log, the newest entry first: each commit that muster made
 with its reason and, for a dispatch, the outcome of its agents; and what people
 changed in between: policies setting by setting, templates, pauses, reverts, and
 muster's own files. It reads only commits: it needs no Buildkite token, and no flags
 in a clone of the repository. Times are in UTC.
 
-OUTCOME is what the commits since then record. Agents that have registered are
-counted when their dispatch is retired, and so are those that had had a job by then;
-others may run a job later, so there may be more. A commit of muster that was changed
-afterwards has the act damaged.
+OUTCOME is what later commits record. A retirement records how many agents of the
+dispatch have registered, and how many had a job by then; others may run one later.
+A commit by muster that was changed afterwards has the act damaged.
 
 --since and --until take a time, as in 2026-11-21T02:15Z, 2026-11-21 or 09:40 (the
 last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
@@ -79,7 +78,7 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
 	f := c.Flags()
 	f.StringVar(&h.since, "since", "", "omit commits older than this time or age, such as 24h or 7d")
 	f.StringVar(&h.until, "until", "", "omit commits at or after this time or age")
-	f.StringSliceVar(&h.operations, "act", nil, "acts to show, such as dispatch,retire (default all)")
+	f.StringSliceVar(&h.operations, "act", nil, "operations to show, such as dispatch,retire (default all)")
 	f.StringVar(&h.filter.Author, "author", "", "only show commits of this author: part of a name or an address")
 	f.IntVarP(&h.limit, "limit", "n", 0, "maximum number of rows; 0 shows all")
 	f.StringVar(&h.by, "by", "", "summarize by day, hour or overlay")
@@ -108,7 +107,7 @@ func (h *historyFlags) prepare(args []string) error {
 	}
 	for _, name := range h.operations {
 		if !slices.Contains(operationNames(), name) {
-			return output.Usage(fmt.Errorf("--act: there is no act %q%s", name, output.Instead(name, operationNames(), "there are")))
+			return output.Usage(fmt.Errorf("--act: there is no operation %q%s", name, output.Instead(name, operationNames(), "there are")))
 		}
 		h.filter.Operations = append(h.filter.Operations, history.Operation(name))
 	}
@@ -124,7 +123,7 @@ func (h *historyFlags) prepare(args []string) error {
 	case h.limit < 0:
 		return output.Usage(fmt.Errorf("--limit %d is below zero", h.limit))
 	case h.follow && (h.by != "" || h.until != ""):
-		return output.Usage(fmt.Errorf("--follow goes on, and --by and --until end: use one of them"))
+		return output.Usage(fmt.Errorf("--follow cannot be combined with --by or --until"))
 	case h.follow && h.interval < time.Second:
 		return output.Usage(fmt.Errorf("--follow-interval is below one second"))
 	}
@@ -160,7 +159,7 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 	if at, ok := readTime(text); ok {
 		return at, nil
 	}
-	if clock, err := time.Parse("15:04", text); err == nil { // the last time that it was so late
+	if clock, err := time.Parse("15:04", text); err == nil { // the last time of that clock
 		today := now.UTC().Truncate(24 * time.Hour)
 		at := today.Add(time.Duration(clock.Hour())*time.Hour + time.Duration(clock.Minute())*time.Minute)
 		if at.After(now) {
@@ -189,9 +188,9 @@ func (s *settings) clone() (*gitops.Repository, error) {
 		return nil, err
 	}
 	if s.git.repo == "" {
-		log = slog.New(slog.DiscardHandler) // what a clone could offer is nobody's concern
+		log = slog.New(slog.DiscardHandler) // a clone needs no warnings about the server
 		if s.git.repo, err = s.program.cloneAt(""); err != nil {
-			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone: %w", err))
+			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or run it in a clone: %w", err))
 		}
 	}
 	return s.git.reader(log)
@@ -294,7 +293,7 @@ const maxKnown = 10_000
 func overlaysWithin(names, known []string) error {
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return output.Usage(fmt.Errorf("the history that was read has nothing of an overlay %q%s", name, output.Instead(name, known, "it has")))
+			return output.Usage(fmt.Errorf("the history that was read has no overlay %q%s", name, output.Instead(name, known, "it has")))
 		}
 	}
 	return nil
@@ -307,10 +306,10 @@ func (h *historyFlags) report(count history.Count, printed int) {
 		say("nothing to show in %s", commits(count.Commits, "", ""))
 	}
 	if count.Malformed > 0 {
-		say("%s muster's and cannot be read: muster history --act damaged", commits(count.Malformed, " was", " were"))
+		say("%s by muster cannot be read: muster history --act damaged", commits(count.Malformed, "", ""))
 	}
 	if count.Unknown > 0 {
-		say("%s not be compared with those before: muster history --act unknown", commits(count.Unknown, " can", " can"))
+		say("%s cannot be compared with the parent: muster history --act unknown", commits(count.Unknown, "", ""))
 	}
 	h.settings.program.printShallow(count.Cut)
 }

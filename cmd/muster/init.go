@@ -36,11 +36,11 @@ func (p program) initCommand() *cobra.Command {
 		Short: "Write a fleet repository",
 		Long: `init writes base/ (the agent Job), schema/ (for editors) and overlays/default/
 (the policy of one queue) into a directory. With --queue it writes an overlay for that queue
-instead. Without, it asks for the queue on a terminal, and takes default
-elsewhere. The overlay is called after the queue, or as --overlay says: so a
-queue can have several, as for several clusters. With --with-deploy it also
-writes deploy/, by which Argo CD or Flux run muster itself, and with --syncer
-syncer/, by which that one applies the overlay. What is there is left as it is.`,
+instead. Without, it asks for the queue on a terminal, and otherwise takes
+default. The overlay has the queue's name, or that of --overlay: a queue can have
+several overlays, for example in several clusters. With --with-deploy it also
+writes deploy/, with which Argo CD or Flux run muster, and with --syncer syncer/,
+with which one of them applies the overlay. It does not change existing files.`,
 		Example: `  muster init fleet
   muster init fleet --syncer flux --with-deploy
   muster init fleet --queue linux-large
@@ -122,7 +122,7 @@ const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite org
 const deployHint = "\nTo run muster itself: edit deploy/base/muster.env, the image in\n" +
 	"deploy/base/kustomization.yaml and the repository in deploy/overlays/argocd or\n" +
 	"deploy/overlays/flux, create the Secrets muster-buildkite and muster-git by hand,\n" +
-	"push, and kubectl apply -k one of these two directories, once. Whoever can write\n" +
+	"push, and kubectl apply -k one of these two directories, once. Everyone who can write\n" +
 	"deploy/ controls muster: restrict who may approve changes to it.\n"
 
 // promptQueue prompts for the queue's key; it returns "" without an answer.
@@ -151,11 +151,11 @@ var overlayName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A
 func initialise(out io.Writer, dir string, o newOverlay) error {
 	o.name = cmp.Or(o.name, plan.Slug(o.queue))
 	if !overlayName.MatchString(o.name) {
-		return output.Usage(fmt.Errorf("--overlay %q: use letters, digits and -_. in the names of up to four directories, parted by /", o.name))
+		return output.Usage(fmt.Errorf("--overlay %q: use letters, digits and -_. in the names of up to four directories, separated by /", o.name))
 	}
 	for above := path.Dir(o.name); above != "."; above = path.Dir(above) {
 		if _, err := os.Stat(filepath.Join(dir, "overlays", filepath.FromSlash(above), "scaling.yaml")); err == nil {
-			return output.Usage(fmt.Errorf("--overlay %s: overlays/%s is an overlay, and none can lie inside another", o.name, above))
+			return output.Usage(fmt.Errorf("--overlay %s: overlays/%s is an overlay, and overlays cannot be nested", o.name, above))
 		}
 	}
 	parts, err := starterFleet(o)
@@ -170,7 +170,7 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 		if written {
 			fmt.Fprintf(out, "wrote %s\n", part.path)
 		} else {
-			fmt.Fprintf(out, "%s is there already: left as it is\n", part.path)
+			fmt.Fprintf(out, "%s exists: unchanged\n", part.path)
 		}
 	}
 	if o.syncer != "" {
@@ -292,7 +292,7 @@ var syncerHints = map[string]string{
 		"kubectl apply -f syncer. muster run --notify kind=argocd,... notifies Argo CD of each\n" +
 		"push. Otherwise Argo CD polls git every few minutes.\n",
 	"flux": "\nTo let Flux apply it: create the agents' namespace, edit url in syncer/fleet.yaml, make\n" +
-		"the Receiver's Secret as that file says, push, and run kubectl apply -f syncer.\n" +
+		"the Receiver's Secret as that file describes, push, and run kubectl apply -f syncer.\n" +
 		"muster run --notify kind=flux,... notifies Flux of each push. Otherwise Flux polls\n" +
 		"git every minute.\n",
 }
@@ -326,7 +326,7 @@ func writeSyncer(out io.Writer, dir, syncer, overlay string) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		switch err := writeNewFile(filepath.Join(dir, filepath.FromSlash(name)), files[name]); {
 		case errors.Is(err, fs.ErrExist):
-			fmt.Fprintf(out, "%s is there already: left as it is\n", name)
+			fmt.Fprintf(out, "%s exists: unchanged\n", name)
 		case err != nil:
 			return output.Usage(err)
 		default:

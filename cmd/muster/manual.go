@@ -479,7 +479,7 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 	top := ""
 	if git.repo == "" {
 		if top, err = m.settings.program.cloneAt(""); err != nil {
-			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or call it in a clone: %w", err))
+			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or run it in a clone: %w", err))
 		}
 		if git.repo = m.settings.program.gitOutput(top, "remote", "get-url", "origin"); git.repo == "" {
 			return nil, output.Usage(fmt.Errorf("which repository? %s has no remote origin: give --repo", top))

@@ -37,7 +37,7 @@ func (p program) previewCommand() *cobra.Command {
 	git := &v.settings.git
 	c := &cobra.Command{
 		Use:   "preview",
-		Short: "Say what a change of policies, templates or the base would do",
+		Short: "Show the effect of changes to policies, templates or the base",
 		Long: `preview compares two commits of the current clone, as those of a pull request, and
 prints in Markdown which settings change, how the agents' Job changes, what check
 finds, and what the new policies would have done with the jobs of the last days, as
@@ -73,7 +73,7 @@ func (v *previewFlags) run(ctx context.Context) error {
 		return output.Usage(fmt.Errorf("--days %d: use 0 to 90", v.days))
 	}
 	if v.pull < 0 {
-		return output.Usage(fmt.Errorf("--github-pr %d is no number of a pull request", v.pull))
+		return output.Usage(fmt.Errorf("--github-pr %d: must be the number of a pull request", v.pull))
 	}
 	base, head, err := v.open()
 	if err != nil {
@@ -201,13 +201,13 @@ func (v *previewFlags) post(ctx context.Context, r preview.Report) error {
 	}
 	url, changed, err := pulls.Comment(ctx, v.pull, previewMarker, r.Markdown())
 	if errors.Is(err, github.ErrReadOnly) { // pull requests from forks must pass
-		fmt.Fprintf(out, "nothing is written: %v\n", err)
+		fmt.Fprintf(out, "no comment is written: %v\n", err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s %s\n", map[bool]string{true: "wrote", false: "nothing new in"}[changed], url)
+	fmt.Fprintf(out, "%s %s\n", map[bool]string{true: "wrote", false: "unchanged"}[changed], url)
 	return v.check(ctx, pulls, pull, r)
 }
 

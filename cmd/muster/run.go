@@ -58,7 +58,7 @@ func (p program) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Scale, tick after tick",
+		Short: "Run the autoscaler",
 		Long: `run polls Buildkite and reads the fleet repository at each interval, and commits the
 changes that follow. It ends on SIGINT and SIGTERM, and starts a tick at once on
 SIGHUP.

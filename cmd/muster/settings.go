@@ -362,7 +362,7 @@ func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays 
 	}
 	counts, err := patiently(ctx, s, log, func() (plan.Counts, error) { return m.Counts(ctx, s.program.clock.Now()) })
 	if err != nil {
-		return []error{fmt.Errorf("asking for Buildkite's metrics: %w", err)}
+		return []error{fmt.Errorf("reading Buildkite's metrics: %w", err)}
 	}
 	if snapshot.Unread != "" {
 		return []error{errors.New("the agent tokens cannot be compared with the clusters of the queues: " + snapshot.Unread)}
@@ -374,7 +374,7 @@ func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays 
 			if cluster == "" {
 				where = "the agents outside the clusters"
 			}
-			findings = append(findings, fmt.Errorf("%s: no agent token is of %s, so that its jobs wait for the next tick: give one with --agent-token-file", o.Name, where))
+			findings = append(findings, fmt.Errorf("%s: no agent token belongs to %s, so its jobs wait for the next tick: give one with --agent-token-file", o.Name, where))
 		}
 	}
 	if len(findings) == 0 {
@@ -418,7 +418,7 @@ func checkCounted(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snaps
 	}
 	for _, q := range snapshot.Counted.Queues {
 		if q.Agents > 0 {
-			log.Info("agents are connected; without an API token muster cannot know whose they are: only muster's may be in its queues", "queue", q.Queue, "agents", q.Agents, "idle", q.Idle)
+			log.Info("agents are connected; without an API token muster cannot identify them: its queues must have no other agents", "queue", q.Queue, "agents", q.Agents, "idle", q.Idle)
 		}
 	}
 	return findings
@@ -533,7 +533,7 @@ func (s *settings) checkReceivers(ctx context.Context) []error {
 	if s.notifier == nil {
 		return nil
 	}
-	s.program.progress.Doing("asking the receivers")
+	s.program.progress.Doing("contacting the receivers")
 	return s.notifier.Check(ctx)
 }
 

@@ -95,26 +95,26 @@ func (s *simulate) addFlags(c *cobra.Command) {
 	w := simulation.DefaultScenario()
 	f := c.Flags()
 	f.StringSliceVar(&s.workloads, "workload", nil, "workloads to generate: all, or some of "+strings.Join(workloadNames(), ", ")+" (default "+simulation.DefaultLoad+")")
-	f.StringSliceVar(&s.algorithms, "algorithms", nil, "what to compare: all, or some of "+strings.Join(algorithmNames(), ", ")+" (default "+strings.Join(simulation.DefaultAlgorithms(), ", ")+")")
-	f.StringVar(&s.csv, "csv", "", "file with the jobs of the one workload to play")
-	f.StringVar(&s.history, "history", "", "fleet repository, a directory or a URL, whose commits tell the one workload to play; without a value that of --repo")
+	f.StringSliceVar(&s.algorithms, "algorithms", nil, "algorithms to compare: all, or some of "+strings.Join(algorithmNames(), ", ")+" (default "+strings.Join(simulation.DefaultAlgorithms(), ", ")+")")
+	f.StringVar(&s.csv, "csv", "", "CSV file with the jobs of the workload")
+	f.StringVar(&s.history, "history", "", "fleet repository (directory or URL) whose commits are the workload; without a value, that of --repo")
 	f.Lookup("history").NoOptDefVal = sameRepository
 	f.StringVar(&s.overlay, "overlay", "overlays/default", "with --history, the overlay's directory in that repository")
-	f.StringVar(&s.policy, "policy", "", "scaling policy, as in scaling.yaml; others than muster take its max and idle time-out")
-	f.Uint64Var(&s.seed, "seed", w.Seed, "makes all that is left to chance: the same seed gives the same bytes")
-	f.IntVar(&s.hours, "hours", 0, "how long jobs of generated workloads come; 0 is each workload's own time, a day for most")
-	f.DurationVar(&s.interval, "interval", w.Interval, "time from tick to tick")
+	f.StringVar(&s.policy, "policy", "", "scaling policy, as in scaling.yaml; other algorithms use its max and idle time-out")
+	f.Uint64Var(&s.seed, "seed", w.Seed, "random seed: the same seed gives the same output")
+	f.IntVar(&s.hours, "hours", 0, "hours of generated workloads; 0 is each workload's default, a day for most")
+	f.DurationVar(&s.interval, "interval", w.Interval, "time between ticks")
 	f.DurationVar(&s.sync, "sync", w.Sync, "shortest time between two polls of the repository by the syncer")
-	f.DurationVar(&s.jitter, "sync-jitter", w.Jitter, "what may be added to it")
+	f.DurationVar(&s.jitter, "sync-jitter", w.Jitter, "maximum random addition to --sync")
 	f.StringVar(&s.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; --sync and --sync-jitter change it")
-	f.IntVar(&s.requests, "requests", 0, "how many requests a minute Buildkite allows muster, as 50: its looks are then read by its own client, which takes longer to play; 0 is no limit")
+	f.IntVar(&s.requests, "requests", 0, "Buildkite's limit of requests per minute, such as 50: polls then use muster's own client, which takes longer to simulate; 0 is no limit")
 	f.DurationVar(&s.startupMin, "boot-min", w.Startup[0], "shortest time from a pod's creation to its agent's registration")
-	f.DurationVar(&s.startupMax, "boot-max", w.Startup[1], "longest such time")
+	f.DurationVar(&s.startupMax, "boot-max", w.Startup[1], "longest time from a pod's creation to its agent's registration")
 	f.IntVar(&s.nodes, "nodes", 0, "number of agents that the nodes have room for at once; 0 is no limit")
 	f.Float64Var(&s.neverRegistered, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
-	f.StringVar(&s.jsonFile, "json", "", "file to write the same as JSON to")
-	f.StringVar(&s.chart, "chart", "", "file to write a chart to, of waits against cost; its name ends in .svg")
-	f.StringVar(&s.day, "chart-day", "", "file to write a chart to, of the first workload over time; its name ends in .svg")
+	f.StringVar(&s.jsonFile, "json", "", "file for the results as JSON")
+	f.StringVar(&s.chart, "chart", "", "file for a chart of waits against cost; must end in .svg")
+	f.StringVar(&s.day, "chart-day", "", "file for a chart of the first workload over time; must end in .svg")
 	s.changed = f.Changed
 }
 
@@ -205,7 +205,7 @@ func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named,
 func (s *simulate) check() error {
 	switch {
 	case s.csv != "" && s.history != "", (s.csv != "" || s.history != "") && len(s.workloads) > 0:
-		return errors.New("--workload, --csv and --history each say what to play: use one of them")
+		return errors.New("--workload, --csv and --history exclude each other: use one of them")
 	case s.hours < 0 || s.hours > 24*31:
 		return fmt.Errorf("--hours %d: use 1 to %d, or 0 for each workload's own", s.hours, 24*31)
 	case s.interval < time.Second:
@@ -232,7 +232,7 @@ func (s *simulate) check() error {
 func checkSurroundings(syncer string, bootMin, bootMax time.Duration) error {
 	switch {
 	case bootMin < 0 || bootMax < bootMin:
-		return fmt.Errorf("--boot-min %s and --boot-max %s: the first must not be the longer", bootMin, bootMax)
+		return fmt.Errorf("--boot-min %s must not exceed --boot-max %s", bootMin, bootMax)
 	case syncer != "" && !slices.Contains(syncerNames(), syncer):
 		return fmt.Errorf("--syncer %s: use one of %s", syncer, strings.Join(syncerNames(), ", "))
 	}
@@ -347,7 +347,7 @@ func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorith
 	if at < 0 {
 		return nil
 	}
-	s.git.program.progress.Doing("looking for the policies that muster advise would propose")
+	s.git.program.progress.Doing("finding the policies that muster advise would propose")
 	errs := make([]error, len(cases))
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
@@ -399,9 +399,9 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 		return c, err
 	}
 	if len(observed[s.overlay]) == 0 {
-		has := "which has no commit of muster's"
+		has := "which has no commit by muster"
 		if len(observed) > 0 {
-			has = "which has some of " + strings.Join(slices.Sorted(maps.Keys(observed)), ", ")
+			has = "which has observations of " + strings.Join(slices.Sorted(maps.Keys(observed)), ", ")
 		}
 		return c, output.Usage(fmt.Errorf("--overlay %s: there is no observation of it in the history, %s", s.overlay, has))
 	}

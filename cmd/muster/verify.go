@@ -38,7 +38,7 @@ func (p program) verifyCommand() *cobra.Command {
 	git := &v.settings.git
 	c := &cobra.Command{
 		Use:   "verify [RANGE]",
-		Short: "Make every commit of muster's again and compare, byte for byte",
+		Short: "Recompute every commit by muster and compare it byte for byte",
 		Long: `verify recomputes every commit that muster made, from its parent and its trailers,
 renders it again, and compares the files byte for byte and the trailers one by one.
 It does not compare the prose of messages. It prints the commits that do not follow,
@@ -116,7 +116,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 			return err
 		}
 		if v.count.Muster%100 == 0 {
-			p.progress.Doing(fmt.Sprintf("verifying: %d commits of muster's", v.count.Muster))
+			p.progress.Doing(fmt.Sprintf("verifying: %d commits by muster", v.count.Muster))
 		}
 		if v.all || f.Failed() || f.Verdict != verification.Follows && f.Verdict != verification.Repair {
 			if err := printer.finding(f); err != nil {
@@ -135,7 +135,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 func (v *verifyFlags) result(config verification.Config, text string) error {
 	v.settings.program.printShallow(v.count.Cut)
 	if config.Until != "" && !v.count.Reached {
-		return output.Usage(fmt.Errorf("%q: the first is no commit of the history of the second, which was verified whole", text))
+		return output.Usage(fmt.Errorf("%q: the first is not an ancestor of the second, whose whole history was verified", text))
 	}
 	unsure := v.count.Verdicts[verification.OtherVersion] + v.count.Verdicts[verification.Unknown]
 	if v.count.Failed > 0 || v.strict && (unsure > 0 || v.count.Cut != "" && config.Since.IsZero()) {
@@ -167,7 +167,7 @@ func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository,
 	}
 	if v.signatures {
 		if !clone {
-			return "", c, output.Usage(errors.New("--signatures needs a clone, whose git and whose keys are asked: call it in one"))
+			return "", c, output.Usage(errors.New("--signatures needs a clone, with its git and its keys: run it in one"))
 		}
 		c.Signatures = s.signatures
 	}
@@ -191,7 +191,7 @@ func splitRange(text string) (until, from string, err error) {
 	case strings.HasPrefix(after, "."):
 		return "", "", output.Usage(fmt.Errorf("%q: a range has two dots, as in A..B", text))
 	case before == "" || strings.Contains(after, ".."):
-		return "", "", output.Usage(fmt.Errorf("%q is no range: use A..B, A.. or B", text))
+		return "", "", output.Usage(fmt.Errorf("%q is not a range: use A..B, A.. or B", text))
 	}
 	return before, after, nil
 }
@@ -216,7 +216,7 @@ func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository
 		if commit := v.settings.program.commit(dir, name); commit != "" {
 			return commit, nil
 		}
-		return "", output.Usage(fmt.Errorf("git knows no commit %q here", name))
+		return "", output.Usage(fmt.Errorf("git found no commit %q here", name))
 	case len(name) == whole && identifier.MatchString(name):
 		return name, nil
 	case !identifier.MatchString(name):
@@ -297,7 +297,7 @@ func (p *verifyText) end(c verification.Config, count verification.Count) error 
 			kinds = append(kinds, fmt.Sprintf("%d %s", n, v))
 		}
 	}
-	_, err := fmt.Fprintf(p.out.Text, "%s, %d of them muster's: %s\n", commits(count.Commits, "", ""), count.Muster, strings.Join(kinds, ", "))
+	_, err := fmt.Fprintf(p.out.Text, "%s, %d of them by muster: %s\n", commits(count.Commits, "", ""), count.Muster, strings.Join(kinds, ", "))
 	for _, note := range verifyNotes(c, count) {
 		fmt.Fprintln(p.out.Text, note)
 	}
@@ -312,16 +312,16 @@ func verifyNotes(c verification.Config, count verification.Count) []string {
 			notes = append(notes, fmt.Sprintf(format, args...))
 		}
 	}
-	add(count.Verdicts[verification.Repair], "repair: it puts back what was ordered, and changes muster's own files alone")
-	add(count.OtherMessage, "%d of those that follow have notes, as reasons in other words: --all shows them", count.OtherMessage)
-	add(count.Verdicts[verification.OtherVersion], "other-version: this is %s, and makes them otherwise; that is no failure unless --strict is given", c.Version)
-	add(count.Unproven, "%d of muster's commits have no good signature", count.Unproven)
+	add(count.Verdicts[verification.Repair], "repair: it restores what was ordered, and changes only muster's own files")
+	add(count.OtherMessage, "%d of those that follow have notes, such as a different wording: --all shows them", count.OtherMessage)
+	add(count.Verdicts[verification.OtherVersion], "other-version: this version, %s, gets other results; this is a failure only with --strict", c.Version)
+	add(count.Unproven, "%d commits by muster have no valid signature", count.Unproven)
 	if len(count.Fleets) > 1 {
 		var tags []string
 		for _, tag := range slices.Sorted(maps.Keys(count.Fleets)) {
 			tags = append(tags, fmt.Sprintf("%q (%d)", tag, count.Fleets[tag]))
 		}
-		add(1, "the agents of these orders carry different fleet tags, %s: the repository has moved, or another muster wrote them", strings.Join(tags, ", "))
+		add(1, "the agents of these orders have different fleet tags, %s: the repository has moved, or another muster wrote them", strings.Join(tags, ", "))
 	}
 	return notes
 }
@@ -350,7 +350,7 @@ func (s *settings) signatures(ctx context.Context, commits []string) (map[string
 	c.Stdin = strings.NewReader(strings.Join(commits, "\n") + "\n")
 	out, err := printed(c)
 	if err != nil {
-		return nil, fmt.Errorf("asking git for signatures: %w", err)
+		return nil, fmt.Errorf("verifying signatures with git: %w", err)
 	}
 	letters := map[string]verification.Signature{ // git-log(1), %G?
 		"G": verification.Good, "U": verification.Untrusted, "B": verification.Bad, "X": verification.Expired, "Y": verification.Expired,
@@ -362,7 +362,7 @@ func (s *settings) signatures(ctx context.Context, commits []string) (map[string
 		all[id] = letters[letter]
 	}
 	for _, id := range commits {
-		if all[id] == "" { // nothing is taken for good that git does not say so of
+		if all[id] == "" { // signatures that git does not report as good
 			all[id] = verification.NoKey
 		}
 	}

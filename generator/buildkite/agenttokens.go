@@ -43,7 +43,7 @@ func (c agentTokens) snapshot(ctx context.Context, at, _ time.Time) (plan.Snapsh
 	if l == nil || at.Before(l.begun) || at.Sub(l.begun) > LongestPoll {
 		counts, err := c.cfg.Metrics.Counts(ctx, at)
 		if err != nil {
-			return plan.Snapshot{}, fmt.Errorf("asking for Buildkite's metrics: %w", err)
+			return plan.Snapshot{}, fmt.Errorf("reading Buildkite's metrics: %w", err)
 		}
 		l = &inferredPoll{begun: at, counts: counts, names: c.cfg.Metrics.clusters()}
 	}

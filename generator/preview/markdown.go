@@ -34,7 +34,7 @@ func (r Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## What this does to the agents\n\n%s to %s\n", ledger.MarkdownCode(short(r.Base)), ledger.MarkdownCode(short(r.Head)))
 	if len(r.Changes) == 0 {
-		b.WriteString("\nNo policy, template or base is changed: muster goes on as before.\n")
+		b.WriteString("\nNo policy, template or base is changed: muster continues as before.\n")
 	}
 	shown := map[string]string{}
 	for _, group := range grouped(r.Changes) {
@@ -138,7 +138,7 @@ func (g group) markdown(b *strings.Builder, shown map[string]string) {
 	case g.Replay != nil:
 		g.Replay.markdown(b)
 	case g.NotPlayed != "":
-		fmt.Fprintf(b, "\nWhat it would have done is not known. %s\n", g.NotPlayed)
+		fmt.Fprintf(b, "\nThere is no simulation. %s\n", g.NotPlayed)
 	}
 }
 
@@ -159,9 +159,9 @@ func (g group) settings(b *strings.Builder) {
 // markdown writes a table and a chart of both simulations.
 func (r Replay) markdown(b *strings.Builder) {
 	const day = "2006-01-02 15:04"
-	fmt.Fprintf(b, "\n**What it would have done** with the %s from %s to %s (UTC), as this fleet's own commits tell of them. Both policies are played in one simulated world, with the same syncer and nodes.", ledger.Count(r.After.Jobs, "job"), r.From.UTC().Format(day), r.To.UTC().Format(day))
+	fmt.Fprintf(b, "\n**What it would have done** with the %s from %s to %s (UTC), as this fleet's own commits record them. Both policies are simulated with the same syncer and nodes.", ledger.Count(r.After.Jobs, "job"), r.From.UTC().Format(day), r.To.UTC().Format(day))
 	if r.Partial {
-		b.WriteString(" Other overlays serve the queue too: they are not played.")
+		b.WriteString(" Other overlays serve the queue too: they are not simulated.")
 	}
 	b.WriteString("\n\n| | before | after | |\n|---|---:|---:|---:|\n")
 	for _, row := range []struct {
@@ -169,7 +169,7 @@ func (r Replay) markdown(b *strings.Builder) {
 		value        func(simulation.Measures) float64
 	}{
 		{"mean wait of a job", "%.0f s", func(m simulation.Measures) float64 { return m.Wait.Mean.Seconds() }},
-		{"95 % wait at most", "%.0f s", func(m simulation.Measures) float64 { return m.Wait.P95.Seconds() }},
+		{"p95 wait of a job", "%.0f s", func(m simulation.Measures) float64 { return m.Wait.P95.Seconds() }},
 		{"longest wait", "%.0f s", func(m simulation.Measures) float64 { return m.Wait.Max.Seconds() }},
 		{"pod-hours", "%.1f", func(m simulation.Measures) float64 { return m.Connected.Hours() }},
 		{"agents", "%.0f", func(m simulation.Measures) float64 { return float64(m.Agents) }},

@@ -152,15 +152,15 @@ func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared b
 	case c.Kind != Changed || !valid(c.Before) || !valid(c.After) || len(history.Changes(c.Before, c.After)) == 0:
 		return nil
 	case c.Before.Queue != c.After.Queue:
-		c.NotPlayed = "The jobs of another queue cannot be told from this one's past."
+		c.NotPlayed = "The commits of this overlay do not record the jobs of another queue."
 		return nil
 	case len(observed) == 0:
-		c.NotPlayed = "No commit in that time tells of it."
+		c.NotPlayed = "No commit in that time records it."
 		return nil
 	}
 	load, err := simulation.Rebuild(c.Overlay, c.Overlay, observed)
 	if err != nil {
-		c.NotPlayed = "Nothing can be played: " + err.Error() + "."
+		c.NotPlayed = "Nothing to simulate: " + err.Error() + "."
 		return nil
 	}
 	scenario := simulation.DefaultScenario()
@@ -172,7 +172,7 @@ func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared b
 	muster := []simulation.Named{{Name: "muster", New: func() simulation.Algorithm { return &simulation.Muster{} }}}
 	rows, err := simulation.Compare(ctx, cases, muster, runtime.GOMAXPROCS(0), nil)
 	if err != nil {
-		return fmt.Errorf("playing %s: %w", c.Overlay, err)
+		return fmt.Errorf("simulating %s: %w", c.Overlay, err)
 	}
 	c.Replay = &Replay{From: load.Start, To: load.Start.Add(load.Length), Before: rows[0].Measures, After: rows[1].Measures, Partial: shared}
 	return nil

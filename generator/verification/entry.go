@@ -20,7 +20,7 @@ func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
 	r := &p.Records[at]
 	f := w.finding(r)
 	if len(r.Commit.Parents) == 0 {
-		f.Verdict, f.Why = Forged, []string{"no commit comes before it, so that there was nothing to decide on"}
+		f.Verdict, f.Why = Forged, []string{"it has no parent, so there was nothing to decide on"}
 		return f, nil
 	}
 	changed, err := w.files.Differences(ctx, r.Commit.Parents[0], r.Commit.ID, "")
@@ -43,7 +43,7 @@ func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
 		err = w.again(ctx, p, at, changed, &f)
 	}
 	if unread(err) {
-		f.Verdict, f.Why, f.Notes = Unknown, []string{"it cannot be decided again: " + branch.ErrMissing.Error()}, nil
+		f.Verdict, f.Why, f.Notes = Unknown, []string{"it cannot be recomputed: " + branch.ErrMissing.Error()}, nil
 		f.orders = ordered(r, changed)
 		return f, nil
 	}
@@ -94,7 +94,7 @@ func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.
 	}
 	for _, o := range overlays {
 		if faults := o.Faults(); len(faults) > 0 {
-			f.Verdict, f.Why = Forged, []string{fmt.Sprintf("it leaves %s as muster does not: it %s", faults[0].File, faults[0].Problem)}
+			f.Verdict, f.Why = Forged, []string{fmt.Sprintf("it leaves %s in another state than muster does: it %s", faults[0].File, faults[0].Problem)}
 		}
 	}
 	return nil
@@ -197,16 +197,16 @@ func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branc
 		if *result.failed != nil {
 			return *result.failed
 		}
-		f.Why = []string{"made again, it cannot be written: " + err.Error()}
+		f.Why = []string{"recomputed, it cannot be written: " + err.Error()}
 		return nil
 	}
 	i := slices.IndexFunc(ops, func(a ledger.Operation) bool { return a.Kind == e.Kind })
 	if i < 0 {
-		f.Why = []string{fmt.Sprintf("made again, the decision has nothing to %s", e.Kind)}
+		f.Why = []string{fmt.Sprintf("recomputed, the decision has nothing to %s", e.Kind)}
 		return nil
 	}
 	if keys := ledger.Differing(r.Commit.Message, ops[i], e.Version); len(keys) > 0 {
-		f.Why = []string{"made again, it has other trailers: " + strings.Join(keys, ", ")}
+		f.Why = []string{"recomputed, it has other trailers: " + strings.Join(keys, ", ")}
 		return nil
 	}
 	files, err := w.compareEither(ctx, r, result, ops, i, changed)
@@ -219,7 +219,7 @@ func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branc
 	}
 	f.Verdict = Follows
 	if messageOf(e) != strings.TrimSpace(ledger.Text(ops[i])) {
-		f.Notes = append(f.Notes, "it gives its reasons in other words than this muster")
+		f.Notes = append(f.Notes, "its reasons have another wording than this version's")
 	}
 	return nil
 }

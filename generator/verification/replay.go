@@ -177,7 +177,7 @@ func (c Replayer) Decide(ctx context.Context, p Push, commit int) (Result, error
 func (c Replayer) DecideIn(ctx context.Context, tick Push, commit int) (Result, error) {
 	push, e := tick.Records, tick.Records[commit].Entry
 	if len(push[len(push)-1].Commit.Parents) == 0 {
-		return Result{Differences: []string{"no commit comes before it, so that there was no overlay to decide on"}}, nil
+		return Result{Differences: []string{"it has no parent, so there was no overlay to decide on"}}, nil
 	}
 	r := Result{Base: push[len(push)-1].Commit.Parents[0]}
 	names := c.serving(e)
@@ -292,11 +292,11 @@ func differences(e *ledger.Entry, d plan.Decision) []string {
 	case e.Kind == ledger.Repair: // it concerns files, which no decision contains
 		return nil
 	case e.Kind == ledger.Dispatch && agents != e.Agents:
-		return []string{fmt.Sprintf("it orders %d agents, and made again the decision orders %d", e.Agents, agents)}
+		return []string{fmt.Sprintf("it orders %d agents, but the recomputed decision orders %d", e.Agents, agents)}
 	case !slices.Equal(ids, again):
-		return []string{fmt.Sprintf("it is about %s, and made again the decision is about %s", someOf(ids), someOf(again))}
+		return []string{fmt.Sprintf("it is about %s, but the recomputed decision is about %s", someOf(ids), someOf(again))}
 	case agents != e.Agents:
-		return []string{fmt.Sprintf("its dispatches have %d agents, and it says %d", agents, e.Agents)}
+		return []string{fmt.Sprintf("its dispatches have %d agents, but its trailer has %d", agents, e.Agents)}
 	}
 	return nil
 }

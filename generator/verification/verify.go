@@ -93,7 +93,7 @@ func (c Config) compareFleet(reference *string, f *Finding) {
 		*reference = f.Fleet
 	}
 	if f.Fleet != *reference {
-		f.Notes = append(f.Notes, fmt.Sprintf("its agents carry the fleet tag %q, and others %q: the repository has moved, or another muster wrote it", f.Fleet, *reference))
+		f.Notes = append(f.Notes, fmt.Sprintf("its agents have the fleet tag %q, and others %q: the repository has moved, or another muster wrote it", f.Fleet, *reference))
 	}
 }
 

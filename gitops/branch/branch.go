@@ -27,7 +27,7 @@ type Identified interface {
 
 // ErrUnproven is returned if the credentials may push to a git host, but only a push shows
 // whether its rules accept a commit.
-var ErrUnproven = errors.New("the git host does not tell")
+var ErrUnproven = errors.New("the git host does not report it")
 
 // ErrMoved is a conflict: the branch was no longer at the given head, and nothing
 // was written. The caller reads the new head and retries.

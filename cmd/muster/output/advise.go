@@ -15,7 +15,7 @@ import (
 // PrintAdvice prints the workload of an overlay, the policies on the frontier, and the
 // proposal.
 func PrintAdvice(out io.Writer, overlay string, load simulation.Workload, a advice.Answer) error {
-	fmt.Fprintf(out, "%s: %s of %s to %s, policies played: %d\n\n", overlay, ledger.Count(len(load.Arrivals), "job"),
+	fmt.Fprintf(out, "%s: %s of %s to %s, policies simulated: %d\n\n", overlay, ledger.Count(len(load.Arrivals), "job"),
 		load.Start.Format("2006-01-02"), load.Start.Add(load.Length).Format("2006-01-02"), a.Played)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  P95 WAIT\tMEAN WAIT\tPOD-HOURS\tAGENTS\tUNUSED\tCHANGES")
@@ -33,11 +33,11 @@ func PrintAdvice(out io.Writer, overlay string, load simulation.Workload, a advi
 	}
 	fmt.Fprintln(out)
 	if a.Proposed == nil {
-		fmt.Fprintln(out, "Today's policy stays: none is clearly better that costs no more than is allowed.")
+		fmt.Fprintln(out, "Keep today's policy: no other is clearly better within the allowed cost.")
 		return nil
 	}
 	o := a.Proposed
-	fmt.Fprintf(out, "Proposed: %s. p95 %s where today's has %s, for %.0f %% of its pod time.\n",
+	fmt.Fprintf(out, "Proposed: %s. p95 %s instead of %s, for %.0f %% of the pod time.\n",
 		changed(*o), seconds(o.Wait.P95), seconds(a.Today.Wait.P95), 100*float64(o.Pods)/float64(a.Today.Pods))
 	return nil
 }

@@ -199,12 +199,12 @@ func (v view) timelines() g.Node {
 	}
 	note := "In UTC."
 	if !v.From.IsZero() {
-		note += " Since " + stamp(v.From) + " as each tick saw it; before that as commits tell it, from one to the next."
+		note += " Since " + stamp(v.From) + " from each tick; before that from commits."
 	}
 	if v.Unread != "" {
-		note += " The history in git is not in it: " + v.Unread + "."
+		note += " The history in git is missing: " + v.Unread + "."
 	}
-	lines := h.P(g.Text("Nothing is known yet."))
+	lines := h.P(g.Text("No data yet."))
 	if len(v.Lines) > 0 {
 		lines = g.Map(v.Lines, v.timeline)
 	}

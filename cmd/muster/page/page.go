@@ -129,7 +129,7 @@ func asset(name string) http.Handler {
 func (p *Page) send(w http.ResponseWriter, kind string, write func(io.Writer) error) {
 	var text bytes.Buffer
 	if err := write(&output.Printable{To: &text}); err != nil {
-		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+		http.Error(w, "the page cannot be rendered", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", kind)
