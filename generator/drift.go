@@ -173,7 +173,7 @@ func (dr *drift) restore(ctx context.Context, head branch.Head, o *fleet.Overlay
 		a.err = o.Restore(a.content, counted, e, now)
 	}
 	if a.err != nil {
-		o.Suspend(fmt.Sprintf("%s was edited, and cannot be restored from the log: %v. Restore the file as it was in the commit that added it; without that commit, delete it when its agents have left", e.File, a.err))
+		o.Suspend(fmt.Sprintf("%s was edited, and cannot be restored from the log: %v. Restore the file as it was in the commit that added it; without that commit, delete it when its agents have exited", e.File, a.err))
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (dr *drift) findDeleted(ctx context.Context, head branch.Head, loaded []fle
 		}
 		if failed != nil {
 			o.Count(x.Dispatch)
-			o.Suspend(fmt.Sprintf("%s is gone, and it cannot be found out why: %v. Its agents may still come until %s: restore the file, or wait until then",
+			o.Suspend(fmt.Sprintf("%s is missing, and the reason cannot be determined: %v. Its agents may still start until %s: restore the file, or wait until then",
 				x.file, failed, x.NotAfter.Add(plan.Grace).UTC().Format(time.RFC3339)))
 		}
 	}

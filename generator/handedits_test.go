@@ -391,7 +391,7 @@ func TestLostOriginal(t *testing.T) {
 		says   string
 	}{
 		{rewrite(lowered, "$1: 1"), "was edited, and cannot be restored from the log: commit "},
-		{func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }, "is gone, and it cannot be found out why: commit "},
+		{func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }, "is missing, and the reason cannot be determined: commit "},
 	} {
 		a, g, d := twins(t)
 		file := dispatches + "/" + d.ID + ".yaml"

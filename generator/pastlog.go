@@ -76,7 +76,7 @@ type answer struct {
 }
 
 // errNotOrdered is returned for a dispatch that no commit of the log has ordered.
-var errNotOrdered = errors.New("no commit of muster's that ordered it is in the log")
+var errNotOrdered = errors.New("the log has no commit by muster that ordered it")
 
 // errShallow is returned if the server does not have all of the history that is needed.
 var errShallow = errors.New("the repository on the server is shallow: complete it there (git fetch --unshallow)")

@@ -33,7 +33,7 @@ func withShared(loaded []fleet.Overlay) []fleet.Overlay {
 // SharesQueue returns the reason for which an overlay is suspended that shares its queue with
 // another overlay, if no API token lists agents.
 func SharesQueue(queue, other string) string {
-	return fmt.Sprintf("shares the queue %q with %s: without an API token the agents of one cannot be told from those of the other: give one, or each a queue of its own", queue, other)
+	return fmt.Sprintf("shares the queue %q with %s: without an API token their agents cannot be distinguished: give one, or give each overlay its own queue", queue, other)
 }
 
 // poller polls Buildkite and keeps the state of agents between ticks.
@@ -123,9 +123,9 @@ func (p *poller) observe(ctx context.Context, now time.Time, overlays []plan.Ove
 		if snapshot.Until.IsZero() || p.covers(snapshot.At, overlays) {
 			return snapshot, nil
 		}
-		p.log.Debug("a dispatch has left git while Buildkite was read: reading it again", "begun", snapshot.At)
+		p.log.Debug("another writer retired a dispatch during the poll: polling again", "begun", snapshot.At)
 	}
-	return plan.Snapshot{}, errors.New("observing Buildkite: dispatches leave git faster than Buildkite can be read")
+	return plan.Snapshot{}, errors.New("observing Buildkite: other writers retire dispatches faster than Buildkite can be polled")
 }
 
 // freshPoll is the maximum age of a snapshot that is reused for a new decision after a

@@ -126,7 +126,7 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 	if w.Spare != nil && wait < left {
 		spare := w.Spare(now.Add(wait), interval)
 		if deferred = spare > 0; deferred {
-			t.log.Debug("a look waits that something called for: Buildkite's request limit is for those of the interval", "cause", cause, "wait", min(spare, left-wait))
+			t.log.Debug("a triggered poll waits: Buildkite's rate limit is reserved for the polls of the interval", "cause", cause, "wait", min(spare, left-wait))
 		}
 		wait += min(spare, left-wait)
 	}

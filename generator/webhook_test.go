@@ -252,7 +252,7 @@ func TestWebhooksWithinTheLimit(t *testing.T) {
 				t.Errorf("at %s a tick is %s: %v", r.Began.Sub(w.begun), r.Outcome, r.Err)
 			}
 		}
-		if len(w.ticks) < 42 || causes[generator.CauseGit] == 0 || deferred < 10 || !strings.Contains(w.log.String(), "a look waits that something called for") {
+		if len(w.ticks) < 42 || causes[generator.CauseGit] == 0 || deferred < 10 || !strings.Contains(w.log.String(), "a triggered poll waits") {
 			t.Errorf("%d ticks, %v, %d were deferred", len(w.ticks), causes, deferred)
 		}
 		for i, from := range w.asked {

@@ -264,7 +264,7 @@ func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 			}
 		}
 		if unknown[o.Queue] {
-			findings = append(findings, fmt.Errorf("queue %q: no cluster, no agent and no job outside the clusters has it; is its key correct? "+
+			findings = append(findings, fmt.Errorf("queue %q: no cluster has it, nor has an agent or job outside the clusters; is its key correct? "+
 				"(A new organisation has no queue called default: its default queue is linux-small, for hosted agents)", o.Queue))
 		}
 	}

@@ -93,7 +93,7 @@ func TestManualPullRequest(t *testing.T) {
 		t.Errorf("it prints\n%s", out)
 	}
 	said := api.Pull(1)
-	for _, want := range []string{"muster/default--pause", " -> main: default: pause\n", "paused false -> true", "Reason: the registry is down", "Nothing is ordered here any more."} {
+	for _, want := range []string{"muster/default--pause", " -> main: default: pause\n", "paused false -> true", "Reason: the registry is down", "muster orders no more agents here."} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the pull request lacks %q:\n%s", want, said)
 		}

@@ -60,7 +60,7 @@ func newAgentAPI(cfg AgentConfig) (*agentAPI, error) {
 	cfg.URL = cmp.Or(cfg.URL, DefaultAgentURL)
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("the address of Buildkite's Agent API is not one: write it as in " + DefaultAgentURL)
+		return nil, errors.New("the address of Buildkite's Agent API is not a URL: write it as in " + DefaultAgentURL)
 	}
 	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v3") + "/v3/"
 	cfg.URL = u.String()
@@ -122,7 +122,7 @@ func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, in
 	}
 	request, err := http.NewRequestWithContext(ctx, method, a.cfg.URL+path, content)
 	if err != nil {
-		return answered{}, errors.New("asking the Agent API: its address is not one")
+		return answered{}, errors.New("requesting the Agent API: its address is not a URL")
 	}
 	request.Header.Set("Authorization", "Token "+token)
 	request.Header.Set("Accept", "application/json")
@@ -153,7 +153,7 @@ func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, in
 	}
 	if into != nil {
 		if err := jsonv2.Unmarshal(raw, into, lenient); err != nil {
-			return said, fmt.Errorf("the answer to %s is not what was asked for", what(path))
+			return said, fmt.Errorf("unexpected response to %s", what(path))
 		}
 	}
 	return said, nil

@@ -117,14 +117,14 @@ func TestNoCounts(t *testing.T) {
 		"a message":            {fault: fakebuildkite.Fault{Body: `{"message":"hello"}`}, want: "lacks the totals"},
 		"without organisation": {fault: fakebuildkite.Fault{Body: strings.Replace(good, "acme", "", 1)}, want: "lacks the totals"},
 		"another organisation": {fault: fakebuildkite.Fault{Body: strings.Replace(good, "acme", "evil "+canarytest.AgentToken, 1)}, want: `of the organisation "evil [token]", not of "acme"`},
-		"a list":               {fault: fakebuildkite.Fault{Body: "[]"}, want: "not what was asked for"},
+		"a list":               {fault: fakebuildkite.Fault{Body: "[]"}, want: "unexpected response"},
 		"half":                 {fault: fakebuildkite.Fault{Half: true}, want: "unexpected EOF"},
 		"large":                {fault: fakebuildkite.Fault{Body: `"` + strings.Repeat("x", 1<<20) + `"`}, want: "larger than 1 MiB"},
 		"a redirect":           {fault: fakebuildkite.Fault{Status: http.StatusFound, Header: http.Header{"Location": {"https://evil.example/"}}}, want: "302"},
 		"refused":              {fault: fakebuildkite.Fault{Status: http.StatusUnauthorized}, want: "does not accept the agent token (401)"},
 		"words":                {fault: fakebuildkite.Fault{Status: http.StatusInternalServerError, Body: `{"message":"` + canarytest.AgentToken + ` is bad"}`}, want: "500 Internal Server Error: [token] is bad"},
-		"a clock ahead":        {fault: fakebuildkite.Fault{Body: good}, at: 61 * time.Second, want: "off Buildkite's"},
-		"a clock behind":       {fault: fakebuildkite.Fault{Body: good}, at: -61 * time.Second, want: "off Buildkite's"},
+		"a clock ahead":        {fault: fakebuildkite.Fault{Body: good}, at: 61 * time.Second, want: "from Buildkite's"},
+		"a clock behind":       {fault: fakebuildkite.Fault{Body: good}, at: -61 * time.Second, want: "from Buildkite's"},
 	} {
 		s, _, _ := twoClusters(fakebuildkite.Options{})
 		s.Fail(c.fault)

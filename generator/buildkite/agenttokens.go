@@ -30,7 +30,7 @@ func (cfg Config) checkTokens() error {
 	case cfg.Stacks == nil || cfg.Metrics == nil:
 		return errors.New("a Buildkite API token is needed")
 	case len(cfg.Stacks.clusters) != len(cfg.Metrics.cfg.Tokens):
-		return errors.New("the Stacks API and the metrics are asked with different agent tokens")
+		return errors.New("the Stacks API and the metrics use different agent tokens")
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (k *Stacks) readRuns(ctx context.Context, at time.Time, queues []string, l 
 	}
 	runs, err := k.follow(ctx, at, &l.reading)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the states of jobs: %w", err)
+		return nil, fmt.Errorf("reading the states of jobs: %w", err)
 	}
 	return runs, nil
 }
@@ -290,5 +290,5 @@ func (c agentTokens) gaps() []string {
 		"no API token is given: agents are counted and not listed, and muster infers from the jobs that were taken which of them registered. " +
 			"The queues must be muster's alone, agents must exit after their job, and lost agents, min, buffer and reuse cost waiting time: " +
 			"see docs/explanation/buildkite.md#running-without-an-api-token",
-		"without an API token muster cannot know whether the queues are for self-hosted agents, whether other agents are in them, and whether agents register with their tags"}
+		"without an API token muster cannot check whether the queues are for self-hosted agents, whether other agents are in them, and whether agents register with their tags"}
 }

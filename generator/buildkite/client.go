@@ -256,7 +256,7 @@ func baseURL(address string) (string, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", errors.New("the Buildkite URL is not one: write it as in " + DefaultURL)
+		return "", errors.New("the Buildkite URL is invalid: write it as in " + DefaultURL)
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", errors.New("the Buildkite URL must have no user, query or fragment: write it as in " + DefaultURL)
@@ -344,7 +344,7 @@ func (c *Client) open() (*session, error) {
 		buildkite.WithUserAgent("muster"),
 	)
 	if err != nil {
-		return nil, errors.New("making a Buildkite client: the URL is not one")
+		return nil, errors.New("creating a Buildkite client: the URL is invalid")
 	}
 	return &session{client: c, api: api, token: token}, nil
 }

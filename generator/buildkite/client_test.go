@@ -75,15 +75,15 @@ func TestFailures(t *testing.T) {
 		{"half a page of agents", fault{Path: "/agents", Half: true}, "listing agents: page 1: asking agents: unexpected EOF"},
 		{"half the second page of builds", fault{Path: "page=2", Half: true}, "listing builds: page 2:"},
 		{"second page of finished builds", fault{Path: "finished_from", Status: 503}, "listing builds: page 1:"},
-		{"JSON that ends early", fault{Path: "/builds", Body: `[{"id":`}, "the answer is not whole JSON"},
+		{"JSON that ends early", fault{Path: "/builds", Body: `[{"id":`}, "the response is not complete JSON"},
 		{"not a list", fault{Path: "/builds", Body: `{"builds":[]}`}, "the answer is not a list"},
 		{"null", fault{Path: "/agents", Body: `null`}, "the answer is not a list"},
 		{"nothing", fault{Path: "/agents", Body: " "}, "the answer is empty"},
 		{"clusters fail", fault{Path: "/clusters", Status: 500}, "listing clusters: page 1:"},
 		{"queues fail", fault{Path: "/queues", Status: 500}, "listing clusters: queues of cluster"},
 		{"queues may not be read", fault{Path: "/queues", Half: true}, "listing clusters: queues of cluster"},
-		{"a page that leads to itself", fault{Path: "/agents", Header: http.Header{"Link": {`<https://x/?page=1>; rel="next"`}}}, "names no next page"},
-		{"a page that leads nowhere", fault{Path: "/agents", Header: http.Header{"Link": {`<https://x/>; rel="next"`}}}, "names no next page"},
+		{"a page that leads to itself", fault{Path: "/agents", Header: http.Header{"Link": {`<https://x/?page=1>; rel="next"`}}}, "has no valid next page"},
+		{"a page that leads nowhere", fault{Path: "/agents", Header: http.Header{"Link": {`<https://x/>; rel="next"`}}}, "has no valid next page"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})

@@ -22,7 +22,7 @@ type syntaxError struct{ text string }
 func (e *syntaxError) Error() string { return e.text }
 
 func notWhole(why string) error {
-	return &syntaxError{"the answer is not whole JSON: " + why}
+	return &syntaxError{"the response is not complete JSON: " + why}
 }
 
 // decoder reads a response as JSON.
@@ -119,7 +119,7 @@ func object(d *decoder, field func(name []byte) json.UnmarshalerFrom) (bool, err
 func finish(d *decoder) error {
 	switch _, err := d.ReadToken(); {
 	case err == nil:
-		return notWhole("there is more after its end")
+		return notWhole("there is data after its end")
 	case !errors.Is(err, io.EOF):
 		return err
 	}

@@ -42,10 +42,10 @@ func TestDecoderAcceptsJSON(t *testing.T) {
 func TestDecoderErrors(t *testing.T) {
 	large := strings.Repeat("x", biggestValue+100_000)
 	for text, want := range map[string]string{
-		`[{"id":"a`:                `the answer is not whole JSON: it ends too early`,
+		`[{"id":"a`:                `the response is not complete JSON: it ends too early`,
 		``:                         `the answer is empty, where a list was asked for`,
-		`[]1`:                      `the answer is not whole JSON: there is more after its end`,
-		`[{"id":x}]`:               `the answer is not whole JSON: invalid character 'x' at start of value`,
+		`[]1`:                      `the response is not complete JSON: there is data after its end`,
+		`[{"id":x}]`:               `the response is not complete JSON: invalid character 'x' at start of value`,
 		`{}`:                       `the answer is not a list`,
 		`[{"id":"` + large + `"}]`: `the answer has a value of more than 4 MiB`,
 	} {

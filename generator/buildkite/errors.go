@@ -69,7 +69,7 @@ func (s *session) explainStatus(status int, message, path string) error {
 			what(path), org)
 	case http.StatusBadRequest:
 		text = fmt.Sprintf("Buildkite does not list %s as asked (400): %s; when it is too deep, "+
-			"there are more builds than can be read, and stale ones need cancelling", what(path), s.clean(message))
+			"there are too many builds: cancel stale ones", what(path), s.clean(message))
 	default:
 		text = fmt.Sprintf("Buildkite answers %s with %d %s", what(path), status, http.StatusText(status))
 		if message := s.clean(message); message != "" {

@@ -143,7 +143,7 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 	case r.Organization.Slug != m.cfg.Org:
 		return counts, 0, fmt.Errorf("the agent token is of the organisation %q, not of %q", cleaned(r.Organization.Slug, token), m.cfg.Org)
 	case !date.IsZero() && at.Sub(date).Abs() > plan.ClockSkew:
-		return counts, 0, fmt.Errorf("the clock here is more than %s off Buildkite's", plan.ClockSkew)
+		return counts, 0, fmt.Errorf("the clock here differs by more than %s from Buildkite's", plan.ClockSkew)
 	}
 	counts = plan.ClusterCounts{Cluster: r.Cluster.Name, Queues: map[string]plan.QueueCounts{}}
 	for key, jobs := range r.Jobs.Queues {

@@ -46,9 +46,9 @@ const (
 )
 
 var (
-	errNoNext  = errors.New("the Link header names no next page that can be followed")
+	errNoNext  = errors.New("the Link header has no valid next page")
 	errTooMany = fmt.Errorf("the list continues after %d pages", maxPages)
-	errShifts  = fmt.Errorf("the list changes faster than it can be read: %d times a page did not follow the one before", maxBack)
+	errShifts  = fmt.Errorf("the list changes faster than it can be read: %d times a page did not continue the previous one", maxBack)
 )
 
 // next returns the number and the size of the next page, and whether it must overlap.

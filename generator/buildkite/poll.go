@@ -71,7 +71,7 @@ func (c *Client) resume(at, since time.Time) (*poll, error) {
 		c.poll = nil
 		c.withBudget(func(b *budget) { b.done(l.requests) })
 		return nil, fmt.Errorf("reading Buildkite has taken more than %s and is not done after %d requests, at %d a minute: "+
-			"nothing can be decided on what is so old; ask Buildkite for a higher limit, or cancel builds that nobody needs",
+			"the result is too old to decide on; ask Buildkite for a higher limit, or cancel unused builds",
 			LongestPoll, l.requests, c.perMinute())
 	}
 	if l == nil {
@@ -280,7 +280,7 @@ func (s *session) readClusters(ctx context.Context) error {
 	switch {
 	case absent(err):
 		l.fresh, l.found = &clusters{read: l.begun, unread: "clusters cannot be read: paused queues and default queues other than " +
-			defaultQueue + " are not known; give the token the scope read_clusters if there are any: " + err.Error()}, nil
+			defaultQueue + " are unknown; give the token the scope read_clusters if there are any: " + err.Error()}, nil
 	case err != nil:
 		return err
 	case len(l.found) == 0:

@@ -133,7 +133,7 @@ type Unfinished struct {
 
 // Error implements error.
 func (e *Unfinished) Error() string {
-	return fmt.Sprintf("reading Buildkite takes more requests than half of its limit allows: %d were sent, %d a minute may be: going on in %s",
+	return fmt.Sprintf("reading Buildkite takes more requests than half of its limit allows: %d were sent, %d a minute are allowed: continuing in %s",
 		e.Requests, e.PerMinute, e.Wait.Round(time.Second))
 }
 

@@ -205,7 +205,7 @@ func (r *clusterRecord) invalid() string {
 	case r.ID == "":
 		return "it has no id"
 	case !slug.MatchString(string(r.ID)): // it is part of a path
-		return "its id is not one"
+		return "its id is invalid"
 	}
 	return ""
 }

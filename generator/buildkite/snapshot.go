@@ -101,9 +101,9 @@ func (c *Client) checkClock(at time.Time) error {
 	switch off := at.Sub(c.began).Round(time.Second); {
 	case c.began.IsZero():
 	case off > plan.ClockSkew:
-		return fmt.Errorf("the clock here is %s ahead of Buildkite's: set it right; until then nothing is decided by it", length(off))
+		return fmt.Errorf("the clock here is %s ahead of Buildkite's: synchronize it; until then muster decides nothing", length(off))
 	case off < -plan.ClockSkew-slow:
-		return fmt.Errorf("the clock here is %s behind Buildkite's: set it right; until then nothing is decided by it", length(off))
+		return fmt.Errorf("the clock here is %s behind Buildkite's: synchronize it; until then muster decides nothing", length(off))
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func (s *session) sightings(builds []string) []plan.Sighting {
 			case !indexed.MatchString(a.name):
 				s.client.once("agent without tags", func() {
 					s.client.cfg.Log.Warn("Buildkite lists a job's agent without its tags, and its name does not end in an index: "+
-						"an agent of muster's that comes and goes between two observations will not be known", "agent", a.name)
+						"muster misses its agents that connect and disconnect between two polls", "agent", a.name)
 				})
 			}
 		}

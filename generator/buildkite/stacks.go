@@ -37,7 +37,7 @@ func (k *Stacks) Leave(ctx context.Context) error {
 func (k *Stacks) deregister(ctx context.Context, c *stackCluster, token string) error {
 	c.registered, c.created = false, false
 	if _, err := k.ask(ctx, http.MethodPost, "stacks/"+c.key+"/deregister", token, map[string]any{}, nil, biggestSmall); err != nil {
-		return fmt.Errorf("removing the stack %s, which was registered to try: %w", c.key, err)
+		return fmt.Errorf("removing the stack %s, which was registered for a check: %w", c.key, err)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func NewStacks(cfg StacksConfig) (*Stacks, error) {
 		return nil, err
 	}
 	if !slug.MatchString(cfg.Key) || len(cfg.Key) > 70 {
-		return nil, fmt.Errorf("the key %q of the stack is none", cfg.Key)
+		return nil, fmt.Errorf("invalid stack key %q", cfg.Key)
 	}
 	if cfg.Clock == nil {
 		return nil, errors.New("the Stacks API needs a clock")
@@ -226,7 +226,7 @@ func (k *Stacks) readQueue(ctx context.Context, c *stackCluster, token string, a
 			return nil
 		}
 		if after = string(page.Page.Cursor); after == "" {
-			return fmt.Errorf("queue %s: the answer names no next page that can be followed", queue)
+			return fmt.Errorf("queue %s: the response has no valid next page", queue)
 		}
 	}
 	return fmt.Errorf("queue %s: the list continues after %d pages", queue, maxStackPages)
@@ -418,7 +418,7 @@ func (s *session) unlisted() string {
 	if len(missing) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no cluster of the agent tokens has the queue %s: its jobs are not seen; give an agent token of its cluster with --agent-token-file", strings.Join(missing, ", "))
+	return fmt.Sprintf("no cluster of the agent tokens has the queue %s: its jobs are unknown; give an agent token of its cluster with --agent-token-file", strings.Join(missing, ", "))
 }
 
 // joined joins two texts with a semicolon. Either may be empty.

@@ -96,7 +96,7 @@ func (s *session) readPast(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		c.cfg.Log.Info("the builds of the last day cannot be read: how long steps take is learned from those to come", "error", err)
+		c.cfg.Log.Info("the builds of the last day cannot be read: step durations are learned from later builds", "error", err)
 	}
 	c.pastRead = true
 	return nil

@@ -118,10 +118,10 @@ func plainly(file string, n *yaml.Node, depth int) *Finding {
 	seen := map[string]bool{}
 	for key := range Pairs(n) {
 		if key.Kind != yaml.ScalarNode || key.Tag == yaml.MergeTag {
-			return &Finding{File: file, Line: key.Line, Problem: "has a key that is no plain word"}
+			return &Finding{File: file, Line: key.Line, Problem: "has a key that is not a plain word"}
 		}
 		if seen[key.Value] {
-			return &Finding{File: file, Line: key.Line, Problem: fmt.Sprintf("says %s twice", Quote(key.Value)), Remedy: "keep one"}
+			return &Finding{File: file, Line: key.Line, Problem: fmt.Sprintf("has %s twice", Quote(key.Value)), Remedy: "keep one"}
 		}
 		seen[key.Value] = true
 	}

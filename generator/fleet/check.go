@@ -45,7 +45,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 		}
 		findings = append(findings, checkEdits(tree, o)...)
 		if _, changes := o.Repair(); len(changes) > 0 {
-			findings = append(findings, finding.Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches beside it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
+			findings = append(findings, finding.Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches next to it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
 		}
 	}
 	return append(findings, sharedObjects(tree, overlays)...), nil
@@ -112,7 +112,7 @@ func checkOverlay(tree fs.FS, o *Overlay) []finding.Finding {
 	if yaml.Unmarshal(o.proof, &before) == nil && yaml.Unmarshal(o.built, &after) == nil && !reflect.DeepEqual(before, after) {
 		fields := transforming(tree, file)
 		at := strings.Join(fields, ", ")
-		findings = append(findings, finding.Finding{File: file, Line: finding.LineOf(tree, file, fields...), Field: at, Problem: "changes dispatches (" + different(before, after) + "): an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which reaches Jobs to come only"})
+		findings = append(findings, finding.Finding{File: file, Line: finding.LineOf(tree, file, fields...), Field: at, Problem: "changes dispatches (" + different(before, after) + "): editing it would change running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which changes only later Jobs"})
 	}
 	return findings
 }
@@ -180,16 +180,16 @@ func podAnnotation(key string) []string {
 // 1.9, or is read in their sources.
 func required() []spelled {
 	return []spelled{
-		{annotation("argocd.argoproj.io/sync-options"), []string{"Prune=false", "Delete=false"}, "Argo CD would end the agents when their dispatch leaves git"},
-		{annotation("argocd.argoproj.io/compare-options"), []string{"IgnoreExtraneous"}, "Argo CD would show the application out of sync while agents work whose dispatch has left git"},
+		{annotation("argocd.argoproj.io/sync-options"), []string{"Prune=false", "Delete=false"}, "Argo CD would terminate the agents when their dispatch is retired"},
+		{annotation("argocd.argoproj.io/compare-options"), []string{"IgnoreExtraneous"}, "Argo CD would show the application out of sync while agents of retired dispatches run"},
 		{annotation("argocd.argoproj.io/ignore-healthcheck"), []string{"true"}, "Argo CD would show the application degraded by every agent that fails"},
-		{annotation("kustomize.toolkit.fluxcd.io/prune"), []string{"disabled"}, "Flux would end the agents when their dispatch leaves git"},
+		{annotation("kustomize.toolkit.fluxcd.io/prune"), []string{"disabled"}, "Flux would terminate the agents when their dispatch is retired"},
 		{annotation("kustomize.toolkit.fluxcd.io/ssa"), []string{"IfNotPresent"}, "Flux would try to change a running Job"},
-		{[]string{"metadata", "labels", "app.kubernetes.io/managed-by"}, []string{"muster"}, "nobody would know whose Job it is"},
+		{[]string{"metadata", "labels", "app.kubernetes.io/managed-by"}, []string{"muster"}, "muster could not identify the Job"},
 		{podAnnotation("argocd.argoproj.io/ignore-resource-updates"), []string{"true"}, "Argo CD would compare the application at every change of a pod"},
 		{podAnnotation("cluster-autoscaler.kubernetes.io/safe-to-evict"), []string{"false"}, "the cluster autoscaler would move a build to save a node"},
 		{podAnnotation("karpenter.sh/do-not-disrupt"), []string{"true"}, "Karpenter would move a build to save a node"},
-		{[]string{"spec", "completionMode"}, []string{"Indexed"}, "agents would have no index to be told apart by"},
+		{[]string{"spec", "completionMode"}, []string{"Indexed"}, "agents would have no index to distinguish them"},
 		{[]string{"spec", "template", "spec", "restartPolicy"}, []string{"Never"}, "an agent that fails would start again after its lease was checked"},
 	}
 }
@@ -199,19 +199,19 @@ func forbidden() []spelled {
 	const ordered = "Argo CD would hold back the agents until others have finished"
 	return []spelled{
 		{at: annotation("argocd.argoproj.io/hook"), reason: "a hook is run again at every sync, and deleted by it"},
-		{at: annotation("argocd.argoproj.io/hook-delete-policy"), reason: "Argo CD would delete agents that work"},
+		{at: annotation("argocd.argoproj.io/hook-delete-policy"), reason: "Argo CD would delete busy agents"},
 		{at: annotation("helm.sh/hook"), reason: "a hook is run again at every sync, and deleted by it"},
 		{at: annotation("argocd.argoproj.io/sync-wave"), reason: ordered},
 		{at: []string{"metadata", "generateName"}, reason: "every sync would create the agents again"},
-		{at: []string{"metadata", "labels", "app.kubernetes.io/instance"}, reason: "Argo CD may track by this label and take the Job for its own"},
+		{at: []string{"metadata", "labels", "app.kubernetes.io/instance"}, reason: "Argo CD may track by this label and manage the Job"},
 		{at: annotation("kustomize.toolkit.fluxcd.io/reconcile"), reason: "Flux would never create the Job where it says disabled"},
 		{at: annotation("kustomize.toolkit.fluxcd.io/force"), reason: "Flux would delete a running Job to create it again where it says enabled"},
 		{at: annotation("config.kubernetes.io/local-config"), reason: "kustomize would leave the Job out"},
 		{at: []string{"spec", "suspend"}, reason: "a suspended Job starts no agent"},
 		{at: []string{"spec", "managedBy"}, reason: "another controller would run the Job by rules muster does not know"},
-		{at: []string{"spec", "successPolicy"}, reason: "it ends agents that work when others have finished"},
-		{at: []string{"spec", "maxFailedIndexes"}, reason: "it ends agents that work when others have failed"},
-		{at: []string{"spec", "backoffLimit"}, reason: "it ends agents that work when others have failed; backoffLimitPerIndex does not"},
+		{at: []string{"spec", "successPolicy"}, reason: "it terminates busy agents when others have finished"},
+		{at: []string{"spec", "maxFailedIndexes"}, reason: "it terminates busy agents when others have failed"},
+		{at: []string{"spec", "backoffLimit"}, reason: "it terminates busy agents when others have failed; backoffLimitPerIndex does not"},
 	}
 }
 

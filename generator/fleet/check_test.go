@@ -41,8 +41,8 @@ func TestCheck(t *testing.T) {
 	const (
 		job, config, own = "base/job.yaml", "overlays/default/scaling.yaml", "overlays/default/kustomization.yaml"
 		notes            = "metadata.annotations[argocd.argoproj.io/"
-		over             = "; do it in overlays/default/template, which reaches Jobs to come only"
-		reach            = "an edit of it would reach into running Jobs, which Kubernetes refuses, and stop the sync" + over
+		over             = "; do it in overlays/default/template, which changes only later Jobs"
+		reach            = "editing it would change running Jobs, which Kubernetes refuses, and stop the sync" + over
 	)
 	for _, c := range []struct {
 		file, old, new string
@@ -53,24 +53,24 @@ func TestCheck(t *testing.T) {
 			"overlays/default/scaling.yaml:7: spec.lease: 1s is too short; write one from 1m to 24h, or auto",
 		}},
 		{job, "kind: Job", "kind: CronJob", []string{"base/job.yaml:2: overlays/default/template builds to the CronJob agent (batch/v1), not to a Job; muster orders agents as Jobs of batch/v1: rewrite it as one"}},
-		{job, "  ttlSecondsAfterFinished: 3600\n", "", []string{"base/job.yaml:14: spec.ttlSecondsAfterFinished: is missing: ended Jobs would stay for ever; write 3600 or more: a Job that is deleted while it is in git is run again"}},
-		{job, "ttlSecondsAfterFinished: 3600", "ttlSecondsAfterFinished: 60", []string{"base/job.yaml:25: spec.ttlSecondsAfterFinished: 60 is too short: a Job that is deleted while it is in git is run again; write 3600 or more: an hour, and the lease with ten minutes to spare"}},
-		{config, "max: 50", "max: 50\n  lease: 51m", []string{"base/job.yaml:25: spec.ttlSecondsAfterFinished: 3600 is too short: a Job that is deleted while it is in git is run again; write 3660 or more: an hour, and the lease with ten minutes to spare"}},
+		{job, "  ttlSecondsAfterFinished: 3600\n", "", []string{"base/job.yaml:14: spec.ttlSecondsAfterFinished: is missing: finished Jobs would never be deleted; write 3600 or more: a Job that is deleted while it is in git runs again"}},
+		{job, "ttlSecondsAfterFinished: 3600", "ttlSecondsAfterFinished: 60", []string{"base/job.yaml:25: spec.ttlSecondsAfterFinished: 60 is too short: a Job that is deleted while it is in git runs again; write 3600 or more: an hour, and the lease with ten minutes to spare"}},
+		{config, "max: 50", "max: 50\n  lease: 51m", []string{"base/job.yaml:25: spec.ttlSecondsAfterFinished: 3600 is too short: a Job that is deleted while it is in git runs again; write 3660 or more: an hour, and the lease with ten minutes to spare"}},
 		{config, "max: 50", "max: 50\n  lease: 50m", nil},
-		{job, "    argocd.argoproj.io/sync-options: Prune=false,Delete=false\n", "", []string{"base/job.yaml:8: " + notes + "sync-options]: is missing: Argo CD would end the agents when their dispatch leaves git; write argocd.argoproj.io/sync-options: Prune=false,Delete=false"}},
-		{job, "Prune=false,Delete=false", "Prune=false", []string{"base/job.yaml:9: " + notes + `sync-options]: is "Prune=false": Argo CD would end the agents when their dispatch leaves git; write argocd.argoproj.io/sync-options: Prune=false,Delete=false`}},
+		{job, "    argocd.argoproj.io/sync-options: Prune=false,Delete=false\n", "", []string{"base/job.yaml:8: " + notes + "sync-options]: is missing: Argo CD would terminate the agents when their dispatch is retired; write argocd.argoproj.io/sync-options: Prune=false,Delete=false"}},
+		{job, "Prune=false,Delete=false", "Prune=false", []string{"base/job.yaml:9: " + notes + `sync-options]: is "Prune=false": Argo CD would terminate the agents when their dispatch is retired; write argocd.argoproj.io/sync-options: Prune=false,Delete=false`}},
 		{job, "Prune=false,Delete=false", "'Delete=false, Prune=false, ServerSideApply=true'", nil},
 		{job, "Prune=false,Delete=false", "Prune=false,Delete=false,Replace=true", []string{"base/job.yaml:9: " + notes + "sync-options]: has Replace=true: Argo CD would delete a running Job to create it again; remove that option"}},
 		{job, "Prune=false,Delete=false", "Prune=false,Delete=false,Force=true", []string{"base/job.yaml:9: " + notes + "sync-options]: has Force=true: Argo CD would delete a running Job to create it again; remove that option"}},
-		{job, "    argocd.argoproj.io/compare-options: IgnoreExtraneous\n", "", []string{"base/job.yaml:8: " + notes + "compare-options]: is missing: Argo CD would show the application out of sync while agents work whose dispatch has left git; write argocd.argoproj.io/compare-options: IgnoreExtraneous"}},
+		{job, "    argocd.argoproj.io/compare-options: IgnoreExtraneous\n", "", []string{"base/job.yaml:8: " + notes + "compare-options]: is missing: Argo CD would show the application out of sync while agents of retired dispatches run; write argocd.argoproj.io/compare-options: IgnoreExtraneous"}},
 		{job, `ignore-healthcheck: "true"`, `ignore-healthcheck: "false"`, []string{"base/job.yaml:11: " + notes + `ignore-healthcheck]: is "false": Argo CD would show the application degraded by every agent that fails; write argocd.argoproj.io/ignore-healthcheck: true`}},
-		{job, "prune: disabled", "prune: enabled", []string{`base/job.yaml:12: metadata.annotations[kustomize.toolkit.fluxcd.io/prune]: is "enabled": Flux would end the agents when their dispatch leaves git; write kustomize.toolkit.fluxcd.io/prune: disabled`}},
+		{job, "prune: disabled", "prune: enabled", []string{`base/job.yaml:12: metadata.annotations[kustomize.toolkit.fluxcd.io/prune]: is "enabled": Flux would terminate the agents when their dispatch is retired; write kustomize.toolkit.fluxcd.io/prune: disabled`}},
 		{job, "ssa: IfNotPresent", "ssa: Ignore", []string{`base/job.yaml:13: metadata.annotations[kustomize.toolkit.fluxcd.io/ssa]: is "Ignore": Flux would try to change a running Job; write kustomize.toolkit.fluxcd.io/ssa: IfNotPresent`}},
 		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/reconcile: Disabled", []string{"base/job.yaml:14: metadata.annotations[kustomize.toolkit.fluxcd.io/reconcile]: Flux would never create the Job where it says disabled; remove it"}},
 		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: enabled", []string{"base/job.yaml:14: metadata.annotations[kustomize.toolkit.fluxcd.io/force]: Flux would delete a running Job to create it again where it says enabled; remove it"}},
 		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: disabled", nil},
-		{job, "managed-by: muster", "managed-by: hand", []string{`base/job.yaml:7: metadata.labels[app.kubernetes.io/managed-by]: is "hand": nobody would know whose Job it is; write app.kubernetes.io/managed-by: muster`}},
-		{job, "managed-by: muster", "managed-by: muster\n    app.kubernetes.io/instance: fleet", []string{"base/job.yaml:8: metadata.labels[app.kubernetes.io/instance]: Argo CD may track by this label and take the Job for its own; remove it"}},
+		{job, "managed-by: muster", "managed-by: hand", []string{`base/job.yaml:7: metadata.labels[app.kubernetes.io/managed-by]: is "hand": muster could not identify the Job; write app.kubernetes.io/managed-by: muster`}},
+		{job, "managed-by: muster", "managed-by: muster\n    app.kubernetes.io/instance: fleet", []string{"base/job.yaml:8: metadata.labels[app.kubernetes.io/instance]: Argo CD may track by this label and manage the Job; remove it"}},
 		{job, "managed-by: muster", "managed-by: muster\n    team:", []string{"base/job.yaml:8: metadata.labels.team: is not a string; Kubernetes takes strings there, and nothing else: quote it, or remove it"}},
 		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/hook: Sync\n    argocd.argoproj.io/sync-options", []string{"base/job.yaml:9: " + notes + "hook]: a hook is run again at every sync, and deleted by it; remove it"}},
 		{job, "    argocd.argoproj.io/sync-options", "    argocd.argoproj.io/sync-wave: \"1\"\n    argocd.argoproj.io/sync-options", []string{"base/job.yaml:9: " + notes + "sync-wave]: Argo CD would hold back the agents until others have finished; remove it"}},
@@ -79,33 +79,33 @@ func TestCheck(t *testing.T) {
 		{job, `        argocd.argoproj.io/ignore-resource-updates: "true"` + "\n", "", []string{"base/job.yaml:28: spec.template.metadata.annotations[argocd.argoproj.io/ignore-resource-updates]: is missing: Argo CD would compare the application at every change of a pod; write argocd.argoproj.io/ignore-resource-updates: true"}},
 		{job, `safe-to-evict: "false"`, `safe-to-evict: "true"`, []string{`base/job.yaml:30: spec.template.metadata.annotations[cluster-autoscaler.kubernetes.io/safe-to-evict]: is "true": the cluster autoscaler would move a build to save a node; write cluster-autoscaler.kubernetes.io/safe-to-evict: false`}},
 		{job, `do-not-disrupt: "true"`, `do-not-disrupt: "false"`, []string{`base/job.yaml:31: spec.template.metadata.annotations[karpenter.sh/do-not-disrupt]: is "false": Karpenter would move a build to save a node; write karpenter.sh/do-not-disrupt: true`}},
-		{job, "  completionMode: Indexed\n", "", []string{"base/job.yaml:17: spec.backoffLimitPerIndex: needs completionMode: Indexed: Kubernetes 1.36 refuses that; write completionMode: Indexed", "base/job.yaml:14: spec.completionMode: is missing: agents would have no index to be told apart by; write completionMode: Indexed"}},
+		{job, "  completionMode: Indexed\n", "", []string{"base/job.yaml:17: spec.backoffLimitPerIndex: needs completionMode: Indexed: Kubernetes 1.36 refuses that; write completionMode: Indexed", "base/job.yaml:14: spec.completionMode: is missing: agents would have no index to distinguish them; write completionMode: Indexed"}},
 		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimit: 6\n", []string{
-			"base/job.yaml:18: spec.backoffLimit: it ends agents that work when others have failed; backoffLimitPerIndex does not; remove it",
-			"base/job.yaml:14: spec.backoffLimitPerIndex: is missing: a few agents that fail would end all that work; write backoffLimitPerIndex: 0",
+			"base/job.yaml:18: spec.backoffLimit: it terminates busy agents when others have failed; backoffLimitPerIndex does not; remove it",
+			"base/job.yaml:14: spec.backoffLimitPerIndex: is missing: a few failed agents would terminate all busy ones; write backoffLimitPerIndex: 0",
 		}},
 		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimitPerIndex: 0\n  maxFailedIndexes: 1\n  suspend: true\n  successPolicy: {rules: [{succeededCount: 1}]}\n  managedBy: x/y\n", []string{
 			"base/job.yaml:20: spec.suspend: a suspended Job starts no agent; remove it",
 			"base/job.yaml:22: spec.managedBy: another controller would run the Job by rules muster does not know; remove it",
-			"base/job.yaml:21: spec.successPolicy: it ends agents that work when others have finished; remove it",
-			"base/job.yaml:19: spec.maxFailedIndexes: it ends agents that work when others have failed; remove it",
+			"base/job.yaml:21: spec.successPolicy: it terminates busy agents when others have finished; remove it",
+			"base/job.yaml:19: spec.maxFailedIndexes: it terminates busy agents when others have failed; remove it",
 		}},
-		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimitPerIndex: 0\n  podReplacementPolicy: TerminatingOrFailed\n", []string{`base/job.yaml:19: spec.podReplacementPolicy: is "TerminatingOrFailed" beside a podFailurePolicy: Kubernetes 1.36 refuses that; write podReplacementPolicy: Failed`}},
-		{job, "restartPolicy: Never", "restartPolicy: OnFailure", []string{`base/job.yaml:33: spec.template.spec.restartPolicy: is "OnFailure" beside a podFailurePolicy: Kubernetes 1.36 refuses that; write restartPolicy: Never`}},
+		{job, "  backoffLimitPerIndex: 0\n", "  backoffLimitPerIndex: 0\n  podReplacementPolicy: TerminatingOrFailed\n", []string{`base/job.yaml:19: spec.podReplacementPolicy: is "TerminatingOrFailed" with a podFailurePolicy: Kubernetes 1.36 refuses that; write podReplacementPolicy: Failed`}},
+		{job, "restartPolicy: Never", "restartPolicy: OnFailure", []string{`base/job.yaml:33: spec.template.spec.restartPolicy: is "OnFailure" with a podFailurePolicy: Kubernetes 1.36 refuses that; write restartPolicy: Never`}},
 		{job, "type: DisruptionTarget", "type: Other", []string{"base/job.yaml:20: spec.podFailurePolicy.rules: does not ignore DisruptionTarget: an agent whose node is drained before it starts would count as failed; add a rule {action: Ignore, onPodConditions: [{type: DisruptionTarget}]}"}},
-		{job, "    rules:\n", "    rules:\n      - {action: FailJob, onExitCodes: {operator: In, values: [1]}}\n", []string{"base/job.yaml:21: spec.podFailurePolicy.rules[0].action: is FailJob: one agent's failure would end all that work; write FailIndex"}},
-		{job, "  ttlSecondsAfterFinished: 3600\n", "  ttlSecondsAfterFinished: 3600\n  activeDeadlineSeconds: 4500\n", []string{"base/job.yaml:26: spec.activeDeadlineSeconds: 4500 is too short: it ends agents that work; write more than 4500, which is the lease and the longest idle time-out, and add the longest build"}},
+		{job, "    rules:\n", "    rules:\n      - {action: FailJob, onExitCodes: {operator: In, values: [1]}}\n", []string{"base/job.yaml:21: spec.podFailurePolicy.rules[0].action: is FailJob: one failed agent would terminate all busy ones; write FailIndex"}},
+		{job, "  ttlSecondsAfterFinished: 3600\n", "  ttlSecondsAfterFinished: 3600\n  activeDeadlineSeconds: 4500\n", []string{"base/job.yaml:26: spec.activeDeadlineSeconds: 4500 is too short: it terminates busy agents; write more than 4500, which is the lease and the longest idle time-out, and add the longest build"}},
 		{job, "  ttlSecondsAfterFinished: 3600\n", "  ttlSecondsAfterFinished: 3600\n  activeDeadlineSeconds: 4501\n", nil},
-		{config, "max: 50", "max: 50\n  reuse: {idle: 1m, uptime: 30m}", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/uptime: each agent would leave after one job, though spec.reuse of scaling.yaml lets it stay; copy the command and the variables of the base that muster init writes"}},
-		{job, "      restartPolicy: Never\n", "      restartPolicy: Never\n      activeDeadlineSeconds: 600\n", []string{"base/job.yaml:34: spec.template.spec.activeDeadlineSeconds: 600 is too short: it ends agents that work; remove it, or write more than 4500"}},
-		{job, "metadata.annotations['muster.dev/agent-tags']", "metadata.name", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/agent-tags: the agent has no tags, and would never be counted; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/agent-tags']"}},
-		{job, "metadata.annotations['muster.dev/not-after']", "metadata.name", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/not-after: the agent does not know its lease, and would come to life after muster has written it off; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/not-after']"}},
-		{job, "metadata.annotations['muster.dev/idle-timeout']", "metadata.name", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/idle-timeout: the agent does not know when to leave, and would stay for ever; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/idle-timeout']"}},
-		{job, "$(JOB_COMPLETION_INDEX)", "0", []string{"base/job.yaml:32: spec.template.spec: nothing reads the agent's index: agents of one dispatch could not be told apart; add the tag index=$JOB_COMPLETION_INDEX"}},
+		{config, "max: 50", "max: 50\n  reuse: {idle: 1m, uptime: 30m}", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/uptime: each agent would exit after one job, although scaling.yaml has spec.reuse; copy the command and the variables of the base that muster init writes"}},
+		{job, "      restartPolicy: Never\n", "      restartPolicy: Never\n      activeDeadlineSeconds: 600\n", []string{"base/job.yaml:34: spec.template.spec.activeDeadlineSeconds: 600 is too short: it terminates busy agents; remove it, or write more than 4500"}},
+		{job, "metadata.annotations['muster.dev/agent-tags']", "metadata.name", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/agent-tags: the agent would have no tags, and muster would never count it; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/agent-tags']"}},
+		{job, "metadata.annotations['muster.dev/not-after']", "metadata.name", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/not-after: the agent would not check its lease, and would start after muster has presumed it lost; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/not-after']"}},
+		{job, "metadata.annotations['muster.dev/idle-timeout']", "metadata.name", []string{"base/job.yaml:32: spec.template.spec: nothing reads the annotation muster.dev/idle-timeout: the agent would have no idle time-out, and would never exit; give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['muster.dev/idle-timeout']"}},
+		{job, "$(JOB_COMPLETION_INDEX)", "0", []string{"base/job.yaml:32: spec.template.spec: nothing reads the agent's index: agents of one dispatch could not be distinguished; add the tag index=$JOB_COMPLETION_INDEX"}},
 		{job, "          env:\n", "          env:\n            - {name: I, valueFrom: {fieldRef: {fieldPath: \"metadata.annotations['batch.kubernetes.io/job-completion-index']\"}}}\n", nil},
-		{job, "command: [agent,", "command: [agent, $BUILDKITE_AGENT_TOKEN,", []string{"base/job.yaml:38: spec.template.spec.containers[0].env: the command reads BUILDKITE_AGENT_TOKEN, and no variable of that name is set: no agent could register; call the variable with the token BUILDKITE_AGENT_TOKEN"}},
-		{job, "      restartPolicy: Never\n", "      restartPolicy: Never\n      terminationGracePeriodSeconds: -1\n", []string{"base/job.yaml:34: spec.template.spec.terminationGracePeriodSeconds: -1 is negative: Kubernetes takes it for 1, and a build ends with its node; write how long a build may take to end, as in 3600"}},
-		{job, "command: [agent,", "command: [buildkite-agent start,", []string{"base/job.yaml:37: spec.template.spec.containers[0].command: the base lacks the hook agent-startup: an agent that registers late connects after its lease, when another was ordered in its place; copy the command of the base that muster init writes; where the image has the hook, say agent-startup in a comment of the command"}},
+		{job, "command: [agent,", "command: [agent, $BUILDKITE_AGENT_TOKEN,", []string{"base/job.yaml:38: spec.template.spec.containers[0].env: the command reads BUILDKITE_AGENT_TOKEN, and no variable of that name is set: no agent could register; name the variable with the token BUILDKITE_AGENT_TOKEN"}},
+		{job, "      restartPolicy: Never\n", "      restartPolicy: Never\n      terminationGracePeriodSeconds: -1\n", []string{"base/job.yaml:34: spec.template.spec.terminationGracePeriodSeconds: -1 is negative: Kubernetes uses 1, and a build ends with its node; write how many seconds a build may take to end, as in 3600"}},
+		{job, "command: [agent,", "command: [buildkite-agent start,", []string{"base/job.yaml:37: spec.template.spec.containers[0].command: the base lacks the hook agent-startup: a late agent would register after its lease, when another was ordered in its place; copy the command of the base that muster init writes; where the image has the hook, say agent-startup in a comment of the command"}},
 		{job, "command: [agent,", "command: ['buildkite-agent start # agent-startup',", nil},
 		{own, "configmap.yaml, ", "", []string{"overlays/default/kustomization.yaml:3: resources: without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing; add one permanent object, as the ConfigMap that muster init writes"}},
 		{own, ", dispatches", "", []string{"overlays/default/kustomization.yaml:3: resources: the overlay builds without its dispatches; add dispatches to the list, or nothing that muster orders is applied"}},
@@ -118,7 +118,7 @@ func TestCheck(t *testing.T) {
 		{own, "resources:", "commonAnnotations: {a/b: c}\nresources:", []string{own + ":3: commonAnnotations: changes dispatches (metadata.annotations[a/b]): " + reach}},
 		{own, "resources:", "patches: [{target: {kind: ConfigMap}, patch: '- {op: add, path: /data, value: {a: b}}'}]\nresources:", nil},
 		{own, "resources:", "namespace: other\npatches: [{target: {kind: Job}, patch: '- {op: replace, path: /spec/parallelism, value: 0}'}]\nresources:", []string{own + ":3: namespace, patches: changes dispatches (metadata.namespace): " + reach}},
-		{"overlays/default/dispatches/kustomization.yaml", "resources: []", "resources: [x.yaml]", []string{"overlays/default/dispatches/kustomization.yaml: does not list exactly the dispatches beside it; muster restores it with its next commit; until then the syncer may apply nothing of overlays/default"}},
+		{"overlays/default/dispatches/kustomization.yaml", "resources: []", "resources: [x.yaml]", []string{"overlays/default/dispatches/kustomization.yaml: does not list exactly the dispatches next to it; muster restores it with its next commit; until then the syncer may apply nothing of overlays/default"}},
 	} {
 		t.Run(c.file+" "+c.old+" → "+c.new, func(t *testing.T) {
 			tree := sound(t).edit(t, c.file, c.old, c.new)
@@ -197,18 +197,18 @@ func TestCheckSaysWhere(t *testing.T) {
 		{job, "kind: Job\n", "", "base/job.yaml:1: kind: is missing; every object has apiVersion, kind and metadata.name"},
 		{job, "  name: agent\n", "", "base/job.yaml:1: metadata.name: is missing; every object has apiVersion, kind and metadata.name"},
 		{"base/kustomization.yaml", "resources:", "resources: [", "base/kustomization.yaml:3: is not valid YAML: did not find expected ',' or ']'"},
-		{job, "    spec:\n", "    spec:\n      hostNetwork: false\n      hostNetwork: true\n", "base/job.yaml:34: says \"hostNetwork\" twice; keep one"},
-		{job, "  completionMode: Indexed\n", "  completionMode: Indexed\n  completionMode: Indexed\n", "base/job.yaml:16: says \"completionMode\" twice; keep one"},
-		{template, "resources:", "patches:\n- target: {kind: Job}\n  patch: |-\n    spec:\n      completions: 1\n      completions: 1\nresources:", template + ":8: says \"completions\" twice; keep one"},
-		{"overlays/default/configmap.yaml", "kind: ConfigMap", "kind: ConfigMap\ndata: {a: b}\ndata: {a: b}", "overlays/default/configmap.yaml:4: says \"data\" twice; keep one"},
-		{template, "resources:", "patches: [{patch: '{apiVersion: batch/v1, kind: Job, metadata: {name: agnet}}'}]\nresources:", template + ":3: patches: there is no Job agnet to patch; the Job is called agent"},
-		{template, "resources:", "patches:\n- target: {kind: Job, name: agnet}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target Job agnet matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
-		{template, "resources:", "patches:\n- target: {kind: Deployment}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target Deployment matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
-		{template, "resources:", "patches:\n- target: {group: apps, version: v1}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target apps/v1 matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
-		{template, "resources:", "patchesJson6902:\n- target: {group: batch, version: v1, kind: Job, name: agnet}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patchesJson6902: the target batch/v1 Job agnet matches nothing, so that kustomize leaves the patch out; the Job is called agent"},
+		{job, "    spec:\n", "    spec:\n      hostNetwork: false\n      hostNetwork: true\n", "base/job.yaml:34: has \"hostNetwork\" twice; keep one"},
+		{job, "  completionMode: Indexed\n", "  completionMode: Indexed\n  completionMode: Indexed\n", "base/job.yaml:16: has \"completionMode\" twice; keep one"},
+		{template, "resources:", "patches:\n- target: {kind: Job}\n  patch: |-\n    spec:\n      completions: 1\n      completions: 1\nresources:", template + ":8: has \"completions\" twice; keep one"},
+		{"overlays/default/configmap.yaml", "kind: ConfigMap", "kind: ConfigMap\ndata: {a: b}\ndata: {a: b}", "overlays/default/configmap.yaml:4: has \"data\" twice; keep one"},
+		{template, "resources:", "patches: [{patch: '{apiVersion: batch/v1, kind: Job, metadata: {name: agnet}}'}]\nresources:", template + ":3: patches: there is no Job agnet to patch; the Job is named agent"},
+		{template, "resources:", "patches:\n- target: {kind: Job, name: agnet}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target Job agnet matches nothing, so that kustomize leaves the patch out; the Job is named agent"},
+		{template, "resources:", "patches:\n- target: {kind: Deployment}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target Deployment matches nothing, so that kustomize leaves the patch out; the Job is named agent"},
+		{template, "resources:", "patches:\n- target: {group: apps, version: v1}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patches: the target apps/v1 matches nothing, so that kustomize leaves the patch out; the Job is named agent"},
+		{template, "resources:", "patchesJson6902:\n- target: {group: batch, version: v1, kind: Job, name: agnet}\n  patch: '- {op: add, path: /a, value: b}'\nresources:", template + ":4: patchesJson6902: the target batch/v1 Job agnet matches nothing, so that kustomize leaves the patch out; the Job is named agent"},
 		{template, "resources:", "patchesJson6902:\n- target: {group: batch, version: v1, kind: Job, name: agent}\n  patch: '- {op: add, path: /metadata/labels/a, value: b}'\nresources:", ""},
 		{template, "resources:", "namePrefix: x-\npatches:\n- target: {kind: Job, name: agent}\n  patch: '- {op: add, path: /metadata/labels/a, value: b}'\nresources:", ""},
-		{template, "resources:", "patches:\n- target: {kind: Jo.}\n  patch: '- {op: replace, path: /spec/nothing/here, value: b}'\nresources:", template + ":5: does not build: replace operation does not apply: doc is missing path: /spec/nothing/here: missing value; put right what kustomize names: kustomize build overlays/default/template says the same"},
+		{template, "resources:", "patches:\n- target: {kind: Jo.}\n  patch: '- {op: replace, path: /spec/nothing/here, value: b}'\nresources:", template + ":5: does not build: replace operation does not apply: doc is missing path: /spec/nothing/here: missing value; fix what kustomize reports; to reproduce it: kustomize build overlays/default/template"},
 	} {
 		tree := sound(t).edit(t, c.file, c.old, c.new)
 		if got := strings.Join(checkErrors(tree.tree()), "\n"); got != c.want {
@@ -220,7 +220,7 @@ func TestCheckSaysWhere(t *testing.T) {
 // TestCheckReuse: the base that muster init writes lets agents stay, for as long as its
 // deadline does.
 func TestCheckReuse(t *testing.T) {
-	const config, deadline = "overlays/default/scaling.yaml", "base/job.yaml:48: spec.activeDeadlineSeconds: 86400 is too short: it ends agents that work; write more than "
+	const config, deadline = "overlays/default/scaling.yaml", "base/job.yaml:48: spec.activeDeadlineSeconds: 86400 is too short: it terminates busy agents; write more than "
 	for uptime, want := range map[string]string{
 		"30m": "", "23h44m": "",
 		"23h45m": deadline + "86400, which is the lease and the uptime, and add the longest build",

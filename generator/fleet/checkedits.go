@@ -44,15 +44,15 @@ func (o *Overlay) checkEdit(e Edit, job *yaml.Node) finding.Finding {
 	f := finding.Finding{File: e.File, Problem: "was edited", Remedy: repair + "; otherwise muster "}
 	original, before := o.unedited(e, job)
 	if original == nil {
-		f.Problem += ": it is not the file that its " + AnnotationDigest + " stands for"
-		f.Remedy += "looks for that commit: it writes the file again, withdraws it where more may come of the edit, and suspends the overlay where there is no such commit"
+		f.Problem += ": its content does not match " + AnnotationDigest
+		f.Remedy += "finds that commit: it restores the file, withdraws it if the edit may start more agents, and suspends the overlay if there is no such commit"
 		return f
 	}
 	switch {
 	case covers(before, Larger(before, e.Dispatch)):
-		f.Remedy += "writes it again with its next commit"
+		f.Remedy += "restores it with its next commit"
 	case e.Withdrawn:
-		f.Remedy += "writes it again with its next commit, with the larger numbers"
+		f.Remedy += "restores it with its next commit, with the larger numbers"
 	default:
 		f.Remedy += "withdraws it with its next commit: it moves to " + path.Join(dispatchDir, withdrawnDir) + "/ with the larger numbers, where no syncer applies it"
 	}

@@ -32,9 +32,9 @@ func ordered(t *testing.T) (files, string) {
 func TestCheckEdits(t *testing.T) {
 	const (
 		back     = "; restore the file from git, as it was in the commit that added it; otherwise muster "
-		again    = back + "writes it again with its next commit"
+		again    = back + "restores it with its next commit"
 		withdraw = back + "withdraws it with its next commit: it moves to dispatches/withdrawn/ with the larger numbers, where no syncer applies it"
-		unknown  = ": was edited: it is not the file that its muster.dev/digest stands for" + back + "looks for that commit: it writes the file again, withdraws it where more may come of the edit, and suspends the overlay where there is no such commit"
+		unknown  = ": was edited: its content does not match muster.dev/digest" + back + "finds that commit: it restores the file, withdraws it if the edit may start more agents, and suspends the overlay if there is no such commit"
 		image    = ":%d: spec.template.spec.containers[0].image: was edited (\"buildkite/agent:3\" → \"buildkite/agent:4\")"
 	)
 	for name, c := range map[string]struct {
@@ -98,7 +98,7 @@ func TestCheckEditsWithdrawn(t *testing.T) {
 	f[withdrawn] = strings.NewReplacer("completions: 5", "completions: 6", "parallelism: 5", "parallelism: 6").Replace(text)
 	f["overlays/default/dispatches/kustomization.yaml"] = string(list(nil))
 	findings := check(f.tree(), "overlays")
-	if len(findings) != 1 || findings[0].File != withdrawn || !strings.HasSuffix(findings[0].Remedy, "writes it again with its next commit, with the larger numbers") {
+	if len(findings) != 1 || findings[0].File != withdrawn || !strings.HasSuffix(findings[0].Remedy, "restores it with its next commit, with the larger numbers") {
 		t.Error(findings)
 	}
 }

@@ -74,9 +74,9 @@ func (c *jobChecker) times(o *Overlay) {
 	lease := int(policy.LongestOf(o.Policy) / time.Second)
 	least := max(hour, lease+600)
 	ttl := []string{"spec", "ttlSecondsAfterFinished"}
-	why := "a Job that is deleted while it is in git is run again"
+	why := "a Job that is deleted while it is in git runs again"
 	if n, ok := finding.Integer(c.job, ttl...); !ok {
-		c.bad("is missing: ended Jobs would stay for ever", fmt.Sprintf("write %d or more: %s", least, why), ttl...)
+		c.bad("is missing: finished Jobs would never be deleted", fmt.Sprintf("write %d or more: %s", least, why), ttl...)
 	} else if n < least {
 		c.bad(fmt.Sprintf("%d is too short: %s", n, why), fmt.Sprintf("write %d or more: an hour, and the lease with ten minutes to spare", least), ttl...)
 	}
@@ -86,11 +86,11 @@ func (c *jobChecker) times(o *Overlay) {
 		waits, what = lease+int(reuse.Uptime/time.Second), "uptime"
 	}
 	if n, ok := finding.Integer(c.job, deadline...); ok && n <= waits {
-		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("write more than %d, which is the lease and the %s, and add the longest build", waits, what), deadline...)
+		c.bad(fmt.Sprintf("%d is too short: it terminates busy agents", n), fmt.Sprintf("write more than %d, which is the lease and the %s, and add the longest build", waits, what), deadline...)
 	}
 	pod := []string{"spec", "template", "spec", "activeDeadlineSeconds"}
 	if n, ok := finding.Integer(c.job, pod...); ok && n <= waits {
-		c.bad(fmt.Sprintf("%d is too short: it ends agents that work", n), fmt.Sprintf("remove it, or write more than %d", waits), pod...)
+		c.bad(fmt.Sprintf("%d is too short: it terminates busy agents", n), fmt.Sprintf("remove it, or write more than %d", waits), pod...)
 	}
 }
 
@@ -99,11 +99,11 @@ func (c *jobChecker) times(o *Overlay) {
 func (c *jobChecker) failures() {
 	perIndex := []string{"spec", "backoffLimitPerIndex"}
 	if _, ok := finding.Integer(c.job, perIndex...); !ok {
-		c.bad("is missing: a few agents that fail would end all that work", "write backoffLimitPerIndex: 0", perIndex...)
+		c.bad("is missing: a few failed agents would terminate all busy ones", "write backoffLimitPerIndex: 0", perIndex...)
 	}
 	replacement := []string{"spec", "podReplacementPolicy"}
 	if v := finding.Scalar(c.job, replacement...); v != "" && v != "Failed" {
-		c.bad("is "+finding.Quote(v)+": an agent would be replaced while it still works", "write podReplacementPolicy: Failed", replacement...)
+		c.bad("is "+finding.Quote(v)+": an agent would be replaced while it still runs", "write podReplacementPolicy: Failed", replacement...)
 	}
 	at := []string{"spec", "podFailurePolicy", "rules"}
 	rules := finding.Lookup(c.job, at...)
@@ -112,7 +112,7 @@ func (c *jobChecker) failures() {
 		for i, rule := range rules.Content {
 			action := finding.Scalar(rule, "action")
 			if action == "FailJob" {
-				c.bad("is FailJob: one agent's failure would end all that work", "write FailIndex", below(at, nth(i), "action")...)
+				c.bad("is FailJob: one failed agent would terminate all busy ones", "write FailIndex", below(at, nth(i), "action")...)
 			}
 			conditions := finding.Items(finding.Lookup(rule, "onPodConditions"))
 			ignores = ignores || action == "Ignore" && slices.ContainsFunc(conditions, func(n *yaml.Node) bool {
@@ -146,20 +146,20 @@ func (c *jobChecker) agent() {
 		indexed = indexed || n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "JOB_COMPLETION_INDEX")
 	})
 	for _, want := range [][2]string{
-		{AnnotationAgentTags, "the agent has no tags, and would never be counted"},
-		{AnnotationNotAfter, "the agent does not know its lease, and would come to life after muster has written it off"},
-		{AnnotationIdleTimeout, "the agent does not know when to leave, and would stay for ever"},
+		{AnnotationAgentTags, "the agent would have no tags, and muster would never count it"},
+		{AnnotationNotAfter, "the agent would not check its lease, and would start after muster has presumed it lost"},
+		{AnnotationIdleTimeout, "the agent would have no idle time-out, and would never exit"},
 	} {
 		if !reads[want[0]] && !reads["all"] {
 			c.bad("nothing reads the annotation "+want[0]+": "+want[1], fmt.Sprintf("give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['%s']", want[0]), at...)
 		}
 	}
 	if c.overlay.Policy.Reuse.On() && !reads[AnnotationUptime] && !reads["all"] {
-		c.bad("nothing reads the annotation "+AnnotationUptime+": each agent would leave after one job, though spec.reuse of scaling.yaml lets it stay",
+		c.bad("nothing reads the annotation "+AnnotationUptime+": each agent would exit after one job, although scaling.yaml has spec.reuse",
 			"copy the command and the variables of the base that muster init writes", at...)
 	}
 	if !indexed {
-		c.bad("nothing reads the agent's index: agents of one dispatch could not be told apart", "add the tag index=$JOB_COMPLETION_INDEX", at...)
+		c.bad("nothing reads the agent's index: agents of one dispatch could not be distinguished", "add the tag index=$JOB_COMPLETION_INDEX", at...)
 	}
 }
 
@@ -183,12 +183,12 @@ func (c *jobChecker) token() {
 			set = set || finding.Scalar(v, "name") == name
 		}
 		if used && !set {
-			c.bad("the command reads "+name+", and no variable of that name is set: no agent could register", "call the variable with the token "+name, below(at, nth(i), "env")...)
+			c.bad("the command reads "+name+", and no variable of that name is set: no agent could register", "name the variable with the token "+name, below(at, nth(i), "env")...)
 		}
 	}
 	grace := []string{"spec", "template", "spec", "terminationGracePeriodSeconds"}
 	if n, ok := finding.Integer(c.job, grace...); ok && n < 0 {
-		c.bad(fmt.Sprintf("%d is negative: Kubernetes takes it for 1, and a build ends with its node", n), "write how long a build may take to end, as in 3600", grace...)
+		c.bad(fmt.Sprintf("%d is negative: Kubernetes uses 1, and a build ends with its node", n), "write how many seconds a build may take to end, as in 3600", grace...)
 	}
 }
 
@@ -209,7 +209,7 @@ func (c *jobChecker) hook() {
 			})
 		}
 		if starts != "" && !has {
-			c.bad("the base lacks the hook "+name+": an agent that registers late connects after its lease, when another was ordered in its place",
+			c.bad("the base lacks the hook "+name+": a late agent would register after its lease, when another was ordered in its place",
 				"copy the command of the base that muster init writes; where the image has the hook, say "+name+" in a comment of the command", below(at, nth(i), starts)...)
 		}
 	}

@@ -29,7 +29,7 @@ func misnamed(entries []fs.DirEntry) string {
 func atTop(dir string, entries []fs.DirEntry) finding.Finding {
 	f := finding.Finding{File: path.Join(dir, policyFile), Problem: "lies in the directory of all overlays", Remedy: "move the overlay to a directory of its own below it"}
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == templateDir || e.Name() == dispatchDir }) && path.Dir(dir) != "." {
-		f.Problem = dir + " is one overlay, not the directory that holds them"
+		f.Problem = dir + " is one overlay, not the directory of overlays"
 		f.Remedy = "give --overlays " + path.Dir(dir)
 	}
 	return f
@@ -67,8 +67,8 @@ func rejectClashes(overlays []Overlay) {
 			if !ok {
 				continue
 			}
-			o.reject(finding.Finding{File: o.Path, Problem: "lies inside the overlay " + above, Remedy: "move it beside it"})
-			overlays[outer].reject(finding.Finding{File: above, Problem: "has the overlay " + o.Path + " inside it", Remedy: "move that beside it"})
+			o.reject(finding.Finding{File: o.Path, Problem: "lies inside the overlay " + above, Remedy: "move it next to it"})
+			overlays[outer].reject(finding.Finding{File: above, Problem: "has the overlay " + o.Path + " inside it", Remedy: "move that next to it"})
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		all = append(all, p)
 	} else if name := misnamed(entries); name != "" && dir != l.dir && dir != "." {
 		// Somebody may take it for an overlay.
-		wrong := finding.Finding{File: path.Join(dir, name), Problem: "is not read: a policy is called " + policyFile, Remedy: "rename it to " + policyFile}
+		wrong := finding.Finding{File: path.Join(dir, name), Problem: "is ignored: a policy is named " + policyFile, Remedy: "rename it to " + policyFile}
 		all = append(all, place{dir: dir, wrong: &wrong, misnamed: true, stranger: true})
 	}
 	long := false
@@ -134,7 +134,7 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 			looked = new(int)
 		}
 		if *looked++; *looked > maxDirs {
-			wrong := finding.Finding{File: dir, Problem: fmt.Sprintf("is among more than %d directories in which overlays are looked for", maxDirs), Remedy: "keep what is no overlay elsewhere"}
+			wrong := finding.Finding{File: dir, Problem: fmt.Sprintf("is among more than %d directories in which overlays are looked for", maxDirs), Remedy: "keep other directories elsewhere"}
 			return append(all, place{dir: dir, wrong: &wrong, stranger: true})
 		}
 		inside, err := fs.ReadDir(tree, below)

@@ -77,7 +77,7 @@ func TestDispatchEdited(t *testing.T) {
 		{"muster.dev/dispatch: default-7f3k9c2b → muster.dev/dispatch: x", `:20: metadata.labels[muster.dev/dispatch]: is "x", not "default-7f3k9c2b"`},
 		{"  labels: →   labels: 5\n  more:", `: metadata.labels[muster.dev/dispatch]: is missing`},
 		{"managed-by: muster → managed-by: [muster]", `:19: metadata.labels[app.kubernetes.io/managed-by]: is not a string`},
-		{"kind: Job → kind: Job\nkind: Job", `:3: says "kind" twice`},
+		{"kind: Job → kind: Job\nkind: Job", `:3: has "kind" twice`},
 		{"kind: Job → kind: Job\n---\nkind: Job", `:3: has a second YAML document`},
 		{"apiVersion → <<<<<<< HEAD\napiVersion", `:2: is not valid YAML: mapping values are not allowed in this context`},
 	} {
@@ -249,7 +249,7 @@ func TestAddRefuses(t *testing.T) {
 	}{
 		{order("default-aaaaaaaa", 1), "there is a Job default-aaaaaaaa already"},
 		{order("nightly", 1), "there is a Job nightly already"},
-		{order("../x", 1), `dispatch "../x": its ID is no name for a Job: lower case letters, digits and dashes only`},
+		{order("../x", 1), `dispatch "../x": its ID is not a valid Job name: lower case letters, digits and dashes only`},
 		{order("kustomization", 1), "dispatch kustomization: its file would be muster's own kustomization.yaml"},
 		{order("state", 1), "dispatch state: its file would be muster's own state.yaml"},
 		{order("default-bbbbbbbb", 0), "dispatch default-bbbbbbbb: 0 agents: a Job has 1 to 100000"},

@@ -38,7 +38,7 @@ func (v *view) explain(dir string, err error) *finding.Finding {
 	if m := patchOfNothing.FindStringSubmatch(text); m != nil {
 		return v.wrongTarget(dir, m[1], m[2])
 	}
-	f := &finding.Finding{Problem: "does not build: " + wayThere.ReplaceAllString(text, ""), Remedy: "put right what kustomize names: kustomize build " + dir + " says the same"}
+	f := &finding.Finding{Problem: "does not build: " + wayThere.ReplaceAllString(text, ""), Remedy: "fix what kustomize reports; to reproduce it: kustomize build " + dir}
 	if problem, stopped := strings.CutSuffix(f.Problem, ": "+kustomize.Smaller); stopped {
 		f.Problem, f.Remedy = problem, kustomize.Smaller
 	}
@@ -124,7 +124,7 @@ func (v *view) duplicateKey(files []string) *finding.Finding {
 					break
 				}
 				if key := duplicate(doc); key != nil {
-					return &finding.Finding{File: name, Line: t.above + key.Line, Problem: fmt.Sprintf("says %s twice", finding.Quote(key.Value)), Remedy: "keep one"}
+					return &finding.Finding{File: name, Line: t.above + key.Line, Problem: fmt.Sprintf("has %s twice", finding.Quote(key.Value)), Remedy: "keep one"}
 				}
 			}
 		}
@@ -154,7 +154,7 @@ func (v *view) wrongTarget(dir, kind, name string) *finding.Finding {
 	f := &finding.Finding{Field: "patches", Problem: fmt.Sprintf("there is no %s %s to patch", kind, name)}
 	f.File, f.Line = v.mentions(dir, name)
 	if called := v.namesOf(kind); len(called) > 0 {
-		f.Remedy = fmt.Sprintf("the %s is called %s", kind, strings.Join(called, " or "))
+		f.Remedy = fmt.Sprintf("the %s is named %s", kind, strings.Join(called, " or "))
 	} else if kind == "Job" && path.Base(dir) != templateDir {
 		f.Remedy = "patch the agent Job in " + path.Join(dir, templateDir)
 	}
@@ -250,7 +250,7 @@ func patchesOfNothing(tree fs.FS, o *Overlay) []finding.Finding {
 			continue
 		}
 		word := cmp.Or(p.Target.Name, p.Target.Kind, p.Target.Group, p.Target.Version)
-		f := finding.Finding{File: file, Field: "patches", Problem: fmt.Sprintf("the target %s matches nothing, so that kustomize leaves the patch out", targetText(p.Target)), Remedy: "the Job is called " + name}
+		f := finding.Finding{File: file, Field: "patches", Problem: fmt.Sprintf("the target %s matches nothing, so that kustomize leaves the patch out", targetText(p.Target)), Remedy: "the Job is named " + name}
 		if i >= len(k.Patches) {
 			f.Field = "patchesJson6902"
 		}

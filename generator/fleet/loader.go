@@ -291,7 +291,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
 	for _, d := range o.Dispatches {
 		if slices.Contains(o.jobs, d.ID) {
-			o.reject(finding.Finding{File: o.Path, Problem: "has a Job " + d.ID + " beside the dispatch of that name", Remedy: "rename it"})
+			o.reject(finding.Finding{File: o.Path, Problem: "has a Job " + d.ID + " in addition to the dispatch of that name", Remedy: "rename it"})
 		}
 	}
 }

@@ -155,7 +155,7 @@ func TestHeld(t *testing.T) {
 		},
 		"a base above the repository": {
 			func(f files) { f[at+"template/kustomization.yaml"] = "resources: [../../../../base]\n" },
-			`overlays/default/template/kustomization.yaml:1: resources: "../../../../base" is above the top of the repository; copy it into the repository: muster and the syncer see nothing else`,
+			`overlays/default/template/kustomization.yaml:1: resources: "../../../../base" is above the top of the repository; copy it into the repository: muster and the syncer read nothing else`,
 		},
 		"a file of another directory": {
 			func(f files) { f[at+"template/kustomization.yaml"] = "resources: [../../../base/job.yaml]\n" },
@@ -186,7 +186,7 @@ func TestHeld(t *testing.T) {
 				f[stampedFile] = stamped(t)
 				f[at+"configmap.yaml"] += "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: default-7f3k9c2b, namespace: buildkite}\n"
 			},
-			`overlays/default: has a Job default-7f3k9c2b beside the dispatch of that name; rename it`,
+			`overlays/default: has a Job default-7f3k9c2b in addition to the dispatch of that name; rename it`,
 		},
 		"a policy of two megabytes": {
 			func(f files) { f[at+"scaling.yaml"] += strings.Repeat("#", 2<<20) },
@@ -222,8 +222,8 @@ func TestOverlaysApart(t *testing.T) {
 			[]string{"overlays/linux", "overlays/linux/large"},
 			[]string{
 				"default: <nil>",
-				"linux: overlays/linux: has the overlay overlays/linux/large inside it; move that beside it",
-				"linux/large: overlays/linux/large: lies inside the overlay overlays/linux; move it beside it",
+				"linux: overlays/linux: has the overlay overlays/linux/large inside it; move that next to it",
+				"linux/large: overlays/linux/large: lies inside the overlay overlays/linux; move it next to it",
 			},
 		},
 		"same slug": {

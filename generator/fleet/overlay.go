@@ -259,7 +259,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 		changes = append(changes, branch.Change{Path: file, Content: content})
 		written[contentKey(file, content)] = readDispatch{Dispatch: d, proven: true}
 		if size += len(content); size > largestOrder {
-			return *o, nil, fmt.Errorf("adding to %s: the order comes to more than %d MiB of dispatches: keep large files of the template in a ConfigMap or in the image", o.Path, largestOrder>>20)
+			return *o, nil, fmt.Errorf("adding to %s: the order has more than %d MiB of dispatches: keep large files of the template in a ConfigMap or in the image", o.Path, largestOrder>>20)
 		}
 	}
 	o.loader.know(written)
@@ -327,7 +327,7 @@ func (o *Overlay) checkSize() {
 		if n := len(o.unread) - 1; n > 0 {
 			others = fmt.Sprintf(", as %d others", n)
 		}
-		f := finding.Finding{File: o.unread[0], Problem: fmt.Sprintf("is not read%s: the files in %s come to more than %d MiB", others, dir, maxOfDispatches>>20), Remedy: "delete those that are no dispatches of muster's"}
+		f := finding.Finding{File: o.unread[0], Problem: fmt.Sprintf("is not read%s: the files in %s have more than %d MiB", others, dir, maxOfDispatches>>20), Remedy: "delete those that are not dispatches of muster"}
 		o.findings = atMost(o, append([]finding.Finding{f}, o.findings...)) // before what is wrong with thousands of files
 	case o.size > fullAt:
 		o.refused = append(slices.Clone(o.refused), finding.Finding{File: dir, Problem: fmt.Sprintf("has %d MiB of dispatches, and muster orders nothing more above %d MiB", o.size>>20, fullAt>>20), Remedy: "keep large files of the template in a ConfigMap or in the image"})

@@ -97,7 +97,7 @@ func TestTotalOfDispatches(t *testing.T) {
 		shown := &large{identified: identified{FS: tree.tree()}, files: names}
 		overlays := load(t, l, fs.FS(shown))
 		o := overlays[0]
-		want := fmt.Sprintf("overlays/default/dispatches/x%05d.yaml: is not read, as %d others: the files in overlays/default/dispatches come to more than 192 MiB; delete those that are no dispatches of muster's", fit, more-1)
+		want := fmt.Sprintf("overlays/default/dispatches/x%05d.yaml: is not read, as %d others: the files in overlays/default/dispatches have more than 192 MiB; delete those that are not dispatches of muster", fit, more-1)
 		if first, _, _ := strings.Cut(o.Suspended.Finding, "\n"); first != want || len(o.findings) != maxFindings {
 			t.Errorf("look %d: %d findings, the first: %s", n, len(o.findings), first)
 		}

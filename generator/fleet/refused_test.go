@@ -27,7 +27,7 @@ func TestRefused(t *testing.T) {
 		{job, image, image + "          resources: {requests: {cpu: 4 cores}}\n", "base/job.yaml:37: " + agent + `resources.requests.cpu: "4 cores" is not a quantity: Kubernetes 1.36 refuses that` + amount},
 		{job, image, image + "          resources: {limits: {memory: 8Gigs}}\n", "base/job.yaml:37: " + agent + `resources.limits.memory: "8Gigs" is not a quantity: Kubernetes 1.36 refuses that` + amount},
 		{job, image, image + "          resources: {limits: {memory: 4Gib}}\n", "base/job.yaml:37: " + agent + `resources.limits.memory: "4Gib" is not a quantity: Kubernetes 1.36 refuses that` + amount},
-		{job, image, image + "          resources: {limits: {cpus: 1}}\n", "base/job.yaml:37: " + agent + "resources.limits.cpus: is no resource of Kubernetes; nearest: cpu"},
+		{job, image, image + "          resources: {limits: {cpus: 1}}\n", "base/job.yaml:37: " + agent + "resources.limits.cpus: is not a resource of Kubernetes; nearest: cpu"},
 		{job, image, image + "          resources:\n            requests: {memory: 4Gi}\n            limits:\n              memory: 2Gi\n", "base/job.yaml:40: " + agent + "resources.limits.memory: the limit of 2Gi is below the request of 4Gi" + no + "write 4Gi or more"},
 		{job, "image: buildkite/agent:3", `image: ""`, "base/job.yaml:36: " + agent + "image: is empty" + no + "write the image of the agent with its version"},
 		{job, image, "", "base/job.yaml:35: " + agent + "image: is missing" + no + "write the image of the agent with its version"},
@@ -138,7 +138,7 @@ func TestTemplateFindingsHaveLines(t *testing.T) {
 	const (
 		job, base, kust = "base/job.yaml", "base/kustomization.yaml", "overlays/default/template/kustomization.yaml"
 		at              = "overlays/default/template "
-		one             = ", not to one Job; move all but the agent Job beside the overlay's own kustomization.yaml"
+		one             = ", not to one Job; move all but the agent Job next to the overlay's own kustomization.yaml"
 		rewrite         = ", not to a Job; muster orders agents as Jobs of batch/v1: rewrite it as one"
 		pod             = "spec.template.spec: is missing: the Job has no pod; write the agent's pod there, as in the base that muster init writes"
 		quoted          = "is not a string; Kubernetes takes strings there, and nothing else: quote it, or remove it"
@@ -172,11 +172,11 @@ func TestTemplateFindingsHaveLines(t *testing.T) {
 		}, kust + ":9: metadata.labels.team: " + quoted},
 		"the mark of a digest": {func(f files) {
 			f.edit(t, job, "    argocd.argoproj.io/sync", "    a/b: "+noDigest+"\n    argocd.argoproj.io/sync")
-		}, job + ":9: " + at + "has the text " + noDigest + ", which stands for muster's own digest; remove it"},
-		"a key that is no word":         {func(f files) { f.edit(t, job, "      restartPolicy", "      ? [a]\n      : b\n      restartPolicy") }, kust + `:3: does not build: printing Job.v1.batch/agent.buildkite: yaml: invalid map key: []interface {}{"a"}; put right what kustomize names: kustomize build overlays/default/template says the same`},
+		}, job + ":9: " + at + "has the text " + noDigest + ", which is reserved for muster's digest; remove it"},
+		"a key that is no word":         {func(f files) { f.edit(t, job, "      restartPolicy", "      ? [a]\n      : b\n      restartPolicy") }, kust + `:3: does not build: printing Job.v1.batch/agent.buildkite: yaml: invalid map key: []interface {}{"a"}; fix what kustomize reports; to reproduce it: kustomize build overlays/default/template`},
 		"a base that is not there":      {func(f files) { f.edit(t, kust, "[../../../base]", "\n  # ../../../bases\n  - ../../../bases") }, kust + `:5: resources: "../../../bases" does not exist: there is no bases in the repository; correct the path, or add what it names`},
 		"a file that a generator names": {func(f files) { f[kust] += "configMapGenerator:\n  - name: x\n    files:\n      - key=none.txt\n" }, kust + `:7: configMapGenerator: "none.txt" does not exist: there is no overlays/default/template/none.txt in the repository; correct the path, or add what it names`},
-		"a field that is none":          {func(f files) { f[kust] += "patch: []\n" }, kust + `:4: is not a kustomization: invalid Kustomization: json: unknown field "patch"; correct or remove what kustomize does not know`},
+		"a field that is none":          {func(f files) { f[kust] += "patch: []\n" }, kust + `:4: is not a kustomization: invalid Kustomization: json: unknown field "patch"; correct or remove the unknown part`},
 		"a field that runs a program":   {func(f files) { f[kust] += "generators: [x.yaml]\n" }, kust + ":4: generators: would run a program; muster and the syncer build plain kustomizations only: use resources, components and patches"},
 		"an alias":                      {func(f files) { f.edit(t, job, "type: DisruptionTarget", "type: &x DisruptionTarget") }, job + ":23: uses a YAML anchor or alias; write the value out"},
 		"an alias in a patch":           {func(f files) { f[kust] += "patches:\n  - target: {kind: Job}\n    patch: |-\n      a: &x b\n" }, kust + ":7: patches: uses a YAML anchor or alias; write the value out"},
@@ -188,7 +188,7 @@ func TestTemplateFindingsHaveLines(t *testing.T) {
 		"more than a build may read": {func(f files) {
 			f[kust] += "configMapGenerator: [{name: large, files: [large.bin]}]\n"
 			f["overlays/default/template/large.bin"] = strings.Repeat("x", maxRead)
-		}, "overlays/default/template/large.bin:1: is the file with which the build reads more than 4 MiB; keep large files in the image, or in an overlay or application of their own"},
+		}, "overlays/default/template/large.bin:1: exceeds the build's limit of 4 MiB; keep large files in the image, or in an overlay or application of their own"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := sound(t)

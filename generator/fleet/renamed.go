@@ -26,7 +26,7 @@ func (l *Loader) ours(d plan.Dispatch) bool {
 }
 
 func another(file, of string) *finding.Finding {
-	return &finding.Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + finding.Quote(of) + ": the dispatch is another overlay's", Remedy: "it is a copy: delete it, for it is the same Job twice"}
+	return &finding.Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + finding.Quote(of) + ": the dispatch is another overlay's", Remedy: "it is a copy of the same Job: delete it"}
 }
 
 // renamed finds the overlays whose directory was renamed while dispatches of

@@ -8,7 +8,7 @@ import (
 
 // TestRenamed moves and copies a directory that has a dispatch of its own.
 func TestRenamed(t *testing.T) {
-	const was = "default-7f3k9c2b.yaml: metadata.labels[muster.dev/overlay]: is \"default\": the dispatch is another overlay's; it is a copy: delete it, for it is the same Job twice"
+	const was = "default-7f3k9c2b.yaml: metadata.labels[muster.dev/overlay]: is \"default\": the dispatch is another overlay's; it is a copy of the same Job: delete it"
 	const permanent = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: muster-default\n  namespace: buildkite\n  labels:\n    app.kubernetes.io/managed-by: muster\ndata:\n  overlay: default\n"
 	ordered := func() files { return soundWithDispatch(t) }
 	move := func(f files, from, to string) files {

@@ -169,7 +169,7 @@ func checkDispatch(d plan.Dispatch) error {
 	last := d.ID + "-" + strconv.Itoa(d.Agents-1)
 	switch {
 	case !nameRule.MatchString(d.ID):
-		return fmt.Errorf("dispatch %s: its ID is no name for a Job: lower case letters, digits and dashes only", finding.Quote(d.ID))
+		return fmt.Errorf("dispatch %s: its ID is not a valid Job name: lower case letters, digits and dashes only", finding.Quote(d.ID))
 	case d.ID+manifestType == listFile || d.ID+manifestType == stateFile:
 		return fmt.Errorf("dispatch %s: its file would be muster's own %s%s", d.ID, d.ID, manifestType)
 	case d.Agents < 1 || d.Agents > policy.MaxAgents:
@@ -268,7 +268,7 @@ func (t *template) encode(job *yaml.Node) ([]byte, error) {
 	}
 	before, after, found := bytes.Cut(text, []byte(placeholder))
 	if !found {
-		return nil, errors.New("the pod's place is gone")
+		return nil, errors.New("the placeholder of the pod is missing")
 	}
 	return slices.Concat(before, t.pod, after), nil
 }

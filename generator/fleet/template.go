@@ -62,7 +62,7 @@ func (v *view) agentJob(dir string, objects []object) (*yaml.Node, *finding.Find
 		}
 		f.File, f.Line = v.beginning(dir, second)
 		f.Problem = fmt.Sprintf("%s builds to %d objects (%s), not to one Job", dir, len(objects), someOf(objects))
-		f.Remedy = "move all but the agent Job beside the overlay's own kustomization.yaml"
+		f.Remedy = "move all but the agent Job next to the overlay's own kustomization.yaml"
 		return nil, f
 	case !isJob(objects[0]):
 		key := "kind"
@@ -122,7 +122,7 @@ func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *findin
 		return proof, &finding.Finding{Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}, nil
 	}
 	if d.edited {
-		return proof, &finding.Finding{Problem: path.Join(o.Path, templateDir) + " has the text " + noDigest + ", which stands for muster's own digest", Remedy: "remove it"}, nil
+		return proof, &finding.Finding{Problem: path.Join(o.Path, templateDir) + " has the text " + noDigest + ", which is reserved for muster's digest", Remedy: "remove it"}, nil
 	}
 	return proof, nil, nil
 }

@@ -200,7 +200,7 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 	data, note, err := v.read(name)
 	v.notes[name] = note
 	if v.size += len(data); v.size > maxRead {
-		v.refuse(finding.Finding{File: name, Line: 1, Problem: fmt.Sprintf("is the file with which the build reads more than %d MiB", maxRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
+		v.refuse(finding.Finding{File: name, Line: 1, Problem: fmt.Sprintf("exceeds the build's limit of %d MiB", maxRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
 	}
 	if v.refused == nil && err == nil && v.mayBeParsed(name) && v.anchors.in(data, note) {
 		v.refuse(noAnchors(name, "", data))
@@ -239,7 +239,7 @@ func (v *view) vet(name string, data []byte) {
 	}
 	var k types.Kustomization
 	if err := k.Unmarshal(data); err != nil {
-		f := finding.Finding{File: name, Line: 1, Problem: "is not a kustomization: " + finding.OneLine(err), Remedy: "correct or remove what kustomize does not know"}
+		f := finding.Finding{File: name, Line: 1, Problem: "is not a kustomization: " + finding.OneLine(err), Remedy: "correct or remove the unknown part"}
 		if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
 			f.Line = max(1, finding.LineAmong(data, m[1]))
 		}
@@ -297,10 +297,10 @@ func (v *view) vetReference(name string, data []byte, r reference) {
 	v.use(at, r.field)
 	switch {
 	case remote(r.path):
-		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing, so that a commit says everything"})
+		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing"})
 	case !r.must || path.IsAbs(r.path):
 	case at == ".." || strings.HasPrefix(at, "../"):
-		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is above the top of the repository", Remedy: "copy it into the repository: muster and the syncer see nothing else"})
+		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is above the top of the repository", Remedy: "copy it into the repository: muster and the syncer read nothing else"})
 	case !v.Exists(at):
 		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: fmt.Sprintf("%s does not exist: there is no %s in the repository", finding.Quote(r.path), at), Remedy: "correct the path, or add what it names"})
 	case dir != "." && !strings.HasPrefix(at, dir+"/") && !v.IsDir(at):

@@ -13,7 +13,7 @@ import (
 // TestNothingIsFetched names what kustomize would fetch or run, in every field
 // that could.
 func TestNothingIsFetched(t *testing.T) {
-	const notHere = "; copy it there: muster fetches nothing, so that a commit says everything"
+	const notHere = "; copy it there: muster fetches nothing"
 	const runs = ": would run a program; muster and the syncer build plain kustomizations only: use resources, components and patches"
 	for text, want := range map[string]string{
 		"resources: [https://127.0.0.1:1/job.yaml]":                                 `resources: "https://127.0.0.1:1/job.yaml" is not in the repository` + notHere,

@@ -219,7 +219,7 @@ func policyRow(f branch.Edit) Row {
 	after, isBad := policy.Parse(f.Path, f.After)
 	switch {
 	case f.Removed:
-		return Row{Operation: Delete, Why: "the overlay is gone"}
+		return Row{Operation: Delete, Why: "the overlay is removed"}
 	case f.Added && isBad != nil:
 		return Row{Operation: Create, Why: "its policy is invalid: " + firstLine(isBad)}
 	case f.Added:
@@ -233,7 +233,7 @@ func policyRow(f branch.Edit) Row {
 	row.Why = sentence(row.Changes)
 	switch {
 	case len(row.Changes) == 0:
-		row.Why = "no setting is changed"
+		row.Why = "no setting changes"
 	case len(row.Changes) == 1 && before.Paused != after.Paused:
 		row.Operation = Resume
 		if after.Paused {

@@ -67,10 +67,10 @@ func TestPeople(t *testing.T) {
 	}{
 		"a policy and its template": {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/b/scaling.yaml", Before: policy(1), After: policy(2)}, file("overlays/a/b/template/x.yaml")}},
 			want: "a/b policy max 1 -> 2; a/b template changes template/x.yaml"},
-		"a comment":           {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Before: policy(1), After: append(policy(1), "# x\n"...)}}}, want: "a policy no setting is changed"},
+		"a comment":           {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Before: policy(1), After: append(policy(1), "# x\n"...)}}}, want: "a policy no setting changes"},
 		"a policy that broke": {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Before: policy(1), After: []byte("spec: [")}}}, want: "a policy is invalid now: *"},
 		"a policy corrected":  {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Before: []byte("{"), After: policy(3)}}}, want: "a policy is valid again: queue default, max 3"},
-		"an overlay gone":     {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Removed: true, Before: policy(1)}, {Path: "overlays/a/dispatches/x.yaml", Removed: true}}}, want: "a delete the overlay is gone"},
+		"an overlay gone":     {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Removed: true, Before: policy(1)}, {Path: "overlays/a/dispatches/x.yaml", Removed: true}}}, want: "a delete the overlay is removed"},
 		"dispatches": {edits: branch.Edits{Files: []branch.Edit{{Path: "overlays/a/dispatches/withdrawn/1.yaml", Removed: true}, {Path: "overlays/a/dispatches/2.yaml", Added: true}, file("overlays/a/dispatches/state.yaml"), file("overlays/a/dispatches/x.yaml")}},
 			want: "a edit deletes withdrawn/1.yaml, adds dispatches/2.yaml, changes dispatches/state.yaml, and 1 more"},
 		"more than is listed": {edits: branch.Edits{Files: []branch.Edit{file("base/job.yaml")}, More: true}, want: " template changes base/job.yaml, and many more"},

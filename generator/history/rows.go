@@ -207,7 +207,7 @@ func (m *maker) own(e *ledger.Entry) Row {
 	}
 	row.Why = tail(e.Summary)
 	if row.Why == "" {
-		row.Why = "files of muster's were edited"
+		row.Why = "muster's files were edited"
 	}
 	return row
 }

@@ -34,7 +34,7 @@ func (c *checker) job(s spot) {
 	}
 	for _, f := range meta.at("finalizers").items() {
 		if !isQualified(f.text()) || !strings.Contains(f.text(), "/") {
-			c.badValue(f, "is no name with a domain", "remove it")
+			c.badValue(f, "is not a name with a domain", "remove it")
 		}
 	}
 	if !spec.set() {
@@ -53,7 +53,7 @@ func (c *checker) job(s spot) {
 	case v != "Never" && v != "OnFailure":
 		c.badf(restart, "write restartPolicy: Never", "is %s, which a Job must not have", restart.quoted())
 	case v != "Never" && spec.at("podFailurePolicy").set():
-		c.badf(restart, "write restartPolicy: Never", "is %s beside a podFailurePolicy", restart.quoted())
+		c.badf(restart, "write restartPolicy: Never", "is %s with a podFailurePolicy", restart.quoted())
 	}
 	c.pod(pod)
 }
@@ -108,11 +108,11 @@ func (c *checker) counts(spec spot) {
 	}
 	if at := spec.at("managedBy"); at.set() {
 		if len(at.text()) > 63 || len(validation.IsDomainPrefixedPath(nil, at.text())) > 0 {
-			c.badValue(at, "is no name with a domain and a slash, of at most 63 characters", "remove it")
+			c.badValue(at, "is not a name with a domain and a slash, of at most 63 characters", "remove it")
 		}
 	}
 	if at := spec.at("podReplacementPolicy"); at.set() && spec.at("podFailurePolicy").set() && at.text() != "Failed" {
-		c.badf(at, "write podReplacementPolicy: Failed", "is %s beside a podFailurePolicy", at.quoted())
+		c.badf(at, "write podReplacementPolicy: Failed", "is %s with a podFailurePolicy", at.quoted())
 	}
 }
 
@@ -156,7 +156,7 @@ func (c *checker) exitCodes(codes spot) {
 		case !ok:
 			continue
 		case n == 0 && codes.at("operator").text() == "In":
-			c.bad(x, "is 0, which is no failure", "remove it, or write operator: NotIn")
+			c.bad(x, "is 0, which is not a failure", "remove it, or write operator: NotIn")
 		case n == last:
 			c.badf(x, "remove it", "%d is there twice", n)
 		case n < last:

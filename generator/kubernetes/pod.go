@@ -8,7 +8,7 @@ import (
 // container checks one container.
 func (c *checker) container(s spot) {
 	if image := s.at("image"); strings.TrimSpace(image.text()) != image.text() {
-		c.badValue(image, "has spaces around it, and no pod is made of it", "remove them")
+		c.badValue(image, "has spaces around it, so that no pod can be created", "remove them")
 	}
 	if !s.at("restartPolicyRules").empty() && s.at("restartPolicy").empty() {
 		c.missing(s.at("restartPolicy"))
@@ -93,12 +93,12 @@ func (c *checker) pod(s spot) {
 	for _, x := range s.at("initContainers").items() {
 		for _, f := range []string{"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"} {
 			if at := x.at(f); at.set() && x.at("restartPolicy").text() != "Always" {
-				c.bad(at, "is not for an init container that ends", "remove it, or write restartPolicy: Always for one that runs beside the agent")
+				c.bad(at, "is not for an init container that ends", "remove it, or write restartPolicy: Always for one that runs next to the agent")
 			}
 		}
 	}
 	if at := s.at("ephemeralContainers"); !at.empty() {
-		c.bad(at, "are for pods that run already", "remove them")
+		c.bad(at, "are only for running pods", "remove them")
 	}
 	c.network(s)
 	c.policies(s)
@@ -117,7 +117,7 @@ func (c *checker) mounts(x, list spot, volumes map[string]bool) {
 	for _, m := range x.at("volumeDevices").items() {
 		for _, v := range list.items() {
 			if v.at("name").text() == m.at("name").text() && !v.at("persistentVolumeClaim").set() && !v.at("ephemeral").set() {
-				c.bad(m.at("name"), "is a volume that is no block device", "write it in volumeMounts, or use a persistentVolumeClaim")
+				c.bad(m.at("name"), "is not a block device", "write it in volumeMounts, or use a persistentVolumeClaim")
 			}
 		}
 	}
@@ -174,12 +174,12 @@ func (c *checker) network(s spot) {
 func (c *checker) policies(s spot) {
 	security := s.at("securityContext")
 	if s.at("hostPID").isTrue() && s.at("shareProcessNamespace").isTrue() {
-		c.bad(s.at("shareProcessNamespace"), "is true beside hostPID", "keep one of the two")
+		c.bad(s.at("shareProcessNamespace"), "is true together with hostPID", "keep one of the two")
 	}
 	if users := s.at("hostUsers"); users.set() && !users.isTrue() {
 		for _, f := range []string{"hostNetwork", "hostPID", "hostIPC"} {
 			if s.at(f).isTrue() {
-				c.bad(s.at(f), "is true beside hostUsers: false", "keep one of the two")
+				c.bad(s.at(f), "is true with hostUsers: false", "keep one of the two")
 			}
 		}
 	}

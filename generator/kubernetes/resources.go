@@ -65,7 +65,7 @@ func (c *checker) amounts(list spot) {
 		at := list.at(name)
 		standard := slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, name)
 		if !isQualified(name) || !strings.Contains(name, "/") && !standard && !strings.HasPrefix(name, "hugepages-") || strings.HasPrefix(name, "requests.") {
-			c.bad(at, "is no resource of Kubernetes", nearestResource(name))
+			c.bad(at, "is not a resource of Kubernetes", nearestResource(name))
 		}
 		q, ok := parseQuantity(at.text())
 		switch {

@@ -20,7 +20,7 @@ func (c *checker) special(s spot, typ string) {
 		c.container(s)
 	case "EnvVar":
 		if from := s.at("valueFrom"); from.set() && s.at("value").text() != "" {
-			c.bad(s.at("value"), "stands beside valueFrom", "keep one of the two")
+			c.bad(s.at("value"), "is set together with valueFrom", "keep one of the two")
 		}
 	case "EnvVarSource":
 		c.exactlyOne(s, "fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
@@ -39,10 +39,10 @@ func (c *checker) special(s spot, typ string) {
 		c.relative(s.at("subPath"), false)
 		c.relative(s.at("subPathExpr"), false)
 		if s.at("subPath").text() != "" && s.at("subPathExpr").text() != "" {
-			c.bad(s.at("subPathExpr"), "stands beside subPath", "keep one of the two")
+			c.bad(s.at("subPathExpr"), "is set together with subPath", "keep one of the two")
 		}
 		if r := s.at("recursiveReadOnly"); r.set() && r.text() != "Disabled" && !s.at("readOnly").isTrue() {
-			c.bad(r, "stands without readOnly", "write readOnly: true beside it, or remove it")
+			c.bad(r, "is set without readOnly", "add readOnly: true, or remove it")
 		}
 	case "KeyToPath":
 		c.relative(s.at("path"), true)
@@ -122,7 +122,7 @@ func (c *checker) fieldRef(s spot, fields []string) {
 		}
 	}
 	if !slices.Contains(fields, path) {
-		c.badf(at, "write metadata.annotations['KEY'], metadata.labels['KEY'], "+finding.Or(fields), "%s is no field that can be read here", at.quoted())
+		c.badf(at, "write metadata.annotations['KEY'], metadata.labels['KEY'], "+finding.Or(fields), "%s is not a field that can be read here", at.quoted())
 	}
 }
 
@@ -138,7 +138,7 @@ func (c *checker) resourceRef(s spot, file bool) {
 	kind, name, _ := strings.Cut(at.text(), ".")
 	known := (kind == "limits" || kind == "requests") && (slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, name) || strings.HasPrefix(name, "hugepages-"))
 	if at.text() != "" && !known {
-		c.badValue(at, "is no resource that can be read", "write limits or requests, a dot, and cpu, memory or ephemeral-storage")
+		c.badValue(at, "is not a resource that can be read", "write limits or requests, a dot, and cpu, memory or ephemeral-storage")
 	}
 	divisor := s.at("divisor")
 	if q, ok := parseQuantity(divisor.text()); ok && known && q.Sign() != 0 {
@@ -179,7 +179,7 @@ func (c *checker) localProfile(s spot, seccomp bool) {
 	case local && !name.set(), local && name.text() == "" && !seccomp:
 		c.missing(name)
 	case !local && name.set():
-		c.bad(name, "stands beside another type than Localhost", "remove it")
+		c.bad(name, "is set together with another type than Localhost", "remove it")
 	case local && seccomp:
 		c.relative(name, false)
 	case local && strings.TrimSpace(name.text()) != name.text():
@@ -193,11 +193,11 @@ func (c *checker) privileges(s spot) {
 		return
 	}
 	if s.at("privileged").isTrue() {
-		c.bad(s.at("privileged"), "is true beside allowPrivilegeEscalation: false", "keep one of the two")
+		c.bad(s.at("privileged"), "is true with allowPrivilegeEscalation: false", "keep one of the two")
 	}
 	for _, x := range s.at("capabilities", "add").items() {
 		if x.text() == "CAP_SYS_ADMIN" {
-			c.bad(x, "stands beside allowPrivilegeEscalation: false", "keep one of the two")
+			c.bad(x, "is set together with allowPrivilegeEscalation: false", "keep one of the two")
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (c *checker) toleration(s spot) {
 	case key.text() == "" && operator.text() != "Exists":
 		c.bad(operator, "is not Exists, and there is no key", "write the taint's key, or operator: Exists for every taint")
 	case operator.text() == "Exists" && value.text() != "":
-		c.bad(value, "stands beside operator: Exists", "remove it, or write operator: Equal")
+		c.bad(value, "is set together with operator: Exists", "remove it, or write operator: Equal")
 	case operator.text() != "Exists" && !isLabelValue(value.text()):
 		c.badValue(value, "is not a valid value of a taint", nameFormats["label-value"].remedy)
 	}
@@ -228,7 +228,7 @@ func (c *checker) requirement(s spot) {
 		}
 	case "Exists", "DoesNotExist":
 		if n > 0 {
-			c.bad(values, "stand beside operator: "+s.at("operator").text(), "remove them")
+			c.bad(values, "are set together with operator: "+s.at("operator").text(), "remove them")
 		}
 	case "Gt", "Lt":
 		if n != 1 {

@@ -46,7 +46,7 @@ func (c *checker) volumeSource(s spot, typ string) {
 			begins = "/subscriptions/"
 		}
 		if at := s.at("diskURI"); at.text() != "" && !strings.HasPrefix(at.text(), begins) {
-			c.badValue(at, "is no disk of this kind", "write one that begins with "+begins+", or another kind: of kind Managed it begins with /subscriptions/, of others with https://")
+			c.badValue(at, "is not a disk of this kind", "write one that begins with "+begins+", or another kind: of kind Managed it begins with /subscriptions/, of others with https://")
 		}
 	case "FlockerVolumeSource": // validateFlockerVolumeSource
 		c.exactlyOneWord(s, "datasetName", "datasetUUID")
@@ -85,7 +85,7 @@ func (c *checker) claim(s spot) {
 		shared = shared || x.text() != "ReadWriteOncePod"
 	}
 	if alone && shared {
-		c.bad(modes, "have ReadWriteOncePod beside others", "keep ReadWriteOncePod alone, or remove it")
+		c.bad(modes, "have ReadWriteOncePod together with others", "keep ReadWriteOncePod alone, or remove it")
 	}
 	storage := s.at("resources", "requests", "storage")
 	if q, ok := parseQuantity(storage.text()); storage.node == nil {
@@ -162,7 +162,7 @@ func (c *checker) iscsi(s spot) {
 	for _, at := range []spot{s.at("iqn"), s.at("initiatorName")} {
 		rule := initiators[at.text()[:min(3, len(at.text()))]]
 		if at.set() && (rule == nil || !rule.MatchString(at.text())) {
-			c.badValue(at, "is no name of iSCSI", "write one as in iqn.2026-11.com.example:disk")
+			c.badValue(at, "is not an iSCSI name", "write one as in iqn.2026-11.com.example:disk")
 		}
 	}
 	for _, f := range []string{"chapAuthDiscovery", "chapAuthSession"} {
@@ -179,7 +179,7 @@ func (c *checker) fibreChannel(s spot) {
 	case names.empty() && ids.empty():
 		c.bad(names, "is missing, and so are wwids", "write one of the two")
 	case !names.empty() && !ids.empty():
-		c.bad(names, "stands beside wwids", "keep one of the two")
+		c.bad(names, "is set together with wwids", "keep one of the two")
 	}
 	if names.empty() {
 		return
@@ -198,7 +198,7 @@ func (c *checker) quobyte(s spot) {
 	}
 	at := s.at("registry")
 	if at.text() != "" && slices.ContainsFunc(strings.Split(at.text(), ","), func(x string) bool { _, _, err := net.SplitHostPort(x); return err != nil }) {
-		c.badValue(at, "is no address", "write host:port, several with commas between them")
+		c.badValue(at, "is not an address", "write host:port, several with commas between them")
 	}
 }
 
@@ -208,7 +208,7 @@ func (c *checker) affinityTerm(s spot) {
 	for _, f := range []string{"matchLabelKeys", "mismatchLabelKeys"} {
 		keys := s.at(f)
 		if !keys.empty() && !selector.set() {
-			c.bad(keys, "stands without labelSelector", "write a labelSelector beside it, or remove it")
+			c.bad(keys, "is set without labelSelector", "add a labelSelector, or remove it")
 		}
 		for _, x := range keys.items() {
 			switch {
@@ -237,10 +237,10 @@ func (c *checker) affinityTerm(s spot) {
 func (c *checker) nodeFields(term spot) {
 	for _, x := range term.at("matchFields").items() {
 		if key := x.at("key"); key.text() != "metadata.name" {
-			c.badValue(key, "is no field that nodes can be selected by", "write metadata.name, or move it to matchExpressions")
+			c.badValue(key, "is not a field that nodes can be selected by", "write metadata.name, or move it to matchExpressions")
 		}
 		if at := x.at("operator"); at.text() != "In" && at.text() != "NotIn" {
-			c.badf(at, "write In or NotIn", "is %s, and nodes are not selected so by their fields", at.quoted())
+			c.badf(at, "write In or NotIn", "is %s, which node fields do not support", at.quoted())
 		}
 		values := x.at("values")
 		if len(values.items()) != 1 {

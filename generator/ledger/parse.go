@@ -41,7 +41,7 @@ type Entry struct {
 }
 
 // ErrForeign reports that a message is not from muster.
-var ErrForeign = errors.New("not a commit of muster's")
+var ErrForeign = errors.New("not a commit by muster")
 
 // Malformed is the error if a message by muster can no longer be parsed, for example because somebody
 // has edited it. A rebase in GitLab's web interface cuts messages at 10,240 bytes
@@ -176,7 +176,7 @@ func (r *reader) entry() Entry {
 	}
 	t = r.one(keyMuster)
 	if e.Version = t.value; r.wrong == nil && (e.Version == "" || !printable(e.Version)) {
-		r.fail(t.line, "%s: %.80q is no version", keyMuster, t.value)
+		r.fail(t.line, "%s: %.80q is not a version", keyMuster, t.value)
 	}
 	return e
 }

@@ -38,12 +38,12 @@ var personRule = regexp.MustCompile(`^[^<>\x00-\x1f]+ <[^<>\s]+@[^<>\s]+>$`)
 func (s Style) Check() error {
 	for _, who := range append([]string{s.SignOff}, s.CoAuthors...) {
 		if who != "" && (!personRule.MatchString(who) || !printable(who)) {
-			return fmt.Errorf("%q is nobody: write \"Name <address>\"", who)
+			return fmt.Errorf("%q is not a person: write \"Name <address>\"", who)
 		}
 	}
 	switch {
 	case s.Skip != "" && (!printable(s.Skip) || strings.TrimSpace(s.Skip) != s.Skip):
-		return fmt.Errorf("%q is no marker: write a few words on one line, as in [skip ci]", s.Skip)
+		return fmt.Errorf("%q is not a marker: write a few words on one line, as in [skip ci]", s.Skip)
 	case s.Skip != "" && s.NoSkip:
 		return errors.New("a skip marker is given and left out: keep one")
 	}

@@ -82,13 +82,13 @@ var scalarText = regexp.MustCompile(`^[A-Za-z0-9.+-]+$`)
 // setField gives one field another value.
 func setField(file string, lines []string, name, value string) ([]string, error) {
 	if !slices.Contains(Settable(), name) {
-		return nil, fmt.Errorf("%s: cannot be set this way; %s", name, finding.DidYouMean(name, Settable(), "what can be is "+strings.Join(Settable(), ", ")))
+		return nil, fmt.Errorf("%s: cannot be set this way; %s", name, finding.DidYouMean(name, Settable(), "the settings are "+strings.Join(Settable(), ", ")))
 	}
 	if name == reuseName {
 		return setReuse(file, lines, value)
 	}
 	if !scalarText.MatchString(value) {
-		return nil, finding.Finding{File: file, Field: "spec." + name, Problem: finding.Quote(value) + " is not a value of it"}
+		return nil, finding.Finding{File: file, Field: "spec." + name, Problem: finding.Quote(value) + " is not a valid value"}
 	}
 	spec, indent, err := block(file, lines)
 	if err != nil {
@@ -210,7 +210,7 @@ func reuseText(file, value string) (string, error) {
 	}
 	m := reuseValue.FindStringSubmatch(value)
 	if m == nil {
-		return "", finding.Finding{File: file, Field: "spec." + reuseName, Problem: finding.Quote(value) + " is not a value of it: write idle:1m,uptime:30m, or " + noReuse}
+		return "", finding.Finding{File: file, Field: "spec." + reuseName, Problem: finding.Quote(value) + " is not a valid value: write idle:1m,uptime:30m, or " + noReuse}
 	}
 	return fmt.Sprintf("{idle: %s, uptime: %s}", m[1]+m[4], m[2]+m[3]), nil
 }

@@ -32,7 +32,7 @@ func (r *policyReader) override(item *yaml.Node, at string, sound func() bool) {
 	given := r.counts(item, at, Overridable(), func(f Field) **int { return f.Override(&o) })
 	if v := finding.Lookup(item, "paused"); v != nil {
 		if o.Paused = v.Kind == yaml.ScalarNode && v.Tag == "!!bool" && strings.EqualFold(v.Value, "true"); !o.Paused {
-			r.bad(v, "spec."+at+".paused", Shown(v)+" is not true", "an override can pause, and not end a pause: spec.paused does")
+			r.bad(v, "spec."+at+".paused", Shown(v)+" is not true", "an override can pause, but not end a pause: use spec.paused")
 		}
 	}
 	if !given && !o.Paused {
@@ -47,14 +47,14 @@ func (r *policyReader) override(item *yaml.Node, at string, sound func() bool) {
 // moment reads when an override ends.
 func (r *policyReader) moment(item *yaml.Node, at string) time.Time {
 	n := finding.Lookup(item, "until")
-	remedy := "write a moment with its time zone, as in 2026-11-21T18:00:00Z or 2026-11-21T18:00:00+01:00"
+	remedy := "write a time with its time zone, as in 2026-11-21T18:00:00Z or 2026-11-21T18:00:00+01:00"
 	if n == nil {
 		r.bad(item, "spec."+at+".until", "is missing", remedy)
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339, n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || t.Year() < 1 || t.Nanosecond() != 0 {
-		r.bad(n, "spec."+at+".until", Shown(n)+" is not a moment", remedy)
+		r.bad(n, "spec."+at+".until", Shown(n)+" is not a time", remedy)
 		return time.Time{}
 	}
 	return t

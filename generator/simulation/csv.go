@@ -60,7 +60,7 @@ func ReadCSV(name string, in io.Reader, queue string) (Workload, error) {
 		}
 	}
 	if len(c.builds) == 0 {
-		return Workload{}, errors.New("row 2: there is no job")
+		return Workload{}, errors.New("row 2: no job")
 	}
 	return c.workload(name), nil
 }
@@ -71,7 +71,7 @@ func readHeader(header []string) (map[string]int, error) {
 	for i, name := range header {
 		name = strings.TrimPrefix(strings.TrimSpace(name), "\ufeff")
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("column %q is not known; the columns are %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown column %q; the columns are %s", name, strings.Join(known, ", "))
 		}
 		if _, twice := columns[name]; twice {
 			return nil, fmt.Errorf("column %q is there twice", name)
@@ -118,7 +118,7 @@ func (c *csvReader) row(record []string) error {
 		return err
 	}
 	if stage > 1 && field("build") == "" {
-		return fmt.Errorf("stage: %d of which build? The row names none", stage)
+		return fmt.Errorf("stage: %d needs a build, and the row has none", stage)
 	}
 	b, err := c.build(field)
 	if err != nil {
@@ -179,9 +179,9 @@ func (c *csvReader) build(field func(string) string) (*csvBuild, error) {
 		case err != nil:
 			return nil, err
 		case cancel == 0:
-			return nil, errors.New("cancel: a build cannot be cancelled as it comes")
+			return nil, errors.New("cancel: a build cannot be cancelled when it is created")
 		case b.cancel > 0 && cancel != b.cancel:
-			return nil, fmt.Errorf("cancel: %q is not what an earlier row of build %q says", text, name)
+			return nil, fmt.Errorf("cancel: %q differs from an earlier row of build %q", text, name)
 		}
 		b.cancel = cancel
 	}
@@ -208,7 +208,7 @@ func (c *csvReader) at(text string) (time.Duration, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	dated := err == nil
 	if len(c.builds) > 0 && dated != c.dated {
-		return 0, fmt.Errorf("at: %q: the rows before this one write times the other way", text)
+		return 0, fmt.Errorf("at: %q: earlier rows have another time format", text)
 	}
 	c.dated = dated
 	if !dated {

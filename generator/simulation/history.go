@@ -32,7 +32,7 @@ func Rebuild(name, overlay string, observed []plan.Observation) (Workload, error
 		h.add(o)
 	}
 	if len(h.arrivals) == 0 {
-		return Workload{}, errors.New("in what was observed no job ever came")
+		return Workload{}, errors.New("the observations have no job")
 	}
 	mean := time.Minute
 	if busy := h.busy / time.Duration(len(h.arrivals)); busy > 0 {

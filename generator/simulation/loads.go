@@ -14,10 +14,10 @@ import (
 // modelled are the loads of that kind.
 func modelled() []Load {
 	return []Load{
-		{Name: "merge-queue", About: "a pulse of twelve builds of nine jobs each half hour by day, and a few between", generate: mergeQueue},
+		{Name: "merge-queue", About: "twelve builds of nine jobs at once each half hour by day, and a few between", generate: mergeQueue},
 		{Name: "time-zones", About: "three offices, each with its own working day and lunch", generate: timeZones},
 		{Name: "fan", About: "one job, then forty at once, then one, twelve times an hour by day", generate: fan},
-		{Name: "short-busy", About: "for half an hour, five jobs a second that take half a minute each", Length: 30 * time.Minute, generate: shortJobs(200 * time.Millisecond)},
+		{Name: "short-busy", About: "for half an hour, five jobs a second of half a minute each", Length: 30 * time.Minute, generate: shortJobs(200 * time.Millisecond)},
 		{Name: "short-calm", About: "a job of half a minute every two seconds, for four hours", Length: 4 * time.Hour, generate: shortJobs(2 * time.Second)},
 		{Name: "long", About: "jobs of 40 minutes to two hours, one every ten minutes", generate: long},
 		{Name: "cancelled", About: "builds that the next push cancels, a third of them", generate: cancelled},

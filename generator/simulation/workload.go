@@ -71,7 +71,7 @@ func plainLoads() []Load {
 		{Name: "flaky", About: "steady, with one job in five failing once and retried", generate: flaky},
 		{Name: "limited", About: "steady, and builds of forty jobs in a concurrency group of five", generate: limited},
 		{Name: "unsatisfiable", About: "steady, and every half hour a job that no agent matches", generate: unsatisfiable},
-		{Name: "rough", About: "steady, in a world where nodes are scarce and slow, agents die and ticks fail", generate: steady, rough: true},
+		{Name: "rough", About: "steady, with scarce and slow nodes, lost agents and failing ticks", generate: steady, rough: true},
 	}
 }
 

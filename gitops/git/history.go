@@ -47,7 +47,7 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 			case limit.Commits > 0 && n == limit.Commits, c.At.Before(limit.Since):
 				return
 			case n == maxCommits:
-				yield(branch.Commit{}, b.fail("reading the history of", fmt.Errorf("it has more than %d commits: read less of it", maxCommits)))
+				yield(branch.Commit{}, b.fail("reading the history of", fmt.Errorf("it has more than %d commits: limit the range", maxCommits)))
 				return
 			}
 			if !yield(c, nil) {

@@ -55,7 +55,7 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 		return attempt{err: err}
 	}
 	if !adv.Capabilities.Supports(capability.ReportStatus) {
-		return attempt{err: errors.New("the server does not report what became of a push (report-status), which is required")}
+		return attempt{err: errors.New("the server does not report the result of a push (report-status), which is required")}
 	}
 	data, err := writePack(objects, !adv.Capabilities.Supports(noThin))
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *Branch) stillAt(adv *packp.AdvRefs, to target) error {
 	at, err := remote.FindBranch(adv, to.name)
 	switch {
 	case to.old.IsZero() && err == nil:
-		return fmt.Errorf("the branch %s is there already", to.name)
+		return fmt.Errorf("the branch %s exists already", to.name)
 	case to.old.IsZero():
 		return nil
 	case err != nil:
@@ -147,7 +147,7 @@ func confirmed(report *packp.ReportStatus, ref plumbing.ReferenceName) error {
 			}
 		}
 	}
-	return errors.New("the server did not say what became of the push")
+	return errors.New("the server did not report the result of the push")
 }
 
 // refusal returns the error of a push that did not move the branch: a [branch.Refused] with the
@@ -237,7 +237,7 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	case result.err == nil && !result.unreliable:
 		return head, nil
 	case result.err == nil:
-		result.err = errors.New("the server said that it moved the branch, and did not")
+		result.err = errors.New("the server reported success, but did not move the branch")
 	case !result.sent:
 		return plumbing.ZeroHash, result.err
 	}

@@ -54,7 +54,7 @@ func TestPropose(t *testing.T) {
 			t.Errorf("the branch that is read is at %s, %v; want %s", now.Commit, err, head.Commit)
 		}
 		var refused *branch.Refused
-		if _, _, err := b.Propose(t.Context(), head, draft, "muster/raise-max"); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "the branch muster/raise-max is there already") {
+		if _, _, err := b.Propose(t.Context(), head, draft, "muster/raise-max"); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "the branch muster/raise-max exists already") {
 			t.Errorf("a second time: %v", err)
 		}
 		if _, _, err := b.Propose(t.Context(), head, draft, "muster/..raise"); err == nil {
@@ -174,7 +174,7 @@ func TestPushWithoutAReport(t *testing.T) {
 			repository := open(t, git.Config{URL: s.URL()})
 			head := headOf(t, repository)
 			_, err := repository.Push(t.Context(), head, one("a"))
-			if err == nil || !strings.Contains(err.Error(), "the server did not say what became of the push") {
+			if err == nil || !strings.Contains(err.Error(), "the server did not report the result of the push") {
 				t.Errorf("the push ends with %v", err)
 			}
 			if tip := headOf(t, repository); tip.Commit != head.Commit {

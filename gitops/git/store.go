@@ -114,7 +114,7 @@ func (s *store) reset() {
 // update replaces the objects with those of a new head. session is an open session to use first, or nil.
 func (s *store) update(ctx context.Context, session transport.UploadPackSession, head plumbing.Hash) error {
 	if s.server.Caps == nil {
-		return errors.New("nothing is known of what the server offers")
+		return errors.New("the server's capabilities are unknown")
 	}
 	if s.head.IsZero() {
 		return s.start(ctx, session, head)
@@ -127,7 +127,7 @@ func (s *store) update(ctx context.Context, session transport.UploadPackSession,
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	s.server.Log.Debug("fetching the changes failed, fetching the commit anew", "reason", s.server.Printable(err.Error()))
+	s.server.Log.Debug("fetching the changes failed, fetching the whole commit", "reason", s.server.Printable(err.Error()))
 	s.clear()
 	var a *remote.Answer
 	refused := errors.As(err, &a) && a.RefusesRequest()

@@ -45,7 +45,7 @@ func (b *Branch) tryMove(ctx context.Context) error {
 	case err != nil:
 		return err
 	case at != b.store.head:
-		return fmt.Errorf("%w: somebody pushes just now", branch.ErrUnproven)
+		return fmt.Errorf("%w: another push is in progress", branch.ErrUnproven)
 	case b.store.prior.IsZero():
 		return fmt.Errorf("%w: the branch has one commit", branch.ErrUnproven)
 	}

@@ -78,7 +78,7 @@ func (a *App) Token(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("getting a token for installation %d of the GitHub App %s: %w", a.Installation, a.ID, explain(err))
 	}
 	if token.GetToken() == "" || token.ExpiresAt == nil {
-		return "", errors.New("getting a token for the GitHub App: GitHub's answer has none")
+		return "", errors.New("getting a token for the GitHub App: GitHub's response has none")
 	}
 	a.token, a.until, a.contents = token.GetToken(), token.ExpiresAt.Time, token.GetPermissions().GetContents()
 	return a.token, nil

@@ -114,7 +114,7 @@ func (f *chainFiles) file(path string) (c change, exists bool, err error) {
 	case info.IsDir():
 		return change{}, false, both(path)
 	case info.Mode()&fs.ModeType != 0:
-		return change{}, false, fmt.Errorf("%w: %s is no regular file", branch.ErrInvalid, path)
+		return change{}, false, fmt.Errorf("%w: %s is not a regular file", branch.ErrInvalid, path)
 	case info.Mode()&0o111 != 0:
 		plain.mode = "100755"
 	}

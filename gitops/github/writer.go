@@ -129,5 +129,5 @@ func (w *Writer) noteSigned(commit string, verified bool, reason string) {
 		return
 	}
 	w.unsigned = true
-	w.config.Log.Warn("GitHub does not sign the commits", "commit", commit, "reason", cmp.Or(reason, "it does not say"))
+	w.config.Log.Warn("GitHub does not sign the commits", "commit", commit, "reason", cmp.Or(reason, "it gives no reason"))
 }

@@ -73,7 +73,7 @@ func (t *sender) headed(err error) error {
 		fault := r.status >= http.StatusInternalServerError && r.status != http.StatusNotImplemented ||
 			r.status == http.StatusUnauthorized || r.status == http.StatusForbidden || r.status < http.StatusBadRequest
 		if !fault {
-			t.log.Info("the receiver answers; whether it takes a push only a push can show", "receiver", t.post.Name, "status", r.status)
+			t.log.Info("the receiver answers; only a push shows whether it accepts pushes", "receiver", t.post.Name, "status", r.status)
 			return nil
 		}
 	}

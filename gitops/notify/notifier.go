@@ -52,7 +52,7 @@ func New(cfg Config) (*Notifier, error) {
 	known := map[string]bool{}
 	for _, r := range cfg.Receivers {
 		if known[r.Name] {
-			return nil, fmt.Errorf("two receivers are called %s: give each a name=", r.Name)
+			return nil, fmt.Errorf("two receivers are named %s: give each a name=", r.Name)
 		}
 		known[r.Name] = true
 		post, err := newPost(r, about{cfg.Repository, cfg.Branch})

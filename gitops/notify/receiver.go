@@ -67,7 +67,7 @@ func Parse(text string) (Receiver, error) {
 		field := fields[key]
 		switch {
 		case field == nil && named.MatchString(key):
-			return r, fmt.Errorf("a receiver has no %q: give kind, url, name, secret-file, as, repository, ca-file, template-file and header-file, parted by commas", key)
+			return r, fmt.Errorf("a receiver has no %q: give kind, url, name, secret-file, as, repository, ca-file, template-file and header-file, separated by commas", key)
 		case field == nil:
 			return r, errors.New("a receiver is written as KEY=VALUE,KEY=VALUE, as in kind=flux,url=https://...,secret-file=FILE")
 		case value == "":
@@ -96,7 +96,7 @@ func (r *Receiver) complete() error {
 	case r.As != "" && !slices.Contains(hosts(), r.As):
 		return fmt.Errorf("a receiver's as is one of %s", strings.Join(hosts(), ", "))
 	case r.Kind == URL && r.SecretFile != "":
-		return errors.New("a receiver with kind=url takes no secret-file: put what it asks for into a header-file")
+		return errors.New("a receiver with kind=url takes no secret-file: put its credentials into a header-file")
 	case r.Kind != URL && r.SecretFile == "":
 		return fmt.Errorf("a receiver with kind=%s needs secret-file", r.Kind)
 	case r.Kind != URL && r.TemplateFile+r.HeaderFile != "":

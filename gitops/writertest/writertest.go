@@ -264,7 +264,7 @@ func many(t *testing.T, h Harness, r gitserver.Repository) {
 	there[7].Content = []byte("\xff\x00")
 	tip := push(t, w, headOf(t, w), commit("many", there...))
 	if got, err := r.ReadFile(there[7].Path); err != nil || string(got) != "\xff\x00" {
-		t.Errorf("what is no text became %q, %v", got, err)
+		t.Errorf("binary content became %q, %v", got, err)
 	}
 	push(t, w, tip, commit("gone", append(gone, write(dir+"left", "x"))...))
 	if out, err := r.Git("diff", "--name-only", "main~2", "main"); err != nil || strings.TrimSpace(out) != dir+"left" {

@@ -28,7 +28,7 @@ func ParseAddress(raw string) (address, error) {
 	endpoint, err := transport.NewEndpoint(raw)
 	if err != nil {
 		// The cause quotes a part of the address, often half a password.
-		return address{}, errors.New("the repository's address is not a URL that git knows: expected https://HOST/PATH, ssh://USER@HOST/PATH or a path, without a password")
+		return address{}, errors.New("the repository's address is not a URL that git accepts: expected https://HOST/PATH, ssh://USER@HOST/PATH or a path, without a password")
 	}
 	a := address{Endpoint: endpoint, username: endpoint.User, Password: endpoint.Password}
 	endpoint.Protocol = strings.ToLower(endpoint.Protocol)

@@ -91,7 +91,7 @@ type login struct {
 func (c *Connection) authenticated(ctx context.Context, do func() error) error {
 	err := do()
 	if errors.Is(err, transport.ErrAuthenticationRequired) && c.endpoint != nil && !sameOrigin(c.Address.Endpoint, c.endpoint) {
-		return fmt.Errorf("the address leads to %s, which asks for a user name and a password (401), and those for one host are not sent to another: use that address", address{Endpoint: c.endpoint})
+		return fmt.Errorf("the address redirects to %s, which requires a user name and a password (401), and those of one host are not sent to another: use that address", address{Endpoint: c.endpoint})
 	}
 	if errors.Is(err, transport.ErrAuthenticationRequired) && c.Credentials.Password != nil && c.Credentials.Refused != nil && c.Credentials.Refused(c.sent) {
 		return do()

@@ -48,7 +48,7 @@ const (
 var ErrPack = fmt.Errorf("the server sends more than %d MiB or %d objects, since it cannot send single files: allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant), or give the fleet a repository of its own", MaxPack>>20, MaxEntries)
 
 // ErrNoPlace is returned if, in addition, the pack cannot be written to a disk.
-var ErrNoPlace = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files, and no temporary file can be made or its disk is full, so that it would be kept in memory: mount a writable directory with room at /tmp, or name one in TMPDIR; or allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)", MaxInMemory>>20)
+var ErrNoPlace = fmt.Errorf("the server sends more than %d MiB, since it cannot send single files, and no temporary file can be created or its disk is full, so that it would be kept in memory: mount a writable directory with room at /tmp, or name one in TMPDIR; or allow partial clone (uploadpack.allowFilter and uploadpack.allowAnySHA1InWant)", MaxInMemory>>20)
 
 // ReadPack reads a pack, unless its header announces more than most objects. Zero means as many as can
 // be indexed.
@@ -176,7 +176,7 @@ func (s *Spool) refuse(err error) {
 	s.refused = true
 	c := s.Connection
 	c.noPlace.Do(func() {
-		c.Log.Warn("keeping what the server sends in memory, since no temporary file can be made or its disk is full: mount a writable directory with room at /tmp, or name one in TMPDIR", "repository", c.Address.String(), "reason", c.Printable(err.Error()))
+		c.Log.Warn("keeping what the server sends in memory, since no temporary file can be created or its disk is full: mount a writable directory with room at /tmp, or name one in TMPDIR", "repository", c.Address.String(), "reason", c.Printable(err.Error()))
 	})
 }
 

@@ -25,9 +25,9 @@ var (
 	ErrNoKnownHosts = errors.New("a repository over ssh needs the server's host keys")
 	// ErrUnknownHost is returned if a host for ssh has no address. Its name may be defined in
 	// ~/.ssh/config, which this package does not read.
-	ErrUnknownHost = errors.New("a name that only ~/.ssh/config knows is known to the ssh program alone, which is not in use")
+	ErrUnknownHost = errors.New("a host alias of ~/.ssh/config needs the ssh program, which is not used")
 	// ErrNoPassword is returned if the server requires a password and the configuration has none.
-	ErrNoPassword = errors.New("the server asks for a user name and a password (401), and none was given")
+	ErrNoPassword = errors.New("the server requires a user name and a password (401), and none was given")
 	// ErrEmpty is returned if the repository has no branches.
 	ErrEmpty = errors.New("the repository is empty")
 )

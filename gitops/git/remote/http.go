@@ -73,7 +73,7 @@ func webPage(response *http.Response, censor func(string) string) error {
 	if called != "" {
 		called = " (" + called + ")"
 	}
-	return fmt.Errorf("the host answered with a web page%s and not as a git server does: check the address, and whether it asks for a login", called)
+	return fmt.Errorf("the host answered with a web page%s instead of git's protocol: check the address, and whether it requires a login", called)
 }
 
 // drainedBody is a body that Close reads to its end, if that is near, so that the connection can

@@ -111,7 +111,7 @@ func (c *Connection) sshAuth(ctx context.Context) (method ssh.AuthMethod, done f
 		var dialer net.Dialer
 		conn, err := dialer.DialContext(ctx, "unix", c.Credentials.SSHAgent)
 		if err != nil {
-			return nil, nil, fmt.Errorf("asking the ssh-agent: %w", err)
+			return nil, nil, fmt.Errorf("requesting keys from the ssh-agent: %w", err)
 		}
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
 		return ssh.PublicKeysCallback(agent.NewClient(conn).Signers), func() { stop(); conn.Close() }, nil
@@ -162,7 +162,7 @@ func explainSSH(err error, host string) error {
 	case strings.Contains(err.Error(), "no authorities for hostname"):
 		return fmt.Errorf("no authority in the known hosts file has certified the host key of %s: add the line @cert-authority HOST KEY with that of its authority, or the output of ssh-keyscan, once checked: %w", host, err)
 	case strings.Contains(err.Error(), "no common algorithm for host key"):
-		return fmt.Errorf("the known hosts file has keys of %s, and none of a kind that the host has: add the output of ssh-keyscan, once checked: %w", host, err)
+		return fmt.Errorf("the known hosts file has keys of %s, but none of a type that the host has: add the output of ssh-keyscan, once checked: %w", host, err)
 	case strings.Contains(err.Error(), "unable to authenticate"):
 		return fmt.Errorf("the server does not accept the ssh key: add its public half to the repository as a key that may write: %w", err)
 	}
