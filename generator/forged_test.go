@@ -285,8 +285,8 @@ func TestForgedRepair(t *testing.T) {
 		"withdrawn with more, forged": {map[string]string{inPlace: "", withdrawn: more, named: without}, verification.Forged, "it writes " + id + " otherwise than commit"},
 		"what nobody ordered": {map[string]string{x.own + "/" + mine + ".yaml": strings.ReplaceAll(text, id, mine),
 			named: strings.Replace(list, id, mine, 1)}, verification.Forged, "it writes " + mine + ", which no commit before it has ordered"},
-		"a list with patches": {map[string]string{inPlace: text, named: list + "patches: []\n"}, verification.Forged, "it leaves kustomization.yaml as muster does not"},
-		"a list without it":   {map[string]string{inPlace: text, named: without}, verification.Forged, "it leaves kustomization.yaml as muster does not: it did not name " + id},
+		"a list with patches": {map[string]string{inPlace: text, named: list + "patches: []\n"}, verification.Forged, "it leaves kustomization.yaml in another state than muster does"},
+		"a list without it":   {map[string]string{inPlace: text, named: without}, verification.Forged, "it leaves kustomization.yaml in another state than muster does: it did not name " + id},
 		"the circuit breaker": {map[string]string{x.own + "/state.yaml": "a: 1\n"}, verification.Forged, "which a repair only deletes"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,9 +38,8 @@ func anchorLine(data []byte) int {
 	return 1
 }
 
-// anchored reports whether any document of a file uses anchors or aliases. A
-// file that is not YAML does when it looks like it: kustomize finds the ends of
-// documents in its own way, so that it may read what does not parse here.
+// anchored reports whether any document of a file uses anchors or aliases. A file that is not
+// YAML is judged by its text: kustomize splits documents differently, and may parse it.
 func anchored(data []byte) bool {
 	if !bytes.ContainsAny(data, "&*") {
 		return false
@@ -59,8 +58,8 @@ func anchored(data []byte) bool {
 	return false
 }
 
-// anchorsOf remembers which contents use anchors: overlays share large files. Its
-// zero value is ready.
+// anchorsOf caches which contents use anchors: overlays share large files. The zero value is
+// empty.
 type anchorsOf struct {
 	mu    sync.Mutex
 	known map[string]bool // by a key of the content
@@ -86,8 +85,8 @@ func (a *anchorsOf) in(data []byte, note string) bool {
 // mark matches an anchor or an alias, judged by the character before it and the name after it.
 var mark = regexp.MustCompile(`(?:^|[\s,:\[{-])([&*])([^\s,\[\]{}]+)`)
 
-// maxParsed is up to how many bytes of a file are parsed in this process to find
-// out what is in it: a parsed file takes a hundred times its size.
+// maxParsed is the maximum size, in bytes, of a file that is parsed in this process: a parsed
+// file takes a hundred times its size.
 const maxParsed = 128 << 10
 
 // looksAnchored reports whether a name appears after both an & and a *, or whether more names
@@ -114,8 +113,7 @@ func looksAnchored(data []byte) bool {
 	return false
 }
 
-// firstAnchor is the first node with an anchor, or that is an alias or too deep to look
-// at.
+// firstAnchor returns the first node that has an anchor, is an alias, or is nested too deeply.
 func firstAnchor(n *yaml.Node, depth int) *yaml.Node {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" || depth > 1000 {
 		return n
@@ -128,7 +126,7 @@ func firstAnchor(n *yaml.Node, depth int) *yaml.Node {
 	return nil
 }
 
-// inlinePatches are the patches that a kustomization holds itself.
+// inlinePatches returns the patches inside a kustomization.
 func inlinePatches(k types.Kustomization) []string {
 	var all []string
 	for _, patches := range [][]types.Patch{k.Patches, k.PatchesJson6902} {

@@ -35,7 +35,7 @@ type origin struct {
 // maxShared is the maximum number of builds with one key that are compared.
 const maxShared = 4
 
-// origin returns what a build of the overlay in root begins with.
+// origin returns the origin of a build of the overlay in root.
 func (v *view) origin(root, dir string) origin {
 	_, note, err := v.read(path.Join(dir, listFile))
 	if err != nil || root == "" {

@@ -16,11 +16,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Check validates the overlays of a tree. It finds all that suspends an overlay, and all that
-// does not but makes agents die, run twice or never come, under Argo CD or under Flux, and the
-// dispatches that somebody edited. The findings are in the order of the overlays' names; none
-// means OK. Check builds every template and every overlay afresh. It ends with ctx, whose error
-// is the only one: then nothing is known of the files.
+// Check validates the overlays of a tree. It finds problems that suspend an overlay, problems
+// with which agents would be terminated, run twice or never start under Argo CD or Flux, and
+// edited dispatches. The findings are sorted by overlay. Check builds every template and every
+// overlay, without a cache. The only error is that of ctx; the findings are then incomplete.
 func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, error) {
 	dir := l.dir
 	overlays, err := l.LoadContext(ctx, tree)
@@ -51,10 +50,9 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 	return append(findings, sharedObjects(tree, overlays)...), nil
 }
 
-// sharedObjects finds objects that two overlays write, each from a file of its
-// own, as after cp -r: where both are synced to one cluster, each syncer would
-// take the object from the other, and pruning one overlay would delete it. A file
-// that both list is shared on purpose, as by overlays of several clusters.
+// sharedObjects finds objects that two overlays write from different files, as after cp -r: in
+// one cluster, the syncers would overwrite each other's object, and pruning one overlay would
+// delete it. A file that both list is shared on purpose, as by overlays of several clusters.
 func sharedObjects(tree fs.FS, overlays []Overlay) []finding.Finding {
 	type writer struct {
 		overlay, file string
@@ -98,7 +96,7 @@ func sharedObjects(tree fs.FS, overlays []Overlay) []finding.Finding {
 	return findings
 }
 
-// checkOverlay looks at what the syncer applies: the overlay as a whole.
+// checkOverlay checks what the syncer applies: the overlay as a whole.
 func checkOverlay(tree fs.FS, o *Overlay) []finding.Finding {
 	if o.built == nil {
 		return nil // it does not build, or not its dispatches: found already
@@ -144,7 +142,7 @@ func transforming(tree fs.FS, file string) []string {
 	return fields
 }
 
-// different names the first field in which two objects differ.
+// different returns the first field in which two objects differ.
 func different(a, b any, at ...string) string {
 	x, isMap := a.(map[string]any)
 	y, alsoMap := b.(map[string]any)
@@ -165,7 +163,7 @@ func different(a, b any, at ...string) string {
 // spelled is a required value with its reason.
 type spelled struct {
 	at     []string
-	want   []string // all of these, parted by commas in the value
+	want   []string // all of these, separated by commas in the value
 	reason string
 }
 
@@ -175,9 +173,8 @@ func podAnnotation(key string) []string {
 	return []string{"spec", "template", "metadata", "annotations", key}
 }
 
-// required is the part of the contract with the syncers and the autoscalers
-// that is values to be written: each was seen to matter on Argo CD 3.5 or Flux
-// 1.9, or is read in their sources.
+// required are the values that the syncers and the cluster autoscalers require. Each was
+// observed with Argo CD 3.5 or Flux 1.9, or found in their sources.
 func required() []spelled {
 	return []spelled{
 		{annotation("argocd.argoproj.io/sync-options"), []string{"Prune=false", "Delete=false"}, "Argo CD would terminate the agents when their dispatch is retired"},
@@ -194,7 +191,7 @@ func required() []spelled {
 	}
 }
 
-// forbidden keys are never to be on the Job, whatever their value.
+// forbidden are keys that the Job must not have, whatever their value.
 func forbidden() []spelled {
 	const ordered = "Argo CD would hold back the agents until others have finished"
 	return []spelled{
@@ -215,7 +212,7 @@ func forbidden() []spelled {
 	}
 }
 
-// allowed says which values of a forbidden key do no harm.
+// allowed returns the harmless values of a forbidden key.
 func allowed(key, value string) bool {
 	switch key {
 	case "kustomize.toolkit.fluxcd.io/reconcile":

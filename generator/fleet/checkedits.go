@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// checkEdits finds the dispatches that can be read and are not as muster wrote
-// them. Those that cannot be read are found where they are read.
+// checkEdits finds readable dispatches that were edited. Unreadable ones are found when they are
+// read.
 func checkEdits(tree fs.FS, o *Overlay) []finding.Finding {
 	var findings []finding.Finding
 	for _, e := range o.edits {
@@ -136,7 +136,7 @@ func (o *Overlay) unsealed(d plan.Dispatch, job *yaml.Node) [][]byte {
 	return texts
 }
 
-// withAgents is the text of a dispatch with another number of agents.
+// withAgents returns the text of a dispatch with another number of agents.
 func withAgents(text []byte, before, after int) []byte {
 	for _, field := range []string{"completions", "parallelism"} {
 		text = bytes.Replace(text, fmt.Appendf(nil, "\n  %s: %d\n", field, before), fmt.Appendf(nil, "\n  %s: %d\n", field, after), 1)

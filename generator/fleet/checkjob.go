@@ -14,7 +14,7 @@ import (
 	"muster/generator/policy"
 )
 
-// jobChecker collects what is wrong with one template.
+// jobChecker collects the problems of one template.
 type jobChecker struct {
 	tree     fs.FS
 	overlay  *Overlay
@@ -94,8 +94,7 @@ func (c *jobChecker) times(o *Overlay) {
 	}
 }
 
-// failures looks at what Kubernetes does when an agent fails: only ever
-// something about that one agent.
+// failures checks that Kubernetes' response to a failed agent affects only that agent.
 func (c *jobChecker) failures() {
 	perIndex := []string{"spec", "backoffLimitPerIndex"}
 	if _, ok := finding.Integer(c.job, perIndex...); !ok {
@@ -125,8 +124,7 @@ func (c *jobChecker) failures() {
 	}
 }
 
-// agent looks for what the pod must read of muster's annotations. How it uses
-// them is its own affair.
+// agent checks that the pod reads muster's annotations. It does not check how the pod uses them.
 func (c *jobChecker) agent() {
 	at := []string{"spec", "template", "spec"}
 	pod := finding.Lookup(c.job, at...)
@@ -163,8 +161,7 @@ func (c *jobChecker) agent() {
 	}
 }
 
-// token looks for the variable that a command takes the agent's token from, and
-// that nothing sets.
+// token checks that the variable with the agent token, which the command reads, is set.
 func (c *jobChecker) token() {
 	const name = "BUILDKITE_AGENT_TOKEN"
 	at := []string{"spec", "template", "spec", "containers"}
@@ -192,7 +189,7 @@ func (c *jobChecker) token() {
 	}
 }
 
-// hook looks for the hook that ends an agent which registers after its lease; the base contains
+// hook checks for the hook that ends an agent which registers after its lease; the base contains
 // it since 0.3. muster cannot see a hook inside an image: a comment in the command that
 // contains the hook's name counts too.
 func (c *jobChecker) hook() {
@@ -215,7 +212,7 @@ func (c *jobChecker) hook() {
 	}
 }
 
-// walk visits n, which is at a path, and all below it.
+// walk visits n, which is at a path, and all nodes below it.
 func walk(n *yaml.Node, at []string, visit func(n *yaml.Node, at []string)) {
 	if n == nil {
 		return
@@ -231,8 +228,8 @@ func walk(n *yaml.Node, at []string, visit func(n *yaml.Node, at []string)) {
 	}
 }
 
-// below is the path of what is below another.
+// below returns the path of a child.
 func below(at []string, keys ...string) []string { return slices.Concat(at, keys) }
 
-// nth is an element of a list in a path.
+// nth returns the path element of a list's n-th element.
 func nth(i int) string { return fmt.Sprintf("[%d]", i) }

@@ -113,7 +113,7 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		}
 		all = append(all, p)
 	} else if name := misnamed(entries); name != "" && dir != l.dir && dir != "." {
-		// Somebody may take it for an overlay.
+		// A user may mean it as an overlay.
 		wrong := finding.Finding{File: path.Join(dir, name), Problem: "is ignored: a policy is named " + policyFile, Remedy: "rename it to " + policyFile}
 		all = append(all, place{dir: dir, wrong: &wrong, misnamed: true, stranger: true})
 	}

@@ -33,16 +33,16 @@ func ParseDispatch(file string, data []byte) (plan.Dispatch, error) {
 	return d.Dispatch, nil
 }
 
-// readDispatch is a dispatch as it was read.
+// readDispatch is a dispatch that was read.
 type readDispatch struct {
 	plan.Dispatch
-	// edited: it is not as muster wrote it. proven: kustomize can read it too, which is
-	// not known where its overlay has no template.
+	// edited: it differs from what muster wrote. proven: kustomize can read it too, which is
+	// unknown if its overlay has no template.
 	edited, proven bool
 	size           int // of its file, in bytes
 }
 
-// dispatchReader keeps the first thing that is wrong.
+// dispatchReader reads fields, and stores the first problem.
 type dispatchReader struct {
 	file  string
 	job   *yaml.Node
@@ -61,7 +61,7 @@ func parseDispatch(file string, data []byte) (d readDispatch, wrong *finding.Fin
 	return parsedDispatch(file, data, job)
 }
 
-// parsedDispatch is parseDispatch of a file that was parsed.
+// parsedDispatch reads a dispatch from a parsed file.
 func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, wrong *finding.Finding) {
 	r := &dispatchReader{file: file, job: job}
 	r.is("batch/v1", "apiVersion")
@@ -128,7 +128,7 @@ func (r *dispatchReader) bad(problem string, at ...string) {
 	}
 }
 
-// text reads a string that must be there.
+// text reads a required string.
 func (r *dispatchReader) text(at ...string) string {
 	n := finding.Lookup(r.job, at...)
 	switch {
@@ -159,8 +159,8 @@ func (r *dispatchReader) number(at ...string) int {
 	return n
 }
 
-// strings demands a mapping of strings, which is what kustomize and Kubernetes
-// want of labels and annotations.
+// strings requires a mapping of strings, as kustomize and Kubernetes do for labels and
+// annotations.
 func (r *dispatchReader) strings(at ...string) {
 	n := finding.Lookup(r.job, at...)
 	if n == nil || n.Kind != yaml.MappingNode {
@@ -175,7 +175,7 @@ func (r *dispatchReader) strings(at ...string) {
 // note reads one of muster's annotations.
 func (r *dispatchReader) note(key string) string { return r.text("metadata", "annotations", key) }
 
-// same demands that the pod has the Job's annotation: the agent reads it there.
+// same requires that the pod has the Job's annotation: the agent reads it there.
 func (r *dispatchReader) same(key string) {
 	at := []string{"spec", "template", "metadata", "annotations", key}
 	if job, pod := r.note(key), r.text(at...); pod != job {

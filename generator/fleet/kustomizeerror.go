@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// explain says in which file and line lies what keeps a directory from building:
-// kustomize's own words name the way to the file and seldom the line.
+// explain returns the file and line of the problem for which a directory does not build:
+// kustomize's errors contain the path to the file, and seldom the line.
 func (v *view) explain(dir string, err error) *finding.Finding {
 	text := finding.OneLine(err)
 	files := v.filesRead()
@@ -55,7 +55,7 @@ var (
 	// wayThere is what kustomize puts in front of an error for each directory
 	// on the way to it.
 	wayThere = regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': '[^']*' must resolve to a file': |recursed accumulation of path '[^']*': |accumulating resources: `)
-	// patchOfNothing finds kind and name of the object that a patch is for.
+	// patchOfNothing matches kind and name of a patch's missing target in kustomize's error.
 	patchOfNothing = regexp.MustCompile(`failed to find unique target for patch ([A-Za-z]+)\.\S*/(\S+)\.[^.\s]+$`)
 	// duplicated matches kustomize's error about a duplicate key, whose lines are those of
 	// kustomize's own text, and its error about a patch that it cannot read.
@@ -103,7 +103,7 @@ func (v *view) brokenObject(name string) *finding.Finding {
 	return nil
 }
 
-// duplicateKey says which of the files, or of the patches in them, says a key twice.
+// duplicateKey returns a finding on the file, or the patch in it, that has a duplicate key.
 func (v *view) duplicateKey(files []string) *finding.Finding {
 	for _, name := range files {
 		data, _, err := v.read(name)
@@ -132,7 +132,7 @@ func (v *view) duplicateKey(files []string) *finding.Finding {
 	return nil
 }
 
-// duplicate is the first key below n that is there a second time.
+// duplicate returns the first duplicate key below n.
 func duplicate(n *yaml.Node) *yaml.Node {
 	seen := map[string]bool{}
 	for i, x := range n.Content {
@@ -149,7 +149,7 @@ func duplicate(n *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// wrongTarget is the finding of a patch whose object does not exist.
+// wrongTarget returns the finding on a patch whose target does not exist.
 func (v *view) wrongTarget(dir, kind, name string) *finding.Finding {
 	f := &finding.Finding{Field: "patches", Problem: fmt.Sprintf("there is no %s %s to patch", kind, name)}
 	f.File, f.Line = v.mentions(dir, name)
@@ -185,7 +185,7 @@ func (v *view) resources() iter.Seq2[string, []byte] {
 	}
 }
 
-// namesOf lists the names of the objects of a kind among the resources.
+// namesOf returns the names of the objects of a kind among the resources.
 func (v *view) namesOf(kind string) []string {
 	var names []string
 	for file, data := range v.resources() {
@@ -197,8 +197,8 @@ func (v *view) namesOf(kind string) []string {
 	return slices.Compact(names)
 }
 
-// definedIn is the file among the resources that an object comes from, and the line
-// of its name; empty where that is not known, as of a generated one.
+// definedIn returns the resource file that defines an object, and the line of its name; empty if
+// unknown, for example for a generated object.
 func (v *view) definedIn(x object) (file string, line int) {
 	file, doc := v.document(x)
 	if doc == nil || finding.Scalar(doc, "metadata", "name") != x.Name {
@@ -207,8 +207,8 @@ func (v *view) definedIn(x object) (file string, line int) {
 	return file, finding.Lookup(doc, "metadata", "name").Line
 }
 
-// mentions finds the line that says a word: in the kustomization of the directory
-// itself, or else in another file that was read. Without one it is the directory.
+// mentions returns the line that contains a word: in the kustomization of the directory, or else
+// in another file that was read. It returns the directory if no file contains the word.
 func (v *view) mentions(dir, word string) (file string, line int) {
 	files := v.filesRead()
 	slices.SortStableFunc(files, func(a, b string) int { return inside(b, dir) - inside(a, dir) })
@@ -224,7 +224,7 @@ func (v *view) mentions(dir, word string) (file string, line int) {
 	return dir, 0
 }
 
-// inside is 1 for a file of the directory, and 0 for others.
+// inside returns 1 for a file of the directory, and 0 for others.
 func inside(file, dir string) int {
 	if strings.HasPrefix(file, dir+"/") {
 		return 1
@@ -232,8 +232,8 @@ func inside(file, dir string) int {
 	return 0
 }
 
-// patchesOfNothing finds patches of a template whose target selects no object:
-// kustomize leaves them out without a word.
+// patchesOfNothing finds patches of a template whose target selects no object: kustomize omits
+// them silently.
 func patchesOfNothing(tree fs.FS, o *Overlay) []finding.Finding {
 	file := path.Join(o.Path, templateDir, listFile)
 	data, err := fs.ReadFile(tree, file)
@@ -243,7 +243,7 @@ func patchesOfNothing(tree fs.FS, o *Overlay) []finding.Finding {
 	}
 	v := &view{tree: tree, notes: o.loader.used["template "+path.Join(o.Path, templateDir)].notes}
 	name := finding.Scalar(o.template.job(), "metadata", "name")
-	jobs := append(v.namesOf("Job"), name) // what it was called before a patch renamed it
+	jobs := append(v.namesOf("Job"), name) // its name before a patch renamed it
 	var findings []finding.Finding
 	for i, p := range slices.Concat(k.Patches, k.PatchesJson6902) { //nolint:staticcheck // people still write the deprecated one
 		if p.Target == nil || selectsJob(p.Target, jobs) {
@@ -271,7 +271,7 @@ func selectsJob(target *types.Selector, names []string) bool {
 		slices.ContainsFunc(names, func(n string) bool { return selects(target.Name, n) })
 }
 
-// targetText is a patch's target in a few words, as in batch/v1 Job agent.
+// targetText describes a patch's target, as in batch/v1 Job agent.
 func targetText(target *types.Selector) string {
 	version := strings.Trim(target.Group+"/"+target.Version, "/")
 	return strings.Join(slices.DeleteFunc([]string{version, target.Kind, target.Name}, func(s string) bool { return s == "" }), " ")

@@ -1,14 +1,13 @@
-// Package fleet turns the directories of a fleet repository into values and
-// back: it reads policies, builds templates with kustomize, stamps a template
-// to a dispatch, and reads a dispatch again. It reads git trees and returns
-// changes; it writes nothing, fetches nothing, runs nothing and knows no clock.
+// Package fleet reads and changes the overlays of a fleet repository: it reads policies, builds
+// templates with kustomize, stamps dispatches from templates, and parses them. It reads git trees
+// and returns changes. It does not write, fetch or run anything, and does not use a clock.
 //
 // A tick goes through it like this:
 //
 //	tree ──Load──▶ []Overlay ──Repair──▶ ──Add──▶ ──Remove──▶
 //
-// where each of the last three returns the changes of one commit and the
-// overlay that follows from them, which the next one starts from.
+// Each of the last three returns the changes of one commit and the resulting overlay, from which
+// the next one starts.
 package fleet
 
 import (
@@ -66,8 +65,8 @@ type Loader struct {
 	reserved []string
 
 	mu sync.Mutex
-	// memos are what the builds of the last Load came to, and used those of
-	// the one that runs: what is not used in a Load is forgotten.
+	// memos are the results of the last Load's builds, and used those of the current Load, which
+	// drops unused results.
 	memos, used map[string]*memo
 	// valid are dispatches that were read, by path and content, and seen are the same by path
 	// and key of the content; see identityKey.
@@ -83,7 +82,7 @@ type Loader struct {
 	proofs   remembered[[]byte]
 	// zones are the time zones of all policies.
 	zones policy.Zones
-	// builtFor are builds of the Load that runs that others may share, by key.
+	// builtFor are builds of the current Load that others may share, by key.
 	builtFor map[string][]*memo
 	builds   int
 	// anchors caches which files use anchors during the current Load.
@@ -94,10 +93,9 @@ type Loader struct {
 	builder  kustomize.Builder
 	patience time.Duration
 	after    func(context.Context, time.Duration) <-chan struct{}
-	ctx      context.Context // of the Load that runs
-	// slow are builds that an earlier Load did not wait for, by view and
-	// directory. overran and overrunning are those that took long in the last Load
-	// and in the one that runs.
+	ctx      context.Context // of the current Load
+	// slow are builds that an earlier Load did not wait for, by view and directory. overran and
+	// overrunning are the slow ones of the last Load and of the current Load.
 	slow map[string]*running
 	// twoAtOnce: two builds may run at the same time. ahead are those of the current Load that
 	// were begun before their turn.
@@ -115,8 +113,7 @@ func NewLoader(dir string) *Loader {
 	}
 }
 
-// InFleet makes the loader read overlays of a fleet repository that is known by
-// the tag; see [plan.Overlay.Fleet]. It returns the loader.
+// InFleet sets the tag of the fleet repository; see [plan.Overlay.Fleet]. It returns the loader.
 func (l *Loader) InFleet(tag string) *Loader {
 	l.fleet = tag
 	return l
@@ -131,10 +128,9 @@ func (l *Loader) Reserve(namespace string) *Loader {
 	return l
 }
 
-// Load reads every overlay of a tree: every directory below the loader's that
-// holds a scaling.yaml, sorted by name. What is wrong with one of them is its
-// Err and does not affect the others. An error is returned only when the
-// directory itself cannot be read.
+// Load reads every overlay of a tree: every directory below the loader's that contains a
+// scaling.yaml, sorted by name. A problem of one overlay is its Err, and does not affect the
+// others. Load returns an error only if the directory itself cannot be read.
 func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 	return l.LoadContext(context.Background(), tree)
 }
@@ -166,7 +162,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 		}
 		l.load(tree, &overlays[i])
 	}
-	for _, r := range l.ahead { // that nobody came for
+	for _, r := range l.ahead { // that no Load has used
 		r.stop()
 	}
 	if ctx.Err() != nil {
@@ -225,7 +221,7 @@ func (l *Loader) load(tree fs.FS, o *Overlay) {
 	l.loadDispatches(tree, o)
 }
 
-// readPolicy is a policy, or what is wrong with it.
+// readPolicy is a policy, or its problems.
 type readPolicy struct {
 	policy   plan.Policy
 	findings []finding.Finding
@@ -242,8 +238,8 @@ func (l *Loader) policy(file string, data []byte) (plan.Policy, key, []finding.F
 	return p.policy, from, p.findings
 }
 
-// loadDispatches reads the overlay's directory dispatches: its list, and every
-// manifest. Other files are left alone.
+// loadDispatches reads the overlay's directory dispatches: its list, and every manifest. It
+// ignores other files.
 func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 	dir := path.Join(o.Path, dispatchDir)
 	entries, err := fs.ReadDir(tree, dir)
@@ -256,7 +252,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		file := path.Join(dir, name)
 		switch {
 		case (name == "kustomization.yml" || name == "Kustomization") && !e.IsDir():
-			// kustomize wants one of the three names only.
+			// kustomize accepts only one of the three names.
 			o.surplus = append(o.surplus, file)
 			continue
 		case e.IsDir() && name == listFile:
@@ -355,18 +351,17 @@ func readFile(tree fs.FS, file string, e fs.DirEntry) ([]byte, error) {
 	return fs.ReadFile(tree, file)
 }
 
-// dispatch reads one manifest, and proves that kustomize can read it too, unless
-// the overlay has no template. A file that is byte for byte what muster would
-// write today is proven by the proof of the template. Any other was written from
-// an older template or edited since: it is built once, alone.
-// never says that the file is none, whatever stands around it.
+// dispatch reads one manifest, and proves that kustomize can read it too, unless the overlay has
+// no template. The template's proof covers a file that equals what muster would write now. Any
+// other file was written from an older template or edited: it is built once, separately. never
+// reports that the file is not a dispatch, whatever the other files contain.
 func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch, never bool, wrong *finding.Finding) {
 	d, wrong = parseDispatch(file, data)
 	if wrong != nil {
 		return d, true, wrong
 	}
 	if of := overlayOf(data); of != o.Slug() && (of != orderedAs(d.Dispatch) || !l.ours(d.Dispatch)) {
-		return d, false, another(file, of) // else renamed looks at it
+		return d, false, another(file, of) // else renamed examines it
 	}
 	if o.template == nil {
 		return d, false, nil // suspended; the proof waits until it is not

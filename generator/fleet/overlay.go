@@ -16,9 +16,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// Decidable returns the overlays that can be decided on. One whose policy can be
-// read takes part even when another of its files is invalid, because its agents
-// and its place in the queue count; nothing is done about it.
+// Decidable returns the overlays with a valid policy. If another file is invalid, muster does
+// nothing for the overlay, but its agents and its share of the queue count.
 func Decidable(loaded []Overlay) []plan.Overlay {
 	var overlays []plan.Overlay
 	for i := range loaded {
@@ -50,7 +49,7 @@ func atMost(o *Overlay, findings []finding.Finding) []finding.Finding {
 	return findings
 }
 
-// Overlay is one overlay of a tree, and what can be changed in it.
+// Overlay is one overlay of a tree.
 type Overlay struct {
 	plan.Overlay
 	// Path is its directory, as in "overlays/default".
@@ -67,9 +66,9 @@ type Overlay struct {
 	// path.
 	template  *template
 	policyKey key
-	// objects are what the overlay builds to without dispatches, proof is what the
-	// proof's dispatch was before the build and built what it was after, both empty
-	// where it stays as it is; jobs are the names of the overlay's own Jobs.
+	// objects are the output of the build without dispatches. proof is the proof's dispatch before
+	// the build and built after it, both empty if the build does not change it. jobs are the names
+	// of the overlay's own Jobs.
 	objects      []object
 	proof, built []byte
 	jobs         []string
@@ -83,8 +82,7 @@ type Overlay struct {
 	// the files that were not read because the total of those before them is too large.
 	size   int
 	unread []string
-	// edits are dispatches that are not as muster wrote them, and restored what the
-	// next repair does about them.
+	// edits are edited dispatches, and restored what the next repair does about them.
 	edits    []Edit
 	restored []restored
 	// rewritten is what the last Repair restored, for the operations after it.
@@ -96,21 +94,20 @@ type Overlay struct {
 // overlay can be changed. Nil when its files are valid.
 func (o *Overlay) Err() error { return finding.Join(o.findings) }
 
-// Suspend suspends the overlay as invalid for a problem that its files do not
-// show: its changes cannot be committed.
+// Suspend suspends the overlay as invalid for a problem outside of its files: its changes cannot
+// be committed.
 func (o *Overlay) Suspend(problem string) {
 	o.reject(finding.Finding{File: o.Path, Problem: problem})
 	o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: o.Err().Error()}
 }
 
-// proofJob is the proof's dispatch as it is stamped, and as nodes; empty where it was
-// not needed.
+// proofJob is the stamped dispatch of the proof, and its nodes; empty if it was not needed.
 type proofJob struct {
 	text []byte
 	job  *yaml.Node
 }
 
-// added is the proof of an overlay that adds its dispatches as they are.
+// added is the proof of an overlay that adds its dispatches unchanged.
 func (l *Loader) added(tree fs.FS, o *Overlay, probe plan.Dispatch, proof proofJob, built *memo) error {
 	if proof.text == nil && built.judged != l.used["template "+path.Join(o.Path, templateDir)] {
 		var err error
@@ -145,7 +142,7 @@ func (o *Overlay) rejectIf(wrong *finding.Finding, err error) error {
 	return err
 }
 
-// proven finds the proof's dispatch among what the overlay builds to.
+// proven returns the proof's dispatch in the output of the overlay's build.
 func (o *Overlay) proven(objects []object) {
 	var added []object
 	rest := slices.Clone(o.objects)
@@ -221,9 +218,8 @@ func (o *Overlay) InvalidState() error {
 	return *o.invalidState
 }
 
-// Add returns the changes that write new dispatches, and the overlay that
-// follows. It refuses a suspended overlay, an ID that is taken, and a dispatch
-// that makes no Job; nothing is half done then.
+// Add returns the changes that write new dispatches, and the resulting overlay. It returns an
+// error, and no changes, for a suspended overlay, an existing ID or an invalid dispatch.
 func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, error) {
 	if err := o.Err(); err != nil {
 		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
@@ -267,8 +263,8 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 	return next, changes, nil
 }
 
-// Remove returns the changes that take dispatches out, and the overlay that
-// follows. It refuses a suspended overlay and an ID that is not there.
+// Remove returns the changes that remove dispatches, and the resulting overlay. It returns an
+// error for a suspended overlay or an unknown ID.
 func (o *Overlay) Remove(ids []string) (Overlay, []branch.Change, error) {
 	if err := o.Err(); err != nil {
 		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, err)
@@ -299,10 +295,9 @@ const (
 	// fullAt is the maximum number of bytes of dispatches in an overlay that still orders more.
 	// Above it retirements continue, so that the overlay gets below it again.
 	fullAt = 96 << 20
-	// largestOrder bounds what one order adds, in bytes: as much again.
+	// largestOrder is the maximum number of bytes that one order adds.
 	largestOrder = 96 << 20
-	// maxOfDispatches is how many bytes are read: what muster itself may have written
-	// is always read.
+	// maxOfDispatches is the maximum number of bytes that are read: all that muster may write.
 	maxOfDispatches = fullAt + largestOrder
 )
 
@@ -328,7 +323,7 @@ func (o *Overlay) checkSize() {
 			others = fmt.Sprintf(", as %d others", n)
 		}
 		f := finding.Finding{File: o.unread[0], Problem: fmt.Sprintf("is not read%s: the files in %s have more than %d MiB", others, dir, maxOfDispatches>>20), Remedy: "delete those that are not dispatches of muster"}
-		o.findings = atMost(o, append([]finding.Finding{f}, o.findings...)) // before what is wrong with thousands of files
+		o.findings = atMost(o, append([]finding.Finding{f}, o.findings...)) // before the problems of thousands of files
 	case o.size > fullAt:
 		o.refused = append(slices.Clone(o.refused), finding.Finding{File: dir, Problem: fmt.Sprintf("has %d MiB of dispatches, and muster orders nothing more above %d MiB", o.size>>20, fullAt>>20), Remedy: "keep large files of the template in a ConfigMap or in the image"})
 	}

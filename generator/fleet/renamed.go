@@ -11,15 +11,15 @@ import (
 	"muster/generator/plan"
 )
 
-// orderedAs is the slug of the overlay that a dispatch was ordered for, as its
-// agents carry it.
+// orderedAs returns the slug of the overlay that a dispatch was ordered for, as in its agents'
+// tags.
 func orderedAs(d plan.Dispatch) string {
 	slug, _ := plan.TagValue(d.Tags, plan.TagOverlay)
 	return slug
 }
 
-// ours reports whether a dispatch may be one of this fleet repository: a directory
-// that was copied out of another brings Jobs that exist already.
+// ours reports whether a dispatch may belong to this fleet repository: a directory that was
+// copied from another contains Jobs that exist already.
 func (l *Loader) ours(d plan.Dispatch) bool {
 	loaded, _ := plan.TagValue(d.Tags, plan.TagFleet)
 	return loaded == "" || l.fleet == "" || loaded == l.fleet
@@ -29,13 +29,12 @@ func another(file, of string) *finding.Finding {
 	return &finding.Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + finding.Quote(of) + ": the dispatch is another overlay's", Remedy: "it is a copy of the same Job: delete it"}
 }
 
-// renamed finds the overlays whose directory was renamed while dispatches of
-// theirs were in git or their agents ran. A dispatch that was ordered under a name
-// which no overlay has any more is the dispatch of the directory that it is in, and
-// agents of that name are the overlay's. (The agents of dispatches that have left
-// git are known by the permanent ConfigMap of muster init, which says the name that
-// the overlay was made with.) Where an overlay has that name, or two directories
-// have dispatches of it, one is a copy: counting on both would be counting twice.
+// renamed finds the overlays whose directory was renamed while they had dispatches in git or
+// running agents. A dispatch that was ordered under a name that no overlay has now belongs to
+// the overlay in whose directory it is, and so do agents with that name. (For agents of retired
+// dispatches, the permanent ConfigMap of muster init contains the overlay's first name.) If an
+// overlay has that name, or two directories have its dispatches, one is a copy: its agents would
+// count twice.
 func renamed(overlays []Overlay) {
 	taken := map[string]bool{}
 	for i := range overlays {

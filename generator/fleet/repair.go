@@ -22,7 +22,7 @@ import (
 type Fault struct {
 	// File is the file's name in dispatches/.
 	File string
-	// Problem says what is wrong, as in "was missing or empty"; it may quote the file.
+	// Problem describes the fault, as in "was missing or empty"; it may quote the file.
 	Problem string
 }
 
@@ -50,11 +50,9 @@ func (o *Overlay) Faults() []Fault {
 	return all
 }
 
-// Repair returns the changes that restore dispatches/ after an edit:
-// a list that is missing, broken or names other files than there are, files
-// that keep kustomize from reading it, an invalid state.yaml, and the dispatches
-// that [Overlay.Restore] was called for. It returns no changes when nothing is
-// wrong, and none when the overlay is suspended; see [Overlay.Faults].
+// Repair returns the changes that restore dispatches/ after an edit: a missing, invalid or wrong
+// list, files that keep kustomize from reading it, an invalid state.yaml, and the dispatches that
+// [Overlay.Restore] was called for. It returns no changes if there are no [Overlay.Faults].
 func (o *Overlay) Repair() (Overlay, []branch.Change) {
 	if len(o.Faults()) == 0 {
 		return *o, nil
@@ -73,9 +71,8 @@ func (o *Overlay) Repair() (Overlay, []branch.Change) {
 	return next, changes
 }
 
-// listFault says what is wrong with the list in git, which names exactly the
-// dispatches and does nothing else; empty: nothing. Its comments and its layout
-// may differ from muster's.
+// listFault returns the fault of the list in git, which must contain exactly the dispatches;
+// empty if it is valid. Its comments and its layout may differ from muster's.
 func (o *Overlay) listFault() string {
 	if len(o.list) == 0 {
 		return "was missing or empty"
@@ -99,8 +96,8 @@ func (o *Overlay) listFault() string {
 	return o.namesFault(named)
 }
 
-// namesFault says how the names in the list differ from those of the
-// dispatches; empty: not at all.
+// namesFault describes how the names in the list differ from those of the dispatches; empty if
+// they are equal.
 func (o *Overlay) namesFault(named []string) string {
 	there := o.inPlace()
 	if slices.EqualFunc(named, there, func(name string, d plan.Dispatch) bool { return name == d.ID+manifestType }) {
@@ -130,8 +127,8 @@ type Edit struct {
 	Readable bool
 }
 
-// Edits are the dispatches that are not as muster wrote them. Those that can be
-// read are among Dispatches with what they say now.
+// Edits returns the edited dispatches. Readable ones are among Dispatches with their current
+// content.
 func (o *Overlay) Edits() []Edit { return o.edits }
 
 // restored is what a repair does about one dispatch.
@@ -243,7 +240,7 @@ func difference(before, after plan.Dispatch) string {
 	return "it was not as muster wrote it"
 }
 
-// changes are those of the numbers and tags of a dispatch.
+// changes describes the changed numbers and tags of a dispatch.
 func changes(before, after plan.Dispatch) []string {
 	var parts []string
 	if before.Agents != after.Agents {
@@ -263,7 +260,7 @@ func covers(d, other plan.Dispatch) bool {
 	return d.Agents >= other.Agents && !other.NotAfter.After(d.NotAfter)
 }
 
-// inPlace are the dispatches that the list should name before a repair.
+// inPlace returns the dispatches that the list should contain before a repair.
 func (o *Overlay) inPlace() []plan.Dispatch {
 	return slices.DeleteFunc(slices.Clone(o.Dispatches), func(d plan.Dispatch) bool {
 		return d.Withdrawn && !slices.ContainsFunc(o.restored, func(r restored) bool { return r.id == d.ID && r.moved })

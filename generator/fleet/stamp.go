@@ -19,9 +19,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// A dispatch carries a digest of its own file, so that an edit is noticed where the
-// file is read, and nothing else has to be. It tells accidents, and is no signature:
-// who can push can also write another digest.
+// A dispatch contains a digest of its own file, which reveals an edit without reading anything
+// else. It detects accidents, and is not a signature: anyone who can push can write a digest.
 
 // digestPrefix keeps a digest from looking like a number, which YAML would quote.
 const digestPrefix = "sha256-"
@@ -29,7 +28,7 @@ const digestPrefix = "sha256-"
 // digestLength is that of its hexadecimal digits.
 const digestLength = 32
 
-// noDigest stands where the digest will be while it is made.
+// noDigest is the placeholder for the digest.
 var noDigest = digestPrefix + strings.Repeat("0", digestLength)
 
 // seal fills in the digest of a text that has noDigest in its place.
@@ -42,8 +41,7 @@ func digestOf(blank []byte) string {
 	return digestPrefix + hex.EncodeToString(sum[:])[:digestLength]
 }
 
-// isEdited reports whether a dispatch is not the file that muster wrote: its digest is
-// missing or another.
+// isEdited reports whether a dispatch was edited: its digest is missing or wrong.
 func isEdited(job *yaml.Node, data []byte) bool {
 	digest := finding.Scalar(job, "metadata", "annotations", AnnotationDigest)
 	return digest == "" || digestOf(bytes.Replace(data, []byte(digest), []byte(noDigest), 1)) != digest
@@ -126,7 +124,7 @@ func Rough(id string, data []byte) plan.Dispatch {
 	return d
 }
 
-// What muster writes on a dispatch, on the Job and on its pod template alike.
+// The labels and annotations of a dispatch, on the Job and on its pod template.
 const (
 	// LabelDispatch is the dispatch's ID, LabelOverlay the overlay's slug.
 	LabelDispatch = "muster.dev/dispatch"
@@ -135,7 +133,7 @@ const (
 	AnnotationAgentTags = "muster.dev/agent-tags"
 	// AnnotationIdleTimeout is in whole seconds.
 	AnnotationIdleTimeout = "muster.dev/idle-timeout"
-	// AnnotationUptime is in whole seconds; missing where agents take one job.
+	// AnnotationUptime is in whole seconds; missing if agents take one job.
 	AnnotationUptime = "muster.dev/uptime"
 	// AnnotationNotAfter and AnnotationOrderedAt are times as in
 	// 2026-11-21T02:15:00Z: always UTC, always to the second.
@@ -146,11 +144,9 @@ const (
 	// AnnotationCluster is the policy's Buildkite cluster when the dispatch was
 	// ordered; empty if the policy named none.
 	AnnotationCluster = "muster.dev/cluster"
-	// AnnotationTemplate is a hash of the template that the dispatch was stamped
-	// from. It is on the Job alone.
+	// AnnotationTemplate is a hash of the dispatch's template. Only the Job has it.
 	AnnotationTemplate = "muster.dev/template"
-	// AnnotationDigest is a hash of the whole file, so that an edit is noticed. It is
-	// on the Job alone.
+	// AnnotationDigest is a hash of the whole file, which reveals an edit. Only the Job has it.
 	AnnotationDigest = "muster.dev/digest"
 	// AnnotationOrderedAgents and AnnotationWithdrawnAt are plan.Dispatch's Ordered and WithdrawnAt.
 	// They are on the Job alone, and only of a dispatch that an edit by hand raised.
@@ -164,7 +160,7 @@ const longestName = 63
 
 var nameRule = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
-// checkDispatch says what keeps a dispatch from becoming a Job; nil if nothing.
+// checkDispatch returns the reason why a dispatch would be an invalid Job; nil if it is valid.
 func checkDispatch(d plan.Dispatch) error {
 	last := d.ID + "-" + strconv.Itoa(d.Agents-1)
 	switch {
@@ -190,8 +186,8 @@ func checkDispatch(d plan.Dispatch) error {
 	return nil
 }
 
-// template is an agent Job that is ready to be stamped. The pod, which is most
-// of it and which no dispatch changes, is printed once.
+// template is an agent Job that is ready to be stamped. The pod, which is most of it and the
+// same in every dispatch, is printed once.
 type template struct {
 	// text is the whole Job; as nodes it would be twenty times as large.
 	text []byte
@@ -220,8 +216,8 @@ func newTemplate(job *yaml.Node) (*template, error) {
 	return t, nil
 }
 
-// podOf is the part of a printed Job that is its pod, with the line that names it;
-// empty where that does not stand alone.
+// podOf returns the pod in a printed Job, with the line of its key; empty if the pod is not
+// separate.
 func podOf(text []byte) []byte {
 	const head, indent = "    spec:\n", "      "
 	above := bytes.Index(text, []byte("\n  template:\n"))
@@ -241,7 +237,7 @@ func podOf(text []byte) []byte {
 	return text[from:to]
 }
 
-// start is the Job to fill in, with the placeholder for the pod.
+// start returns the Job to fill in, with the placeholder for the pod.
 func (t *template) start() *yaml.Node {
 	if t.pod == nil {
 		return t.job()
@@ -249,12 +245,12 @@ func (t *template) start() *yaml.Node {
 	before, after, _ := bytes.Cut(t.text, t.pod)
 	slim, wrong := finding.ParseOne("", slices.Concat(before, []byte(placeholder), after))
 	if wrong != nil {
-		return t.job() // and then the pod's place is not found
+		return t.job() // and then the placeholder is not found
 	}
 	return slim
 }
 
-// job is the whole Job as nodes.
+// job returns the whole Job as nodes.
 func (t *template) job() *yaml.Node {
 	job, _ := finding.ParseOne("", t.text) // printed from nodes: it reads
 	return job
@@ -285,7 +281,7 @@ func encode(n *yaml.Node) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DispatchBytes is how large a dispatch of the template is at most; zero: it is not known.
+// DispatchBytes returns the maximum size of a dispatch of the template; zero if unknown.
 func (o *Overlay) DispatchBytes() int {
 	const stamped = 4 << 10
 	if o.template == nil {
@@ -294,8 +290,8 @@ func (o *Overlay) DispatchBytes() int {
 	return len(o.template.text) + stamped
 }
 
-// stamp prints the dispatch: the template with its name, its numbers and
-// muster's own labels and annotations filled in, and not a byte else changed.
+// stamp returns the dispatch: the template with the dispatch's name and numbers, and muster's
+// labels and annotations. Nothing else changes.
 func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 	text, err := o.print(d)
 	if err != nil {
@@ -304,7 +300,7 @@ func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 	return seal(text), nil
 }
 
-// print is stamp with noDigest in the digest's place.
+// print is stamp with noDigest as the digest.
 func (o *Overlay) print(d plan.Dispatch) ([]byte, error) {
 	if err := checkDispatch(d); err != nil {
 		return nil, err
@@ -320,12 +316,12 @@ func (o *Overlay) print(d plan.Dispatch) ([]byte, error) {
 	if d.Tags == nil {
 		d.Tags = o.AgentTags()
 	}
-	told := strings.Join(d.PodTags(), ",")
+	tags := strings.Join(d.PodTags(), ",")
 	for _, m := range []*yaml.Node{meta, finding.Mapping(finding.Mapping(spec, "template"), "metadata")} {
 		labels, annotations := finding.Mapping(m, "labels"), finding.Mapping(m, "annotations")
 		finding.Set(labels, LabelDispatch, "!!str", d.ID)
 		finding.Set(labels, LabelOverlay, "!!str", slug)
-		finding.Set(annotations, AnnotationAgentTags, "!!str", told)
+		finding.Set(annotations, AnnotationAgentTags, "!!str", tags)
 		finding.Set(annotations, AnnotationIdleTimeout, "!!str", strconv.FormatInt(int64(d.IdleTimeout/time.Second), 10))
 		if d.Uptime > 0 {
 			finding.Set(annotations, AnnotationUptime, "!!str", strconv.FormatInt(int64(d.Uptime/time.Second), 10))

@@ -15,7 +15,7 @@ import (
 
 const stateKind = "OverlayState"
 
-// invalidPrefix begins what is wrong with a file of muster's own memory.
+// invalidPrefix is the prefix of problems with state.yaml.
 const invalidPrefix = "invalid: "
 
 // stateHeader is the comment on dispatches/state.yaml.
@@ -42,7 +42,7 @@ const maxSeconds = 24 * 60 * 60
 // failures are the causes that state.yaml may name.
 var failures = []plan.Failure{"", plan.NeverRegistered, plan.NoJobTaken, plan.WrongTags, plan.LeftEarly}
 
-// readState reads what is remembered. A file that is not valid is a finding.
+// readState reads state.yaml. An invalid file is a finding.
 func readState(file string, data []byte) (plan.State, *finding.Finding) {
 	wrong := func(problem string) (plan.State, *finding.Finding) {
 		return plan.State{}, &finding.Finding{File: file, Problem: invalidPrefix + problem, Remedy: "the circuit breaker counts as closed, and the next commit removes the file"}
@@ -90,8 +90,8 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 	return state, nil
 }
 
-// WriteState returns the change that keeps the state for the next decision; none
-// when it is kept already. The zero state removes the file.
+// WriteState returns the change that stores the state for the next decision; none if it is
+// stored already. The zero state removes the file.
 func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	if s.Equal(o.State) {
 		return nil

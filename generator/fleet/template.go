@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// buildTemplate builds the template and makes it ready to be stamped. What is wrong
-// with the Job that it builds to is found once for each build.
+// buildTemplate builds the template and prepares it for stamping. Findings on the built Job are
+// computed once for each build.
 func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*finding.Finding, error) {
 	dir := path.Join(o.Path, templateDir)
 	v := &view{name: "template ", tree: tree}
@@ -45,7 +45,7 @@ func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*finding.Finding, error)
 	return nil, nil
 }
 
-// agentJob is the Job that the directory of a template builds to, as nodes.
+// agentJob returns the Job that the directory of a template builds to, as nodes.
 func (v *view) agentJob(dir string, objects []object) (*yaml.Node, *finding.Finding) {
 	isJob := func(x object) bool { return x.Kind == "Job" && x.APIVersion == "batch/v1" }
 	f := &finding.Finding{}
@@ -89,7 +89,7 @@ func (v *view) agentJob(dir string, objects []object) (*yaml.Node, *finding.Find
 	return job, nil
 }
 
-// someOf names the first few of some objects.
+// someOf returns the names of the first few objects.
 func someOf(objects []object) string {
 	const shown = 5
 	var names []string
@@ -102,14 +102,14 @@ func someOf(objects []object) string {
 	return strings.Join(names, ", ")
 }
 
-// unreadable says what keeps dispatches of the template from being read again
-// once they are in git; nil if nothing. It returns the dispatch that it tried. Where
-// that lies in a person's files, [Loader.placed] finds.
+// unreadable returns the problem that would make dispatches of the template unreadable in git;
+// nil if none. It also returns the dispatch that it tried. [Loader.placed] finds the problem's
+// place in the source files.
 func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *finding.Finding, err error) {
 	if proof.text, err = o.stamp(probe); err != nil {
 		return proof, nil, fmt.Errorf("stamping the template: %w", err)
 	}
-	const other = 4 << 10 // what other dispatches may have more than this one
+	const other = 4 << 10 // the additional size of other dispatches
 	if len(proof.text) > largestDispatch-other {
 		return proof, &finding.Finding{Problem: fmt.Sprintf("%s builds to a Job of %d bytes, and a dispatch has at most %d", path.Join(o.Path, templateDir), len(proof.text), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
 	}
@@ -127,9 +127,9 @@ func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *findin
 	return proof, nil, nil
 }
 
-// placed gives what unreadable found its file and line: those of the value, of the
-// text, or the first of the largest file of a Job that is too large. It looks once for
-// each build of the template: the same Job may come from other lines.
+// placed adds the file and line to the problem of unreadable: those of the value or the text, or
+// the first line of the largest file if the Job is too large. It searches once for each build of
+// the template: the same Job may come from other lines.
 func (l *Loader) placed(tree fs.FS, o *Overlay, wrong *finding.Finding) *finding.Finding {
 	dir := path.Join(o.Path, templateDir)
 	built := l.used["template "+dir]

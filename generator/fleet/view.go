@@ -23,34 +23,32 @@ import (
 	"muster/generator/finding"
 )
 
-// view shows a git tree to kustomize: read only, rooted at "/", each file read
-// when kustomize asks for it, and with some files laid over it. It notes all
-// that kustomize looked at, and stops what would leave the tree.
+// view presents a git tree to kustomize as a read-only file system with root "/" and some files
+// laid over it. It reads files on demand, notes every name that kustomize accesses, and refuses
+// access outside of the tree.
 type view struct {
 	// FileSystem is nil: kustomize never calls the methods that are not
 	// defined here, which write, list or search.
 	filesys.FileSystem
 
-	// name tells views of the same directory apart.
+	// name distinguishes views of the same directory.
 	name string
-	// tree may be nil: only what lies over it is seen then.
+	// tree may be nil: the view then contains only the files laid over it.
 	tree fs.FS
 	// over are the files laid over the tree, by name. In the directory hide of
 	// the tree, only they are seen; an empty hide hides nothing.
 	over map[string][]byte
 	hide string
 
-	// values are files that kustomize takes as they are, for a ConfigMap or a
-	// Secret, and parsed those that it reads as YAML; a file may be both.
+	// values are files that kustomize copies into a ConfigMap or a Secret, and parsed those that it
+	// parses as YAML; a file may be both.
 	values, parsed map[string]bool
-	// parts are the elements of all paths that were named. writesPaths says that
-	// what is built has paths in it, and selects that some of it is changed by its
-	// name or labels.
+	// parts are the elements of all paths in kustomizations. writesPaths reports that the output
+	// contains paths, and selects that objects are changed by their names or labels.
 	parts                map[string]bool
 	writesPaths, selects bool
-	// changes says that a kustomization does anything but list resources, and
-	// listed and lists are how often one lists the directory hide and how often the
-	// kustomization in it was read.
+	// changes reports that a kustomization does more than list resources. listed and lists count
+	// how often one lists the directory hide, and how often the kustomization in it was read.
 	changes       bool
 	listed, lists int
 	// anchors caches which contents use anchors; nil: nothing is cached.
@@ -58,7 +56,7 @@ type view struct {
 	// size is how many bytes were read.
 	size int
 
-	// notes say what was found under each name that was looked at.
+	// notes describe what was found under each name that was accessed.
 	notes map[string]string
 	// refused is why the build must not continue; it is valid for the tree until the notes
 	// change. failed is why the tree could not be read.
@@ -66,7 +64,7 @@ type view struct {
 	failed  error
 }
 
-// begin forgets what an earlier build looked at.
+// begin drops the notes of an earlier build.
 func (v *view) begin() {
 	v.notes, v.refused = map[string]string{}, nil
 	v.values, v.parsed = map[string]bool{}, map[string]bool{}
@@ -75,8 +73,7 @@ func (v *view) begin() {
 	v.size = 0
 }
 
-// maxRead bounds the files that one build reads, in bytes: far more than agents
-// and their ConfigMaps need.
+// maxRead is the maximum number of bytes that one build reads.
 const maxRead = 4 << 20
 
 // The possible notes on a name; the note on a file that was read continues with its hash.
@@ -86,12 +83,12 @@ const (
 	noteFile    = "file"
 )
 
-// inTree is kustomize's absolute path as a name of the tree.
+// inTree returns kustomize's absolute path as a name in the tree.
 func inTree(p string) string {
 	return cmp.Or(strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(p)), "/"), ".")
 }
 
-// stat says what a name is, without a note.
+// stat returns the type of a name, without a note.
 func (v *view) stat(name string) string {
 	if _, ok := v.over[name]; ok {
 		return noteFile
@@ -136,7 +133,7 @@ func (v *view) read(name string) ([]byte, string, error) {
 	return data, noteFile + string(sum[:]), nil
 }
 
-// unchanged reports whether the view still answers as the notes say.
+// unchanged reports whether the view still matches the notes.
 func (v *view) unchanged(notes map[string]string) bool {
 	for name, note := range notes {
 		now := ""
@@ -214,13 +211,12 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 	return data, err
 }
 
-// mayBeParsed reports whether kustomize may read a file as YAML, which it does
-// whatever the file is called.
+// mayBeParsed reports whether kustomize may read a file as YAML, whatever its name.
 func (v *view) mayBeParsed(name string) bool {
 	return v.parsed[name] || !v.values[name] || slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
 }
 
-// use notes what a file that a kustomization names is for.
+// use notes the use of a file that a kustomization references.
 func (v *view) use(name, field string) {
 	if field == "configMapGenerator" || field == "secretGenerator" {
 		v.values[name] = true
@@ -229,9 +225,8 @@ func (v *view) use(name, field string) {
 	}
 }
 
-// vet refuses a kustomization that would fetch or run something, and names the
-// file that is missing where kustomize's own words for it are hard to read. It
-// reads with kustomize's own reader, so that both see the same.
+// vet refuses a kustomization that would fetch or run something, and reports missing files more
+// clearly than kustomize. It uses kustomize's own parser, so that both read the same.
 func (v *view) vet(name string, data []byte) {
 	if len(data) > maxParsed {
 		v.refuse(finding.Finding{File: name, Line: 1, Problem: fmt.Sprintf("has %d bytes, and a kustomization has at most %d", len(data), maxParsed), Remedy: "move patches to files of their own, or list directories"})
@@ -280,11 +275,11 @@ func (v *view) vet(name string, data []byte) {
 	}
 }
 
-// unknownField matches kustomize's error for a field that it does not know.
+// unknownField matches kustomize's error for an unknown field.
 var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
 
-// vetReference notes a path that the kustomization called name refers to, and refuses
-// one that cannot be read.
+// vetReference notes a path that the kustomization with a name references, and refuses one that
+// cannot be read.
 func (v *view) vetReference(name string, data []byte, r reference) {
 	dir := path.Dir(name)
 	at := path.Join(dir, r.path)
@@ -311,11 +306,11 @@ func (v *view) vetReference(name string, data []byte, r reference) {
 // reference is a path that a kustomization names.
 type reference struct {
 	field, path string
-	// must says that it can be nothing but the name of a file or directory.
+	// must reports that it can only be the name of a file or directory.
 	must bool
 }
 
-// references lists every string of a kustomization that kustomize would load.
+// references returns every string of a kustomization that kustomize would load.
 func references(k types.Kustomization) []reference {
 	var refs []reference
 	add := func(field string, must bool, paths ...string) {
@@ -358,9 +353,8 @@ func references(k types.Kustomization) []reference {
 	return refs
 }
 
-// fetched matches what kustomize takes for a URL or a git repository rather
-// than a path (its internal/git and internal/loader): it looks at how the
-// string begins, in any case of letters.
+// fetched matches strings that kustomize treats as a URL or a git repository (its internal/git
+// and internal/loader), by their prefix, ignoring case.
 var fetched = regexp.MustCompile(`(?i)^(git::|https?:|ssh://|file://|github\.com[/:]|[a-z][a-z0-9-]*@)`)
 
 func remote(p string) bool { return fetched.MatchString(p) }

@@ -44,12 +44,12 @@ func (o *Overlay) oneOf(i int, file string) {
 	o.restored = append(o.restored, r)
 }
 
-// listed are the dispatches that the syncer applies.
+// listed returns the dispatches that the syncer applies.
 func (o *Overlay) listed() []plan.Dispatch {
 	return slices.DeleteFunc(slices.Clone(o.Dispatches), func(d plan.Dispatch) bool { return d.Withdrawn })
 }
 
-// FileOf is where a dispatch of the overlay lies, from the top of the repository.
+// FileOf returns the path of a dispatch in the repository.
 func (o *Overlay) FileOf(d plan.Dispatch) string {
 	if d.Withdrawn {
 		return o.file(path.Join(withdrawnDir, d.ID+manifestType))
@@ -57,8 +57,8 @@ func (o *Overlay) FileOf(d plan.Dispatch) string {
 	return o.file(d.ID + manifestType)
 }
 
-// loadWithdrawn reads dispatches/withdrawn. What cannot be read suspends the
-// overlay, as in dispatches/.
+// loadWithdrawn reads dispatches/withdrawn. An unreadable file suspends the overlay, as in
+// dispatches/.
 func (l *Loader) loadWithdrawn(tree fs.FS, o *Overlay) {
 	dir := o.file(withdrawnDir)
 	entries, err := fs.ReadDir(tree, dir)
@@ -82,9 +82,8 @@ func (l *Loader) loadWithdrawn(tree fs.FS, o *Overlay) {
 	}
 }
 
-// Withdraw returns the changes that move dispatches to where no syncer applies
-// them, and the overlay that follows. It refuses a suspended overlay and an ID
-// that is not there.
+// Withdraw returns the changes that move dispatches to where no syncer applies them, and the
+// resulting overlay. It returns an error for a suspended overlay or an unknown ID.
 func (o *Overlay) Withdraw(ids []string) (Overlay, []branch.Change, error) {
 	if err := o.Err(); err != nil {
 		return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, err)
@@ -92,10 +91,9 @@ func (o *Overlay) Withdraw(ids []string) (Overlay, []branch.Change, error) {
 	return o.withdraw(ids)
 }
 
-// TakeBack is Withdraw for a person: it goes too where the policy or the template is
-// invalid, which may be why somebody wants an order back. It refuses where a file in
-// dispatches/ cannot be read.
-func (o *Overlay) TakeBack(ids []string) (Overlay, []branch.Change, error) {
+// Cancel is Withdraw for a person: it also works if the policy or the template is invalid, which
+// may be the reason to cancel. It returns an error if a file in dispatches/ cannot be read.
+func (o *Overlay) Cancel(ids []string) (Overlay, []branch.Change, error) {
 	for _, f := range o.findings {
 		if strings.HasPrefix(f.File, path.Join(o.Path, dispatchDir)+"/") {
 			return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, f)

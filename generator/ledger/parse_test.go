@@ -118,7 +118,7 @@ func TestParse(t *testing.T) {
 		{"no version", without("Muster"), "Muster: there is no such trailer"},
 		{"no dispatch", without("Dispatch"), "Dispatch: there is no such trailer"},
 		{"no agents", without("Agents"), "Agents: there is no such trailer"},
-		{"an empty version", instead("Muster: "), `line 11: Muster: "" is no version`},
+		{"an empty version", instead("Muster: "), `line 11: Muster: "" is not a version`},
 		{"no number", instead("Agents: many"), `line 9: Agents: "many" is not a number of agents`},
 		{"a negative number", instead("Agents: -1"), `line 9: Agents: "-1" is not a number of agents`},
 		{"a number too large", instead("Agents: 99999999999999999999"), `line 9: Agents: "99999999999999999999" is not a number of agents`},

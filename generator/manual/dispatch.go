@@ -40,7 +40,7 @@ func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
 	if len(todo) == 0 {
 		return e, nil
 	}
-	_, changes, err := o.TakeBack(todo)
+	_, changes, err := o.Cancel(todo)
 	if err != nil {
 		return Edit{}, err
 	}
