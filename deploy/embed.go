@@ -1,11 +1,11 @@
-// Package deploy carries what muster init writes into a fleet repository beside its
-// overlays: muster's own deployment, and what tells a syncer of the overlays.
+// Package deploy embeds what muster init writes into a fleet repository in addition to overlays:
+// muster's own deployment, and the syncers' manifests.
 package deploy
 
 import "embed"
 
-// Files holds base/, components/ and overlays/: muster's own deployment, as --with-deploy
-// writes it. The placeholders in secrets/ are left out: in git they would invite real ones.
+// Files contains base/, components/ and overlays/: muster's own deployment, as --with-deploy
+// writes it. It omits the placeholders in secrets/: in git they would invite real ones.
 //
 //go:embed base components overlays
 var Files embed.FS

@@ -375,7 +375,7 @@ func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) 
 			p.retired[id] = true
 		case ledger.Repair:
 		}
-		p.settled[id] = true // what became of it is known
+		p.settled[id] = true // its outcome is known
 	}
 	return nil
 }

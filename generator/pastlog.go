@@ -20,7 +20,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// pastLog reads the log of the branch, and keeps what was read while it may be needed again.
+// pastLog reads the log of the branch, and caches what may be needed again.
 type pastLog struct {
 	history branch.History
 	clock   Clock
@@ -32,7 +32,7 @@ type pastLog struct {
 	repairs map[string]Repair   // the last of each overlay, by path
 }
 
-// begin begins a tick, in which orders are read as far back as oldest; end ends it.
+// begin begins a tick, which reads orders since oldest; end ends it.
 func (l *pastLog) begin(oldest time.Time) { l.orders, l.oldest = nil, oldest }
 
 func (l *pastLog) end() { l.orders = nil }

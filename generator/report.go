@@ -14,7 +14,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// reporter logs what ticks do and what is wrong, and tells the watcher.
+// reporter logs operations and problems of ticks, and notifies the watcher.
 type reporter struct {
 	log      *slog.Logger
 	clock    Clock
@@ -132,7 +132,7 @@ func operationAttrs(a ledger.Operation) []slog.Attr {
 type Watcher interface {
 	// Began is called when a tick begins.
 	Began(at time.Time)
-	// Ended is called when it has ended, whatever became of it.
+	// Ended is called when it has ended, with or without an error.
 	Ended(Report)
 }
 
@@ -142,15 +142,14 @@ type Report struct {
 	// Began and Ended are when the tick began and ended, and Next is when the
 	// next one is to begin.
 	Began, Ended, Next time.Time
-	// Cause is what it began for. Deferred reports that a webhook called before, and
-	// that the look waited for Buildkite's request limit.
+	// Cause is what triggered it. Deferred reports that a webhook triggered it before, and that the
+	// poll waited for Buildkite's rate limit.
 	Cause    Cause
 	Deferred bool
 	// Result is what it found and did, and Err why it failed; nil when it did not.
 	Result Result
 	Err    error
-	// Outcome is what became of it, and Failed the step in which it came to an end
-	// before its time; empty where it did not.
+	// Outcome is its outcome, and Failed the step that failed; empty if none did.
 	Outcome Outcome
 	Failed  Step
 	// Steps is how long each of its steps took, over all tries.
@@ -165,7 +164,7 @@ type Report struct {
 	Conditions []condition.Condition
 }
 
-// Outcome is what became of a tick.
+// Outcome is the outcome of a tick.
 type Outcome string
 
 // The outcomes of a tick.
@@ -177,7 +176,7 @@ const (
 	// Waiting: the poll of Buildkite needs more requests than the rate limit allows now, and
 	// continues with the next tick. Nothing is wrong.
 	Waiting Outcome = "waiting"
-	// Limited: Buildkite, or the host of the repository, asks not to be asked for a while.
+	// Limited: Buildkite, or the host of the repository, limits requests for a while.
 	Limited Outcome = "limited"
 	// Conflict: on every try, the branch had moved before the push.
 	Conflict Outcome = "conflict"
@@ -215,8 +214,8 @@ func Steps() []Step {
 	return []Step{StepHead, StepLoad, StepPoll, StepDecide, StepRender, StepCommit}
 }
 
-// progress is where a tick is, and what it was so far. The zero value is that of
-// a tick that begins.
+// progress is the current step of a tick, and the durations so far. The zero value is a tick that
+// begins.
 type progress struct {
 	step           Step // under way; empty: none
 	since          time.Time

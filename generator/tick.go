@@ -47,7 +47,7 @@ type Buildkite interface {
 	Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error)
 }
 
-// Clock tells the time and lets it pass.
+// Clock returns the time and sleeps.
 type Clock interface {
 	Now() time.Time
 	// Sleep returns after d, or with the context's error when that ends first.

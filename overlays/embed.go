@@ -1,10 +1,10 @@
-// Package overlays carries the overlay that muster writes into a new fleet
-// repository, and from which it makes every further one.
+// Package overlays embeds the overlay that muster writes into a new fleet repository, and from
+// which it creates every further one.
 package overlays
 
 import "embed"
 
-// Files holds the overlay below "default".
+// Files contains the overlay below "default".
 //
 //go:embed all:default
 var Files embed.FS

@@ -224,7 +224,7 @@ func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Clien
 	}
 }
 
-// patiently returns what ask returns, and calls it again after Buildkite's rate limits; see
+// patiently returns the result of ask, and retries after Buildkite's rate limits; see
 // [generator.Patiently].
 func patiently[T any](ctx context.Context, s *settings, log *slog.Logger, ask func() (T, error)) (answer T, err error) {
 	err = generator.Patiently(ctx, s.program.clock, log, func() error {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// explainFlags are what the flags of muster explain ask for.
+// explainFlags are the flags of muster explain.
 type explainFlags struct {
 	settings *settings
 	at       string
@@ -102,7 +102,7 @@ func (e *explainFlags) run(ctx context.Context, name string) error {
 	return show(p.output(), all)
 }
 
-// explainMistake tells mistakes in the question from what failed outside.
+// explainMistake distinguishes invalid arguments from other errors.
 func explainMistake(err error) error {
 	var unknown *explanation.Unknown
 	var before *explanation.Before

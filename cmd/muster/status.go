@@ -72,14 +72,13 @@ suspended.`,
 	return c
 }
 
-// statusSource is what status reads, and keeps from look to look.
+// statusSource is what status reads, and keeps between polls.
 type statusSource struct {
 	repository *gitops.Repository
 	loader     *fleet.Loader
 }
 
-// statusSource opens the repository; where none is named, the one that the current
-// directory is in.
+// statusSource opens the repository; by default the one that contains the current directory.
 func (s *settings) statusSource() (*statusSource, error) {
 	repository, err := s.clone()
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 // completions are the shells that muster completes for, and what they call the file.
 var completions = map[string]string{"bash": "muster.bash", "zsh": "_muster", "fish": "muster.fish", "powershell": "muster.ps1"}
 
-// thirdParty is the licences of what the program is linked from, which ask to go
-// with it.
+// thirdParty are the licences of linked modules, which must be distributed with the program.
 const thirdParty = "docs/third-party.md"
 
 // texts returns files of the source, to be packed into a directory.
@@ -34,8 +33,8 @@ func (r release) texts(dir string, names ...string) ([]file, error) {
 	return all, nil
 }
 
-// common returns what every archive holds: licences, README and completions. The
-// program that says the completions is built for the machine that this runs on.
+// common returns the files of every archive: licences, README and completions. The program that
+// prints the completions is built for this machine.
 func (r release) common(ctx context.Context) ([]file, error) {
 	all, err := r.texts("", "LICENSE", "README.md", "CHANGELOG.md", thirdParty)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// release is what is packaged. The same release makes the same bytes.
+// release is what is packaged. The same release produces the same bytes.
 type release struct {
 	source          string // the top of muster's source
 	version, commit string // linked into the program; the commit may be empty
@@ -46,7 +46,7 @@ func parsePlatforms(list string) ([]platform, error) {
 	return all, nil
 }
 
-// sourceVersion is what the source says of its version.
+// sourceVersion returns the version in the source.
 func sourceVersion(source string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(source, "cmd", "muster", "version.go"))
 	if err != nil {

@@ -107,9 +107,8 @@ func (r release) assembleOne(p program, system v1.Layer, licences []file, certif
 	return part{mutate.Annotations(made, r.labels()).(v1.Image), bom}, nil
 }
 
-// systemLayer is what a program expects of Linux. It changes with the
-// certificate authorities alone, so nodes keep it from version to version. Time
-// zones are in the program.
+// systemLayer returns the layer with what a program expects of Linux. It changes only with the
+// certificate authorities, so nodes keep it between versions. Time zones are in the program.
 func (r release) systemLayer() (v1.Layer, error) {
 	authorities, err := roots()
 	if err != nil {

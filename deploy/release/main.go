@@ -1,8 +1,7 @@
 // Command release packages muster: as an image for containers and as archives.
 //
-// It needs Go alone: no container engine, no tar. The same source, version and
-// Go release make the same bytes, wherever and whenever it runs. It is a module
-// of its own, so that muster does not depend on what packages it.
+// It needs only Go: no container engine, no tar. The same source, version and Go release produce
+// the same bytes. It is a separate module, so that muster does not depend on its dependencies.
 package main
 
 import (

@@ -15,9 +15,8 @@ import (
 )
 
 // push pushes the image to a repository of a registry under the version's tag,
-// with the credentials that docker login wrote, and beside it an SBOM for each
-// platform, which refers to it (OCI distribution specification, "Referrers").
-// It returns what it was pushed as.
+// with the credentials that docker login wrote, and an SBOM for each platform, which refers to it
+// (OCI distribution specification, "Referrers"). It returns the reference.
 func (m *image) push(ctx context.Context, repository, version string) (string, error) {
 	where, err := name.NewRepository(repository)
 	if err != nil {

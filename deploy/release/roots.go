@@ -11,8 +11,8 @@ import (
 const rootsModule = "golang.org/x/crypto/x509roots/fallback"
 
 // roots are the certificate authorities of Mozilla's list as the Go project
-// publishes it, in PEM. The module's sum in go.sum pins them. Those that Mozilla
-// trusts under conditions only are left out: a PEM file cannot say conditions.
+// publishes it, in PEM. The module's sum in go.sum pins them. It omits those
+// that Mozilla trusts only under conditions, which a PEM file cannot express.
 func roots() ([]byte, error) {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {

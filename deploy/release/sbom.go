@@ -14,9 +14,8 @@ import (
 
 const sbomType = "application/vnd.cyclonedx+json"
 
-// sbom lists what a program is made of, in CycloneDX JSON: the modules that the
-// Go command has written into the file, Go's standard library, and what is said
-// to be beside the program.
+// sbom lists the components of a program in CycloneDX JSON: the modules in its build information,
+// Go's standard library, and the given ones.
 func (r release) sbom(p program, beside ...*debug.Module) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(p.file))
 	if err != nil {

@@ -258,7 +258,7 @@ type source interface {
 	verify(ctx context.Context) (Token, error)
 	// agentTokens returns the agent tokens of the served clusters; see [Client.AgentTokens].
 	agentTokens(ctx context.Context) ([]AgentToken, error)
-	// gaps are what the source cannot know, a sentence each; see [plan.Snapshot].
+	// gaps returns what the source does not provide, one sentence each; see [plan.Snapshot].
 	gaps() []string
 }
 

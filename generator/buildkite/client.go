@@ -76,8 +76,8 @@ const DefaultURL = buildkite.DefaultBaseURL
 // DefaultTimeout is the longest that one request may take.
 const DefaultTimeout = 30 * time.Second
 
-// Config is what a [Client] is made of. Org and Token are needed; Stacks and Metrics do in
-// place of Token.
+// Config is the configuration of a [Client]. Org and Token are required; Stacks and Metrics
+// replace Token.
 type Config struct {
 	// Org is the organisation's slug, as in buildkite.com/ORG.
 	Org string

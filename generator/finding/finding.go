@@ -16,8 +16,7 @@ type Finding struct {
 	File string
 	// Line counts from 1; it is 0 if it is unknown, or if the whole file is at fault.
 	Line int
-	// Field is the field's path, as in "spec.max"; empty where the whole file
-	// is at fault.
+	// Field is the field's path, as in "spec.max"; empty if the whole file is at fault.
 	Field string
 	// Problem describes the problem, and Remedy what to write instead. Remedy may be empty.
 	Problem, Remedy string

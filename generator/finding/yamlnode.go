@@ -47,7 +47,7 @@ func Pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	}
 }
 
-// Lookup follows keys down from a mapping; nil when one is missing.
+// Lookup follows keys down from a mapping; nil if one is missing.
 func Lookup(n *yaml.Node, keys ...string) *yaml.Node {
 	for _, name := range keys {
 		_, n = Entry(n, name)
@@ -65,8 +65,7 @@ func Entry(n *yaml.Node, name string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// Scalar is the text of the value at keys; empty when it is missing or is not
-// a scalar.
+// Scalar returns the text of the value at keys; empty if it is missing or not a scalar.
 func Scalar(n *yaml.Node, keys ...string) string {
 	if v := Lookup(n, keys...); v != nil && v.Kind == yaml.ScalarNode && v.Tag != "!!null" {
 		return v.Value
@@ -74,7 +73,7 @@ func Scalar(n *yaml.Node, keys ...string) string {
 	return ""
 }
 
-// Integer is the number at keys; false when it is missing or no whole number.
+// Integer returns the number at keys; false if it is missing or not a whole number.
 func Integer(n *yaml.Node, keys ...string) (int, bool) {
 	v := Lookup(n, keys...)
 	if v == nil || v.Kind != yaml.ScalarNode || v.Tag != "!!int" {
@@ -84,8 +83,7 @@ func Integer(n *yaml.Node, keys ...string) (int, bool) {
 	return i, err == nil
 }
 
-// Set puts a scalar into a mapping: in the place of the old one, or where the
-// alphabet wants a new one, which is how kustomize prints.
+// Set sets a scalar in a mapping. It inserts a new key in alphabetical order, as kustomize prints.
 func Set(m *yaml.Node, key, tag, value string) {
 	put(m, key, &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value})
 }

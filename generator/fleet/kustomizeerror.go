@@ -52,8 +52,7 @@ func (v *view) explain(dir string, err error) *finding.Finding {
 }
 
 var (
-	// wayThere is what kustomize puts in front of an error for each directory
-	// on the way to it.
+	// wayThere matches kustomize's prefixes of an error, one for each directory on the path to it.
 	wayThere = regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': '[^']*' must resolve to a file': |recursed accumulation of path '[^']*': |accumulating resources: `)
 	// patchOfNothing matches kind and name of a patch's missing target in kustomize's error.
 	patchOfNothing = regexp.MustCompile(`failed to find unique target for patch ([A-Za-z]+)\.\S*/(\S+)\.[^.\s]+$`)

@@ -338,8 +338,7 @@ func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 	}
 	o.Dispatches = append(o.Dispatches, d.Dispatch)
 	if o.Policy.Queue == "" {
-		// Its own policy cannot be read; what it has on order must still count
-		// where its agents will be.
+		// Its own policy is invalid, but its orders must still count for their queue.
 		o.Policy = policyOf(d.Dispatch)
 	}
 }

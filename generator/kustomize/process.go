@@ -13,9 +13,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// Process builds in a process of its own, which it starts when something is to
-// be built and ends when there has been nothing for a while, when a build takes
-// too long, and with the context.
+// Process builds in a separate process. It starts the process for a build, and ends it when it is
+// idle for a while, when a build takes too long, and with the context.
 type Process struct {
 	// Command makes the command that calls [Serve] with standard input and
 	// output and with Memory.
@@ -78,7 +77,7 @@ func (p *Process) Build(ctx context.Context, files filesys.FileSystem, dir strin
 	return nil, fmt.Errorf("the process that runs kustomize ended: %w", errors.Join(err, ended))
 }
 
-// take returns a process that is free, or starts one.
+// take returns an idle process, or starts one.
 func (p *Process) take() (*worker, error) {
 	if w := p.takeFree(); w != nil {
 		return w, nil

@@ -24,7 +24,7 @@ const (
 // it needs more than memory bytes.
 func Serve(in io.Reader, out io.Writer, memory int64) {
 	debug.SetMemoryLimit(memory * 3 / 4)
-	debug.SetGCPercent(400) // what a build leaves behind is small beside the limit
+	debug.SetGCPercent(400) // what a build leaves behind is small compared with the limit
 	debug.SetMaxStack(int(memory / 4))
 	go watchMemory(memory)
 	// The end of in is noticed only while somebody reads from it.

@@ -34,7 +34,7 @@ func Outside(text string) string {
 	return left.String()
 }
 
-// after is what comes behind the next run of just as many backticks.
+// after returns the text after the next run of exactly n backticks.
 func after(text, open string) string {
 	for text != "" {
 		at := strings.IndexByte(text, '`')

@@ -53,8 +53,8 @@ type starts struct {
 	seen map[string]time.Time // when the last job of an agent started
 }
 
-// remembered is how long ago a job may have started that is seen first now: more
-// than the longest look.
+// remembered is the maximum age of the start of a job that is listed for the first time: more than
+// the longest poll.
 const remembered = time.Hour
 
 // tick adds how long each job that has started since had waited.

@@ -12,12 +12,12 @@ import (
 	"muster/generator/status"
 )
 
-// Definition says what a metric is. The table of docs/reference/metrics.md is made of them.
+// Definition describes a metric. The table of docs/reference/metrics.md is generated from them.
 type Definition struct {
 	// Name, Type (gauge, counter or histogram) and Labels are as they are served.
 	Name, Type string
 	Labels     []string
-	// Help says what it counts.
+	// Help describes what it counts.
 	Help string
 	// buckets are a histogram's upper bounds.
 	buckets []float64
@@ -56,15 +56,14 @@ func Definitions() []Definition {
 // values.
 type metric struct {
 	Definition
-	// overlay returns the value for an overlay; false: it has none now.
+	// overlay returns the value for an overlay; false if it has none now.
 	overlay func(o status.Overlay, at scrape) (float64, bool)
 	// read puts the values of a snapshot.
 	read func(at scrape, put func(value float64, labels ...string))
-	// tick adds what a tick has done. The dispatch that a value is about is its exemplar;
-	// empty: none.
+	// tick adds the results of a tick. A value's exemplar is its dispatch; none if empty.
 	tick func(r generator.Report, add func(value float64, dispatch string, labels ...string))
-	// zero are the labels of series that begin at zero: after that of the overlay, for
-	// each overlay, or at the start of the process. One without labels is one empty list.
+	// zero are the labels of series that begin at zero, after that of the overlay if the metric has
+	// one: for each overlay, or at the start of the process. A series without labels is an empty list.
 	zero [][]string
 }
 
@@ -164,7 +163,7 @@ func ofRetired(name, help string, labels []string, zero [][]string, withdrawn bo
 	})
 }
 
-// committed are the acts of a tick that are in git.
+// committed returns the operations of a tick that are in git.
 func committed(r generator.Report) []ledger.Operation {
 	if r.DryRun {
 		return nil
@@ -181,10 +180,10 @@ func each[T ~string](values ...T) [][]string {
 	return all
 }
 
-// once is one series without labels, besides that of the overlay.
+// once is one series without labels, except that of the overlay.
 func once() [][]string { return [][]string{{}} }
 
-// The counters that others add to than ticks.
+// The counters that are not updated by ticks.
 const (
 	jobNotes = "muster_job_notifications_total"
 	webhooks = "muster_webhooks_total"
@@ -348,8 +347,8 @@ func conditions(at scrape, put func(value float64, labels ...string)) {
 }
 
 const (
-	// maxUnserved is how many queues without an overlay have a series: their keys
-	// are whatever people write into their steps.
+	// maxUnserved limits the queues without an overlay that have a series: their keys are
+	// untrusted.
 	maxUnserved = 50
 	others      = "(others)"
 )
@@ -381,7 +380,7 @@ func unmatched(at scrape, put func(value float64, labels ...string)) {
 	}
 }
 
-// stamp is a time in seconds; zero is zero.
+// stamp returns a time in Unix seconds; zero for the zero time.
 func stamp(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

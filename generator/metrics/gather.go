@@ -7,8 +7,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// labelled gathers metrics whose labels' values are fit to be shown: an overlay's is
-// the name of a directory, and a queue's what a pipeline says.
+// labelled gathers metrics with printable label values: names of overlays and queues are
+// untrusted.
 type labelled struct {
 	from  prometheus.Gatherer
 	shown func(string) string

@@ -1,6 +1,5 @@
-// Package metrics makes Prometheus metrics of what ticks report: counters and
-// histograms of what happened, and gauges of the last [status.Snapshot]. It has a
-// registry of its own and touches no global one.
+// Package metrics exports Prometheus metrics of ticks: counters, histograms, and gauges of the
+// last [status.Snapshot]. It does not use the global registry.
 package metrics
 
 import (
@@ -16,8 +15,8 @@ import (
 	"muster/generator/status"
 )
 
-// Metrics counts what ticks report. It is a [generator.Watcher]; its registry may
-// be gathered from several goroutines meanwhile.
+// Metrics counts what ticks report. It is a [generator.Watcher]; its registry may be gathered
+// concurrently.
 type Metrics struct {
 	registry   *prometheus.Registry
 	metrics    []metric
@@ -26,8 +25,7 @@ type Metrics struct {
 	known      map[string]bool // overlays that have series
 }
 
-// New returns metrics without counts. It calls snapshot and now at every
-// scrape.
+// New returns metrics without counts. It calls snapshot and now at every scrape.
 func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error) {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(), metrics: table(&registrations{}, &starts{}),
@@ -62,7 +60,7 @@ func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error
 // ofOverlay reports whether a metric has series for each overlay.
 func (m metric) ofOverlay() bool { return len(m.Labels) > 0 && m.Labels[0] == labelOverlay }
 
-// zero begins the series of a metric at zero, for an overlay where it has series for each.
+// zero begins the series of a metric at zero, for an overlay if it has series for each.
 func (m *Metrics) zero(d metric, overlay ...string) {
 	for _, labels := range d.zero {
 		labels = slices.Concat(overlay, labels)
@@ -90,14 +88,14 @@ func (m *Metrics) Handler(shown func(string) string) http.Handler {
 	return promhttp.HandlerFor(from, promhttp.HandlerOpts{EnableOpenMetrics: true, DisableCompression: true, MaxRequestsInFlight: together})
 }
 
-// Webhooks adds requests to a webhook, by their source and by what became of them. None
-// begins the series. It may be called from several goroutines.
+// Webhooks adds n requests to a webhook, by source and result; zero begins the series. It is safe
+// for concurrent use.
 func (m *Metrics) Webhooks(source, result string, n int) {
 	m.counters[webhooks].WithLabelValues(source, result).Add(float64(n))
 }
 
-// JobNotes adds job notifications by result. None
-// begins the series. It may be called from several goroutines.
+// JobNotes adds n job notifications by result; zero begins the series. It is safe for concurrent
+// use.
 func (m *Metrics) JobNotes(result string, n int) {
 	m.counters[jobNotes].WithLabelValues(result).Add(float64(n))
 }
@@ -125,8 +123,7 @@ func (m *Metrics) Ended(r generator.Report) {
 	}
 }
 
-// overlays begins the series of overlays that are new, at zero, and ends those of
-// overlays that are gone.
+// overlays begins the series of new overlays, at zero, and ends those of removed overlays.
 func (m *Metrics) overlays(r generator.Report) {
 	if r.Err != nil {
 		return
@@ -169,7 +166,7 @@ func (m *Metrics) end(overlay string) {
 	}
 }
 
-// add adds to a counter, with the dispatch that it is about as exemplar where it is known.
+// add adds to a counter, with the dispatch as exemplar if it is known.
 func add(c prometheus.Counter, value float64, dispatch string) {
 	if e, ok := c.(prometheus.ExemplarAdder); ok && dispatch != "" && value > 0 {
 		e.AddWithExemplar(value, prometheus.Labels{"dispatch": dispatch})
@@ -178,8 +175,7 @@ func add(c prometheus.Counter, value float64, dispatch string) {
 	c.Add(value)
 }
 
-// observe adds to a histogram, with the dispatch that it is about as exemplar
-// where it is known.
+// observe adds to a histogram, with the dispatch as exemplar if it is known.
 func observe(o prometheus.Observer, value float64, dispatch string) {
 	if e, ok := o.(prometheus.ExemplarObserver); ok && dispatch != "" {
 		e.ObserveWithExemplar(value, prometheus.Labels{"dispatch": dispatch})

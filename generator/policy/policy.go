@@ -44,7 +44,7 @@ func Parse(file string, data []byte) (plan.Policy, error) {
 	return p, nil
 }
 
-// policyReader reads one policy and collects what is wrong with it.
+// policyReader reads one policy and collects its problems.
 type policyReader struct {
 	file     string
 	policy   plan.Policy
@@ -69,7 +69,7 @@ func (z Zones) load(name string) (*time.Location, error) {
 	return zone, err
 }
 
-// Parse is [Parse] with zones that are loaded once, and returns what is wrong as a list.
+// Parse is [Parse] with zones that are loaded once, and returns the findings as a list.
 func (z Zones) Parse(file string, data []byte) (plan.Policy, []finding.Finding) {
 	r := &policyReader{file: file, zones: z, fields: specFields()}
 	for _, f := range r.fields {
@@ -334,7 +334,7 @@ func (r *policyReader) entries(n *yaml.Node, list entries, read func(item *yaml.
 	}
 }
 
-// known reports the fields of a mapping that are not among those that one such value has.
+// known reports the unknown fields of a mapping.
 func (r *policyReader) known(n *yaml.Node, at, one string, fields []string, remedy string) {
 	for key := range finding.Pairs(n) {
 		if !slices.Contains(fields, key.Value) {

@@ -23,7 +23,7 @@ const (
 // reuseFields are the fields of reuse, in the order of the documentation.
 var reuseFields = []string{"idle", "uptime"}
 
-// reuseType is what the field takes, as documents say it.
+// reuseType is the field's type in the documentation.
 func reuseType() string {
 	return fmt.Sprintf("map: `idle` (duration, %s to %s) and `uptime` (%s to %s), or neither",
 		Span(minReuseIdle), Span(maxReuseIdle), Span(minReuseUptime), Span(maxReuseUptime))

@@ -16,8 +16,8 @@ import (
 type keywords = map[string]any
 
 // Schema returns the JSON Schema (draft 7, which editors know best) of a
-// policy. What it refuses the parser refuses. What it accepts the parser accepts,
-// but for what a schema cannot say:
+// policy. The parser rejects what it rejects, and accepts what it accepts, with exceptions that a
+// schema cannot express:
 //
 //   - min above max, also while a schedule is in force;
 //   - an idle time of reuse that is not below its uptime;

@@ -79,9 +79,9 @@ c,,50,1h,1,30m
 func TestBadCSV(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"empty", "", "row 1: the file is empty"},
-		{"unknown column", "at,duration,colour\n", `row 1: column "colour" is not known`},
+		{"unknown column", "at,duration,colour\n", `row 1: unknown column "colour"`},
 		{"missing column", "at,count\n", `row 1: column "duration" is missing`},
-		{"stage of no build", "at,duration,stage\n1,2,2\n", "row 2: stage: 2 of which build?"},
+		{"stage of no build", "at,duration,stage\n1,2,2\n", "row 2: stage: 2 needs a build"},
 		{"two times", "at,duration,build\n1,2,a\n2,2,a\n", `row 3: at: "2" is not the time of build "a"`},
 		{"two cancellations", "at,duration,build,cancel\n1,2,a,5\n,2,a,6\n", `row 3: cancel: "6" differs from an earlier row of build "a"`},
 		{"cancelled at once", "at,duration,cancel\n1,2,0\n", "row 2: cancel: a build cannot be"},
@@ -91,7 +91,7 @@ func TestBadCSV(t *testing.T) {
 		{"time", "at,duration\n0,60\nnoon,60\n", `row 3: at: "noon" is neither`},
 		{"no time", "at,duration\n,60\n", "row 2: at is missing"},
 		{"negative time", "at,duration\n-1,60\n", `row 2: at: "-1" is not between`},
-		{"mixed times", "at,duration\n0,60\n2026-01-05T08:00:00Z,60\n", `row 3: at: "2026-01-05T08:00:00Z": the rows before`},
+		{"mixed times", "at,duration\n0,60\n2026-01-05T08:00:00Z,60\n", `row 3: at: "2026-01-05T08:00:00Z": earlier rows`},
 		{"duration", "at,duration\n0,60\n1,60\n2,long\n", `row 4: duration: "long" is neither`},
 		{"endless", "at,duration\n0,1e300\n", `row 2: duration: "1e300" is not between`},
 		{"not a number", "at,duration\n0,nan\n", `row 2: duration: "nan" is not between`},

@@ -13,7 +13,7 @@ import (
 	"muster/generator/plan"
 )
 
-// Config is what a [Recorder] is made of.
+// Config is the configuration of a [Recorder].
 type Config struct {
 	Muster Muster
 	// Started is when the process started.

@@ -50,7 +50,7 @@ type Snapshot struct {
 	interval, longest time.Duration
 }
 
-// Muster says which muster runs, and on what.
+// Muster describes the running muster.
 type Muster struct {
 	// Version and Commit are the build's; Commit may be empty.
 	Version string `json:"version"`
@@ -77,8 +77,7 @@ type Tick struct {
 	// Seconds is how long the last one took, and Steps each of its steps.
 	Seconds float64                    `json:"seconds"`
 	Steps   map[generator.Step]float64 `json:"steps,omitempty"`
-	// Outcome is what became of it; Failed and Error are the step in which it
-	// failed and why.
+	// Outcome is its outcome; Failed and Error are the step that failed and the error.
 	Outcome generator.Outcome `json:"outcome,omitempty"`
 	Failed  generator.Step    `json:"failed,omitempty"`
 	Error   string            `json:"error,omitempty"`
@@ -166,13 +165,13 @@ type Service struct {
 	// Sent and Received are bytes.
 	Sent     int64 `json:"sent"`
 	Received int64 `json:"received"`
-	// Limits are the server's, as it last told them.
+	// Limits are the server's limits in its last response.
 	Limits []Limit `json:"limits,omitempty"`
 }
 
 // Limit is one rate limit: requests in a window of the server's.
 type Limit struct {
-	// Scope tells limits of one server apart, as in "rest" and "rest_user".
+	// Scope distinguishes limits of one server, as in "rest" and "rest_user".
 	Scope     string `json:"scope"`
 	Limit     int64  `json:"limit"`
 	Remaining int64  `json:"remaining"`

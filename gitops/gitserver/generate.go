@@ -66,7 +66,7 @@ func (r Repository) AddPullRequests(n int) error {
 	for i := range lines {
 		lines[i] = fmt.Sprintf("%s refs/pull/%d/head\n", strings.TrimSpace(commit), i+1)
 	}
-	slices.Sort(lines) // all begin alike: by name
+	slices.Sort(lines) // all have a common prefix: by name
 	file, err := os.OpenFile(filepath.Join(r.Dir, "packed-refs"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return fmt.Errorf("adding pull requests: %w", err)

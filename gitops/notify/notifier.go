@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Config is what a [Notifier] is made of.
+// Config is the configuration of a [Notifier].
 type Config struct {
 	// Repository is the fleet repository's address without anything secret, and Branch
 	// the branch that is pushed to.

@@ -1,4 +1,4 @@
-// Package writertest is the contract of every [branch.Writer].
+// Package writertest tests the contract of [branch.Writer].
 package writertest
 
 import (

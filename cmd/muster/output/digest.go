@@ -8,7 +8,7 @@ import (
 	"muster/generator/history"
 )
 
-// digestPrinter sums rows up, and prints at their end.
+// digestPrinter computes and prints totals of rows.
 type digestPrinter struct {
 	out    HistoryOutput
 	digest history.Digest
@@ -49,7 +49,7 @@ func totalHead(by string) []string {
 	return []string{strings.ToUpper(by), "ORDERS", "AGENTS", "REGISTERED", "LOST", "IN-FLIGHT", "UNKNOWN", "FIRST-MEAN", "FIRST-MAX", "RETIRES", "REPAIRS", "DAMAGED", "EDITS"}
 }
 
-// totalFields are the cells of a line. Nothing in them is what is not known.
+// totalFields are the cells of a line; unknown values are empty.
 func totalFields(t history.Total, unit string) []string {
 	fields := []string{t.Key}
 	for _, n := range []int{t.Orders, t.Agents, t.Registered, t.Lost, t.InFlight, t.Unknown} {

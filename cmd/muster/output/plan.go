@@ -77,8 +77,8 @@ func PrintYAML(out io.Writer, r generator.Result) error {
 	return kyaml.NewEncoder(out).Encode(&document)
 }
 
-// quoteInvalid puts strings between double quotes that have what [printable] escapes:
-// only there an escape means the same as before.
+// quoteInvalid puts strings with characters that [Printable] escapes in double quotes, in which
+// escapes are valid.
 func quoteInvalid(n *kyaml.Node) {
 	odd := func(c rune) bool { return c == '@' || !Shown(c) }
 	if n.Kind == kyaml.ScalarNode && strings.ContainsFunc(n.Value, odd) {

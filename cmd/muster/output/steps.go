@@ -7,9 +7,9 @@ import "io"
 // milestone. Log lines must pass through it, so that they do not mix with the progress line. It
 // is not safe for concurrent use.
 type Steps struct {
-	// Screen is the terminal; nil where nobody watches.
+	// Screen is the terminal; nil if there is none.
 	Screen io.Writer
-	// Lines takes what is to stay.
+	// Lines receives permanent lines.
 	Lines io.Writer
 	shown string
 }
@@ -22,8 +22,7 @@ const (
 	wrapLine  = "\x1b[?7h"
 )
 
-// Step says how far it is. Where nobody watches it is printed only when it is a
-// milestone.
+// Step prints the progress. Without a terminal, it prints only milestones.
 func (p *Steps) Step(text string, milestone bool) {
 	switch {
 	case p.Screen != nil:
@@ -48,7 +47,7 @@ func (p *Steps) End() {
 	}
 }
 
-// Write implements [io.Writer] for whole lines that are to stay.
+// Write implements [io.Writer] for whole permanent lines.
 func (p *Steps) Write(text []byte) (int, error) {
 	if p.shown == "" {
 		return p.Lines.Write(text)

@@ -15,15 +15,14 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// The page is written element by element and not by html/template, which calls
-// methods by a name that it only knows at run time, so that the program would have
-// to hold every method of every library. All text and all attributes are escaped by
-// gomponents; a name in an address goes through [overlayQuery].
+// The page is written element by element and not by html/template, which calls methods by names
+// at run time, so that the linker could not remove unused methods. gomponents escapes all text
+// and attributes; [overlayQuery] escapes names in addresses.
 
-// live marks what the script replaces when a tick is over.
+// live marks elements that the script replaces after each tick.
 func live() g.Node { return g.Attr("data-live") }
 
-// overlayQuery is the query that asks for one overlay.
+// overlayQuery returns the query for one overlay.
 func overlayQuery(name string) string { return "?overlay=" + url.QueryEscape(name) }
 
 // document is the whole page.
@@ -82,7 +81,7 @@ func (v view) header() g.Node {
 // for a slow poll.
 func (v view) outdatedAfter() time.Duration { return 2*v.Status.Interval() + time.Minute }
 
-// wrong is what is wrong, and what to do.
+// wrong returns the problems and their remedies.
 func (v view) wrong() g.Node {
 	count := "Nothing."
 	switch {
@@ -114,7 +113,7 @@ func (v view) problem(c condition.Condition) g.Node {
 	)
 }
 
-// overlays is the table of overlays, and that of the queues that none serves.
+// overlays returns the tables of overlays and of queues without an overlay.
 func (v view) overlays() g.Node {
 	table := h.P(g.Text("No overlay has been read yet."))
 	if len(v.Overlays) > 0 {
@@ -155,7 +154,7 @@ func (v view) overlay(o overlay) g.Node {
 	)
 }
 
-// figures are the numbers of an overlay's row; dashes where they are not known.
+// figures returns the numbers of an overlay's row; unknown ones are dashes.
 func (v view) figures(o overlay) g.Group {
 	s := o.Sum
 	texts := []string{
@@ -323,12 +322,12 @@ func section(id, title string, content ...g.Node) g.Node {
 	return h.Section(h.ID(id), h.Aria("labelledby", id+"-head"), h.H2(h.ID(id+"-head"), g.Text(title)), g.Group(content))
 }
 
-// scroll is what scrolls by itself where it is too wide.
+// scroll wraps content that scrolls if it is too wide.
 func scroll(id string, named, content g.Node) g.Node {
 	return h.Div(h.Class("scroll"), h.Role("region"), named, h.TabIndex("0"), h.ID(id), live(), content)
 }
 
-// heads are the heads of columns; one that begins with # is of numbers.
+// heads returns the heads of columns; a column of numbers begins with #.
 func heads(titles ...string) g.Node {
 	return h.THead(h.Tr(g.Map(titles, func(title string) g.Node {
 		if title[0] == '#' {
@@ -346,7 +345,7 @@ func (v view) time(t time.Time) g.Node {
 	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), g.Text(stamp(t)))
 }
 
-// counted is a number with its noun.
+// counted returns a number with its noun.
 func counted(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -37,18 +37,18 @@ type overlay struct {
 	HasLine       bool
 }
 
-// decision is one that something was done about.
+// decision is a decision with an operation.
 type decision struct {
 	status.Decision
 	ID, Subject, Reasons string
 }
 
 const (
-	// maxLines are shown where no overlay is chosen, and maxShown decisions.
+	// maxLines limits the timelines without a chosen overlay, and maxShown the decisions.
 	maxLines, maxShown = 4, 20
 )
 
-// view is what is known now; false: there is no such overlay.
+// view returns the current view; false if the overlay does not exist.
 func (p *Page) view(only string, hours int) (view, bool) {
 	now := p.cfg.Now()
 	s := p.cfg.Status().At(now)
@@ -138,7 +138,7 @@ func summary(t chart.Timeline) string {
 // stamp is a time as the page writes it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// age is how long ago a time was, in the largest unit that says something.
+// age returns how long ago a time was, in the largest suitable unit.
 func (v view) age(t time.Time) string {
 	switch d := v.Now.Sub(t); {
 	case d < 0:

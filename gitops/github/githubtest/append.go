@@ -98,7 +98,7 @@ func refusedAppend(kind, words string) (int, any, error) {
 		"errors": []graphQLError{{kind, []string{"createCommitOnBranch"}, words}}}, nil
 }
 
-// problem is what is wrong with the input whatever the branch is at; no words: nothing.
+// problem returns the problem of the input, independent of the head; empty if valid.
 func (in CommitInput) problem() (kind, words string) {
 	byName := in.Branch.RepositoryNameWithOwner == Owner+"/"+Name && strings.TrimPrefix(in.Branch.BranchName, "refs/heads/") == "main"
 	switch {

@@ -29,7 +29,7 @@ const (
 )
 
 // Limiter refuses requests beyond GitHub's limits, with a Retry-After. The window of each
-// is the minute or the hour before a request; what GitHub's are is not said.
+// is the minute or the hour before a request; GitHub does not document its own.
 type Limiter struct {
 	// Now is the clock.
 	Now func() time.Time

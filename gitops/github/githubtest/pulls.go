@@ -78,7 +78,7 @@ func (s *Server) Comments(number int) []string {
 	return all
 }
 
-// Say lets somebody else comment.
+// Say adds a comment by another user.
 func (s *Server) Say(number int, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *Server) ClosePull(number int) {
 	s.pull[number-1].closed = true
 }
 
-// Pull is what a pull request says: head and base, title and body.
+// Pull is a pull request: head and base, title and body.
 func (s *Server) Pull(number int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
