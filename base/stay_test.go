@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestAgentThatStays: an agent that its dispatch lets stay takes more than one job,
-// until its uptime is over; others take one.
-func TestAgentThatStays(t *testing.T) {
+// TestReusableAgent: a reusable agent takes several jobs until its uptime ends; others take one.
+func TestReusableAgent(t *testing.T) {
 	eachShell(t, func(t *testing.T, shell []string) {
 		for uptime, want := range map[string]string{
 			"":     " --disconnect-after-job --disconnect-after-idle-timeout 300 ",

@@ -78,10 +78,10 @@ func agentTokenShape(seed uint64) shape {
 	return s
 }
 
-// TestAloneWorlds plays worlds in which muster has agent tokens alone, with networks that
-// fail, rivals that write too and clusters that lose pods: it never orders what may still
-// come, stays within max, and no job waits for ever.
-func TestAloneWorlds(t *testing.T) {
+// TestAgentTokensOnlyScenarios runs fault simulations with agent tokens only, with network faults,
+// concurrent writers and lost pods: muster orders no agent twice, stays within max, and serves every
+// job.
+func TestAgentTokensOnlyScenarios(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	vain, all := 0, 0
@@ -109,8 +109,8 @@ func TestAloneWorlds(t *testing.T) {
 	t.Logf("of %d agents in flight at a tick, %d would not come", all, vain)
 }
 
-// TestAloneShared: overlays that share a queue are suspended where nobody lists agents.
-func TestAloneShared(t *testing.T) {
+// TestAgentTokensOnlyShared: overlays that share a queue are suspended if agents are not listed.
+func TestAgentTokensOnlyShared(t *testing.T) {
 	s := agentTokenShape(7)
 	second := *s.overlays[0]
 	second.name = "b"
@@ -124,9 +124,8 @@ func TestAloneShared(t *testing.T) {
 	}
 }
 
-// TestAloneVerified: what was inferred is in the commits as what was seen is: each is made
-// again byte for byte.
-func TestAloneVerified(t *testing.T) {
+// TestAgentTokensOnlyVerified: commits with inferred registrations can be recomputed byte for byte.
+func TestAgentTokensOnlyVerified(t *testing.T) {
 	w := startScenario(t, agentTokenShape(14))
 	w.audit.mute = true
 	w.play(w.length, nil)

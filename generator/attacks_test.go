@@ -281,9 +281,9 @@ func TestProbesWithoutAJob(t *testing.T) {
 	}
 }
 
-// TestNetworkTroubles: a world whose network is bad does refuse requests, and does
-// change between two pages of one list.
-func TestNetworkTroubles(t *testing.T) {
+// TestNetworkFaults: a simulation with network faults refuses requests, and changes lists between two
+// pages.
+func TestNetworkFaults(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	w := attacked(t, func(s *shape, p *policy) {

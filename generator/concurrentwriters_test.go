@@ -208,9 +208,9 @@ func (b *busy) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, e
 	return s, err
 }
 
-// TestRivalWithoutPause: against one who pushes ten times a second for a minute, a
-// commit lands at least every five seconds, and nothing is an error.
-func TestRivalWithoutPause(t *testing.T) {
+// TestWriterWithoutPause: while another writer pushes ten times a second for a minute, a commit lands
+// at least every five seconds, without an error.
+func TestWriterWithoutPause(t *testing.T) {
 	b := &busy{bench: newBench("a"), every: 100 * time.Millisecond}
 	b.overlays[0].spec.max = 1000
 	b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})

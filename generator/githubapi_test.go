@@ -251,10 +251,9 @@ func mostInAnHour(f *fleetRepository) int {
 	return most
 }
 
-// TestLargeActsOnGitHub: an order and a retirement of 200 dispatches are each cut into
-// acts that GitHub takes in one request that writes, and every act is what its decision
-// says.
-func TestLargeActsOnGitHub(t *testing.T) {
+// TestLargeOperationsOnGitHub: an order and a retirement of 200 dispatches are each split into
+// operations that fit into one write request to GitHub, and every operation matches its decision.
+func TestLargeOperationsOnGitHub(t *testing.T) {
 	t.Parallel()
 	const (
 		dispatches = 200

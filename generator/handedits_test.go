@@ -340,8 +340,8 @@ func TestDeletedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestGivenUp: who deletes what is withdrawn says that its agents do not come.
-func TestGivenUp(t *testing.T) {
+// TestWithdrawnDispatchDeleted: agents of a deleted withdrawn dispatch no longer count.
+func TestWithdrawnDispatchDeleted(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		a, g, d := twins(t)
 		a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"})
@@ -411,8 +411,8 @@ func TestLostOriginal(t *testing.T) {
 	}
 }
 
-// TestNoticingIsFree: while nobody else pushes anything, the log is read once.
-func TestNoticingIsFree(t *testing.T) {
+// TestLogIsReadOnceWithoutOtherPushes: while nobody else pushes, the log is read once.
+func TestLogIsReadOnceWithoutOtherPushes(t *testing.T) {
 	a, g, d := twins(t)
 	a.snapshot.Sightings, a.snapshot.Jobs = sightings(d, "a"), nil
 	for range 10 {
@@ -424,9 +424,9 @@ func TestNoticingIsFree(t *testing.T) {
 	}
 }
 
-// TestStrangersCostOneReading: however many manifests lie in an overlay that no commit
-// of muster's has ordered, the log is read once for all of them.
-func TestStrangersCostOneReading(t *testing.T) {
+// TestUnknownManifestsAreSearchedOnce: the log is read once for all manifests that no commit by muster
+// has ordered.
+func TestUnknownManifestsAreSearchedOnce(t *testing.T) {
 	a, g, d := twins(t)
 	file := dispatches + "/" + d.ID + ".yaml"
 	var changes []branch.Change
@@ -448,9 +448,9 @@ func TestStrangersCostOneReading(t *testing.T) {
 	}
 }
 
-// TestPutBackAfterRetirement: a person reverts the retirement of a dispatch. Its
-// agents that were seen stay registered, and it is retired again.
-func TestPutBackAfterRetirement(t *testing.T) {
+// TestRetirementReverted: a person reverts the retirement of a dispatch. Its agents remain registered,
+// and it is retired again.
+func TestRetirementReverted(t *testing.T) {
 	a, g, d := twins(t)
 	file := dispatches + "/" + d.ID + ".yaml"
 	content := []byte(a.at(file))
@@ -513,9 +513,9 @@ func TestUnreadLog(t *testing.T) {
 	}
 }
 
-// TestLogIsReadByAndBy: where every third reading of the past cannot be read, each try
-// goes on where the one before it ended.
-func TestLogIsReadByAndBy(t *testing.T) {
+// TestLogReadContinues: if every third read of the log fails, each try continues where the previous
+// one ended.
+func TestLogReadContinues(t *testing.T) {
 	b := newBench("a")
 	const agents = 5 * plan.JobAgents
 	b.overlays[0].spec.max = agents
@@ -547,9 +547,9 @@ func TestLogIsReadByAndBy(t *testing.T) {
 	}
 }
 
-// TestPutBackTwice: a person reverts their own edit, or deletion, after muster has
-// withdrawn the dispatch. The one of which more may come stays.
-func TestPutBackTwice(t *testing.T) {
+// TestWithdrawalReverted: a person reverts their own edit, or deletion, after muster has withdrawn the
+// dispatch. The version that may start more agents stays.
+func TestWithdrawalReverted(t *testing.T) {
 	for name, test := range map[string]struct {
 		agents   string // written first; empty: deleted
 		again    string // written then; empty: as it was
@@ -635,10 +635,9 @@ func ordered(r generator.Result) int {
 	return n
 }
 
-// TestEditsBetweenLooks: of a dispatch that is found edited or deleted, each version
-// that others have committed since it was last seen counts: a syncer may have made
-// a Job of any.
-func TestEditsBetweenLooks(t *testing.T) {
+// TestEditsBetweenPolls: each version of an edited or deleted dispatch that others have committed
+// since the last tick counts: a syncer may have created a Job from any.
+func TestEditsBetweenPolls(t *testing.T) {
 	raised, longer := rewrite(lowered, "$1: 50"), rewrite("T06:10:00Z", "T06:20:00Z")
 	deleted := func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }
 	for _, test := range []struct {
@@ -745,9 +744,9 @@ func TestRefusedDispatchIsWithdrawn(t *testing.T) {
 	}
 }
 
-// TestWithdrawnAgentsMayCome: the Job was made just before its manifest was
-// withdrawn. Its agents count as registered, and nothing is ordered for them.
-func TestWithdrawnAgentsMayCome(t *testing.T) {
+// TestWithdrawnAgentsMayRegister: the Job was created just before its manifest was withdrawn. Its
+// agents count as registered, and are not replaced.
+func TestWithdrawnAgentsMayRegister(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
 	g := b.generator()

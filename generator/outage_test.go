@@ -67,10 +67,10 @@ func runAway(t *testing.T, a unavailable, length, interval time.Duration, v *wat
 	return log
 }
 
-// TestAwayForADay: while git or Buildkite is away nothing is dispatched from what
-// was seen before, readiness is down within two intervals and stays so, the loop
-// counts as alive, old figures are not served; and one tick makes it whole.
-func TestAwayForADay(t *testing.T) {
+// TestOutageOfADay: while git or Buildkite is unreachable, muster dispatches nothing from old
+// snapshots, is not ready after two intervals, stays alive, and serves no outdated figures. One tick
+// recovers.
+func TestOutageOfADay(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	const interval = 15 * time.Second
@@ -166,10 +166,10 @@ func parse(t *testing.T, log io.Reader) []map[string]any {
 	}
 }
 
-// TestADayOfTrouble: everything fails now and then, for moments and for hours,
-// over and over, and files come and go; no line is logged often, every trouble
-// that began is over in the end, and every line of an act has its attributes.
-func TestADayOfTrouble(t *testing.T) {
+// TestDayWithFaults: everything fails at times, for moments and for hours, and files are added and
+// removed. No line is logged often, every problem is resolved in the end, and the line of every
+// operation has its attributes.
+func TestDayWithFaults(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	a := unavailable{bench: newBench("a", "b")}

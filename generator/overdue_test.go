@@ -188,10 +188,9 @@ func (w *scenario) givenUp() (n int) {
 	return n
 }
 
-// TestLateAgents: agents that never come are ordered again before their lease is over, also
-// by a muster that is killed again and again, and every commit verifies. A fixed lease
-// learns nothing.
-func TestLateAgents(t *testing.T) {
+// TestOverdueAgents: muster replaces agents that do not register before their lease expires, also
+// if it is killed repeatedly, and every commit verifies. With a fixed lease it does not.
+func TestOverdueAgents(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	fixed := lossy(t, false, nil)

@@ -101,9 +101,9 @@ func (l *limitedReads) Snapshot(ctx context.Context, query plan.Query) (plan.Sna
 	return l.bench.Snapshot(ctx, query)
 }
 
-// TestSpreadReading: a reading that takes minutes is decided on, what it orders
-// has a whole lease, and the next one orders it no second time.
-func TestSpreadReading(t *testing.T) {
+// TestSpreadPoll: muster decides on a poll that took minutes; its orders have a whole lease, and are
+// not repeated.
+func TestSpreadPoll(t *testing.T) {
 	s, g := newSlow(3, "a")
 	s.jobs("a", 3)
 	r := whole(t, g)
@@ -220,10 +220,9 @@ func TestSpreadPollsAreReported(t *testing.T) {
 	}
 }
 
-// TestWorldsReadSlowly plays worlds in which each reading takes minutes, by one
-// muster and by two: pages of three, with six requests a minute for each. What
-// must hold in every world holds: nothing is ordered twice.
-func TestWorldsReadSlowly(t *testing.T) {
+// TestScenariosWithSpreadPolls runs fault simulations with polls that take minutes, with one muster
+// and with two: pages of three, and six requests a minute for each. Nothing is ordered twice.
+func TestScenariosWithSpreadPolls(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	for _, seed := range []uint64{7, 14, 21, 28, 35, 42} {

@@ -136,9 +136,9 @@ func (h identifiedHook) Head(context.Context) (branch.Head, error) {
 	return branch.Head{Commit: head.id, Tree: identifiedTree{head.tree}}, nil
 }
 
-// TestRefusedOverlayIsTriedAgainWhenItsFilesChange asserts that a person's commit to the
+// TestRefusedOverlayIsRetriedWhenItsFilesChange asserts that a person's commit to the
 // overlay ends the suspension at once, and that a commit to anything else does not.
-func TestRefusedOverlayIsTriedAgainWhenItsFilesChange(t *testing.T) {
+func TestRefusedOverlayIsRetriedWhenItsFilesChange(t *testing.T) {
 	hook, _ := newHooked(refuse("b", &branch.Refused{Message: "b is frozen"}), "a", "b")
 	h := identifiedHook{hook}
 	g := h.generator(func(c *generator.Config) { c.Repository = h })
@@ -318,9 +318,9 @@ func TestConflictAmongSingleOperations(t *testing.T) {
 	}
 }
 
-// TestLimitAmongSingleActs: what a limit left over is decided again when it is over, and
-// comes first then.
-func TestLimitAmongSingleActs(t *testing.T) {
+// TestLimitAmongSingleOperations: after a rate limit, the remaining operations are recomputed and
+// come first.
+func TestLimitAmongSingleOperations(t *testing.T) {
 	s, g := newSingle(nil, "a", "b", "c")
 	left := 1
 	s.refuses = func(ledger.Operation) error {

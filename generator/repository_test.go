@@ -34,8 +34,8 @@ func TestFleetTag(t *testing.T) {
 	}
 }
 
-// TestFleetTellsItsHistory: acts go in, and entries come out of the log.
-func TestFleetTellsItsHistory(t *testing.T) {
+// TestLogRoundTrip: the entries in the log equal the committed operations.
+func TestLogRoundTrip(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{})
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)

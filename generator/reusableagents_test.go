@@ -95,10 +95,9 @@ func (w *scenario) serve(t *testing.T) {
 	}
 }
 
-// TestAgentsStay: ten agents serve ten jobs, and the ten that come when they have
-// finished, without another order. When none has come for two minutes, they have left.
-// So it is where the policy has changed meanwhile: they are what they were told to be.
-func TestAgentsStay(t *testing.T) {
+// TestAgentsAreReused: ten agents serve ten jobs, and then ten more without another order. They
+// exit after two minutes without a job, also if the policy has changed meanwhile.
+func TestAgentsAreReused(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(p *policy){
 		"as it was": func(*policy) {},

@@ -121,9 +121,9 @@ func (m *muster) stacks() *buildkite.Stacks {
 	return stacks
 }
 
-// TestStackWorlds plays worlds of every theme in which the Stacks API tells the jobs, and
-// holds them to what every world must hold.
-func TestStackWorlds(t *testing.T) {
+// TestStackScenarios runs fault simulations of every theme with jobs from the Stacks API, and makes
+// the assertions of every simulation.
+func TestStackScenarios(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	for seed := range uint64(len(themes)) {
@@ -139,9 +139,9 @@ func TestStackWorlds(t *testing.T) {
 	}
 }
 
-// TestWorldsListedByQueue runs fault simulations with short pages, so that agents are
+// TestScenariosListedByQueue runs fault simulations with short pages, so that agents are
 // listed by queue, and makes the assertions of every simulation.
-func TestWorldsListedByQueue(t *testing.T) {
+func TestScenariosListedByQueue(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	byQueue := 0
@@ -157,4 +157,4 @@ func TestWorldsListedByQueue(t *testing.T) {
 	t.Logf("%d lists by queue", byQueue)
 }
 
-var listedByQueue = flag.Int("listed-by-queue", 2, "worlds that TestWorldsListedByQueue plays")
+var listedByQueue = flag.Int("listed-by-queue", 2, "worlds that TestScenariosListedByQueue plays")

@@ -246,7 +246,7 @@ func TestBackOffEndsWithContext(t *testing.T) {
 	}
 }
 
-func TestTroubleCommitsNothing(t *testing.T) {
+func TestFaultsCommitNothing(t *testing.T) {
 	trouble := errors.New("the line is dead")
 	for name, c := range map[string]struct {
 		prepare func(b *bench)

@@ -47,9 +47,9 @@ func TestJobsTriggerTicks(t *testing.T) {
 	})
 }
 
-// TestJobsTriggerTicksBesideAgents asserts that a job triggers a tick while agents are
+// TestJobsTriggerTicksWithAgents asserts that a job triggers a tick while agents are
 // connected, as with min or buffer.
-func TestJobsTriggerTicksBesideAgents(t *testing.T) {
+func TestJobsTriggerTicksWithAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1})
 		if _, err := w.buildkite.Connect(fakebuildkite.Agent{Tags: []string{"queue=a"}}); err != nil {
@@ -125,9 +125,8 @@ func TestWrongMetrics(t *testing.T) {
 	})
 }
 
-// TestWebhooksBesideMetrics asserts that webhooks trigger ticks of which the metrics, which
-// show the same for an hour, know nothing.
-func TestWebhooksBesideMetrics(t *testing.T) {
+// TestWebhooksWithMetrics asserts that webhooks trigger ticks while the metrics are unchanged.
+func TestWebhooksWithMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1, MetricsAge: time.Hour})
 		w.run(30*time.Second, func() {
@@ -141,9 +140,9 @@ func TestWebhooksBesideMetrics(t *testing.T) {
 	})
 }
 
-// TestPolicyBesideMetrics asserts that the next tick acts on a policy that asks for agents,
-// whatever the metrics show.
-func TestPolicyBesideMetrics(t *testing.T) {
+// TestPolicyWithMetrics asserts that the next tick applies a policy that requires agents, whatever
+// the metrics show.
+func TestPolicyWithMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1})
 		o := newBench("a").overlays[0]

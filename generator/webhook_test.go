@@ -278,8 +278,8 @@ func signedPush(after string) *http.Request {
 	return r
 }
 
-// TestPushWakes: a person's push is looked at, muster's own is not.
-func TestPushWakes(t *testing.T) {
+// TestPushTriggersTick: a person's push triggers a tick, muster's own does not.
+func TestPushTriggersTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNotifying(t, fakebuildkite.Options{}, nil)
 		w.run(time.Hour, func() {

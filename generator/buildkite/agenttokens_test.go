@@ -25,9 +25,9 @@ func runs(s plan.Snapshot) string {
 	return fmt.Sprintf("%d pending, %d run, %d ended", len(s.Jobs), running, len(s.Counted.Runs)-running)
 }
 
-// TestAlone: with agent tokens alone REST is not asked; agents are counted by queue, and
-// jobs that were listed are followed until they have ended, which is told once.
-func TestAlone(t *testing.T) {
+// TestAgentTokensOnly: with agent tokens only, the client does not use REST. It counts agents by
+// queue, and follows listed jobs until they have finished, which it reports once.
+func TestAgentTokensOnly(t *testing.T) {
 	for _, rest := range []bool{false, true} {
 		s, ci, _ := twoClusters(fakebuildkite.Options{RESTStates: rest, BeforeRequest: func(r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/v2/") {
@@ -63,9 +63,9 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestAloneFailures: where one of the three questions is not answered nothing is decided,
-// and what was not told is told later.
-func TestAloneFailures(t *testing.T) {
+// TestAgentTokensOnlyFailures: a poll fails if one of its three requests does, and the next one
+// reports what it would have.
+func TestAgentTokensOnlyFailures(t *testing.T) {
 	for _, path := range []string{"/metrics", "/scheduled-jobs", "/get-states"} {
 		for _, f := range []fakebuildkite.Fault{
 			{Status: http.StatusInternalServerError, Body: `{"message":"` + canarytest.AgentToken + `"}`}, {Status: http.StatusUnauthorized}, {Half: true},
@@ -92,9 +92,9 @@ func TestAloneFailures(t *testing.T) {
 	}
 }
 
-// TestAloneTokens: without an API token the Stacks API and the metrics are needed, with the
-// same agent tokens.
-func TestAloneTokens(t *testing.T) {
+// TestAgentTokensOnlyConfig: without an API token, the Stacks API and the metrics are required, with
+// the same agent tokens.
+func TestAgentTokensOnlyConfig(t *testing.T) {
 	s := fakebuildkite.New(fakebuildkite.Options{})
 	stacks, metrics := newStacks(t, s, "muster", "a"), newMetrics(t, s, "a", "b")
 	for _, cfg := range []buildkite.Config{{Org: "acme"}, {Org: "acme", Stacks: stacks}, {Org: "acme", Metrics: metrics}, {Org: "acme", Stacks: stacks, Metrics: metrics}} {

@@ -46,9 +46,9 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// TestClocksApart: a clock may be off by what the leases allow for, and by two
-// seconds more behind, which are the answer's and those of a Date.
-func TestClocksApart(t *testing.T) {
+// TestClockSkew: a clock may differ by the leases' allowance, and be behind by two more seconds:
+// those of the response and the resolution of Date.
+func TestClockSkew(t *testing.T) {
 	began := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	c := &Client{began: began}
 	for off, want := range map[time.Duration]string{
@@ -67,8 +67,8 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// TestClocksFarApart: a Date that no Duration reaches is said in words.
-func TestClocksFarApart(t *testing.T) {
+// TestLargeClockSkew: a difference beyond a Duration is reported in words.
+func TestLargeClockSkew(t *testing.T) {
 	c := &Client{began: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
 	for _, at := range []time.Time{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(0, 0)} {
 		if err := c.checkClock(at); err == nil || !strings.Contains(err.Error(), "more than a year behind") {

@@ -102,8 +102,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestOddRecords: one odd record never loses the page.
-func TestOddRecords(t *testing.T) {
+// TestInvalidRecords: one invalid record never loses the page.
+func TestInvalidRecords(t *testing.T) {
 	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
 	cluster := s.AddCluster("One")
 	s.AddQueue(cluster, "default")

@@ -113,9 +113,9 @@ func TestManyPages(t *testing.T) {
 	}
 }
 
-// TestRefusedReadingGoesOn: a 429 in the middle of a reading, because others use
-// the limit, costs no page that was read.
-func TestRefusedReadingGoesOn(t *testing.T) {
+// TestRefusedPollContinues: after a 429 in the middle of a poll, pages that were read are not read
+// again.
+func TestRefusedPollContinues(t *testing.T) {
 	o := newOrganisation(fakebuildkite.Options{UserLimit: 1000, OrgLimit: 200})
 	for range 1000 {
 		o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
@@ -140,9 +140,8 @@ func TestRefusedReadingGoesOn(t *testing.T) {
 	}
 }
 
-// TestIntervalStretches: readings that fit into the limit one by one, and not
-// four times a minute, are spread evenly.
-func TestIntervalStretches(t *testing.T) {
+// TestPollsAreSpread: polls that fit into the limit, but not four times a minute, are spread evenly.
+func TestPollsAreSpread(t *testing.T) {
 	o := newOrganisation(fakebuildkite.Options{UserLimit: 50, OrgLimit: 200})
 	for range 900 { // ten requests: with the agents
 		o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
@@ -167,9 +166,8 @@ func TestIntervalStretches(t *testing.T) {
 	}
 }
 
-// TestTooLongLook: a reading that takes longer than may be is dropped, and said
-// to be an error.
-func TestTooLongLook(t *testing.T) {
+// TestPollTooLong: a poll that takes too long is discarded, and is an error.
+func TestPollTooLong(t *testing.T) {
 	o := newOrganisation(fakebuildkite.Options{UserLimit: 4, OrgLimit: 200})
 	for range 4000 {
 		o.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
@@ -277,9 +275,9 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestListThatNeverHolds: a list whose pages never follow each other is an
-// error, and no reading without end.
-func TestListThatNeverHolds(t *testing.T) {
+// TestListNeverConsistent: a list whose pages never continue each other is an error, not an endless
+// poll.
+func TestListNeverConsistent(t *testing.T) {
 	asked := 0
 	api := serve(func(r *http.Request) (string, string) {
 		asked++

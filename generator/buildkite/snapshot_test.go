@@ -288,9 +288,8 @@ func TestIdleSince(t *testing.T) {
 	}
 }
 
-// TestNameTellsWhatTagsDoNot: an agent listed without its tags is known by its
-// name, which the agent Job takes from its pod.
-func TestNameTellsWhatTagsDoNot(t *testing.T) {
+// TestAgentWithoutTagsIsIdentifiedByName: the agent Job sets the agent's name from its pod.
+func TestAgentWithoutTagsIsIdentifiedByName(t *testing.T) {
 	snapshot := observeLists(t, map[string]string{"builds": build(
 		`{"id":"j1","type":"script","state":"passed","agent":{"id":"1","name":"default-7f3k9c2b-3"}}`,
 		`{"id":"j2","type":"script","state":"passed","agent":{"id":"2","name":"somebody"}}`,

@@ -62,9 +62,9 @@ func TestWatchTokenClockSetBack(t *testing.T) {
 	}
 }
 
-// TestWatchTokenAsksAgain: a token's end that could not be read, since too much was asked,
-// is asked for at the next look, and one that Buildkite does not tell a day later.
-func TestWatchTokenAsksAgain(t *testing.T) {
+// TestWatchTokenRetries: after a rate limit, the token's expiry is requested at the next poll; if
+// Buildkite does not return one, a day later.
+func TestWatchTokenRetries(t *testing.T) {
 	for status, want := range map[int]int{http.StatusTooManyRequests: 2, http.StatusNotFound: 1} {
 		asked := 0
 		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, TokenExpires: now.Add(time.Hour), BeforeRequest: countRequests("/access-token", &asked)})

@@ -22,8 +22,8 @@ import (
 	"muster/gitops/unraced"
 )
 
-// TestAlikeOverlaysShareBuilds: what is shared is what each would build itself.
-func TestAlikeOverlaysShareBuilds(t *testing.T) {
+// TestEqualOverlaysShareBuilds: a shared build equals the overlay's own.
+func TestEqualOverlaysShareBuilds(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(f files)
 		builds int

@@ -188,9 +188,9 @@ func TestHugeTemplate(t *testing.T) {
 	}
 }
 
-// TestCheckSaysWhere: what does not build is named by file and line, whatever way
-// kustomize came there.
-func TestCheckSaysWhere(t *testing.T) {
+// TestCheckReportsLines: findings on files that do not build have file and line, however kustomize
+// reached the file.
+func TestCheckReportsLines(t *testing.T) {
 	const job, template = "base/job.yaml", "overlays/default/template/kustomization.yaml"
 	for _, c := range []struct{ file, old, new, want string }{
 		{job, "kind: Job", " kind: Job", "base/job.yaml:2: is not valid YAML: mapping values are not allowed in this context"},

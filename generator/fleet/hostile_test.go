@@ -118,7 +118,7 @@ func TestScriptInConfigMap(t *testing.T) {
 	only(t, NewLoader("overlays"), f.tree())
 }
 
-func TestOddOverlayNames(t *testing.T) {
+func TestUnusualOverlayNames(t *testing.T) {
 	for name, fine := range map[string]bool{"linux/large": true, "Größe 2": true, `team\a`: false, "line\nbreak": false, "esc\x1b]0;": false,
 		".git": false, ".GIT": false, ".git.": false, "git~1": false, "large/.git": false, ".github": true, "@team": false, "a@b": false, "linux@team/large": false} {
 		tree := sound(t)

@@ -213,7 +213,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-func TestOverlaysApart(t *testing.T) {
+func TestClashingOverlays(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   []string
 		want []string
@@ -302,9 +302,9 @@ func TestLoadNoDirectory(t *testing.T) {
 	}
 }
 
-// TestActsLeaveTheirOverlayAlone: an act returns the overlay that follows, and
-// the one it was called on can be used again, as after a lost race.
-func TestActsLeaveTheirOverlayAlone(t *testing.T) {
+// TestOperationsDoNotModifyTheOverlay: an operation returns a new overlay, and its receiver can be
+// used again, as after a conflict.
+func TestOperationsDoNotModifyTheOverlay(t *testing.T) {
 	o := only(t, NewLoader("overlays"), sound(t).tree())
 	o, _, err := o.Add([]plan.Dispatch{order("default-bbbbbbbb", 1), order("default-cccccccc", 1), order("default-dddddddd", 1)})
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// TestWordsOfOthersAreCode: whatever stands in files, nothing of it is outside of code,
-// where a forge would make a mention or markup of it, and no character is hidden.
-func TestWordsOfOthersAreCode(t *testing.T) {
+// TestUntrustedTextIsCode: all text of files is in code spans, in which forges interpret no mention or
+// markup, and no character is hidden.
+func TestUntrustedTextIsCode(t *testing.T) {
 	word := rapid.SampledFrom([]string{"@canary", "`", "``", "```", "|", "\n", " ", "<b>", "[x](y)", "# h", "a", "~~~", "\\", canarytest.Words(), "\xff"})
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(label string) string {

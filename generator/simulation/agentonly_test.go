@@ -12,7 +12,7 @@ import (
 	"muster/gitops/unraced"
 )
 
-var agentTokenHours = flag.Int("alone-hours", 1, "hours that TestAloneBesideREST plays of each load")
+var agentTokenHours = flag.Int("alone-hours", 1, "hours that TestAgentTokensOnlyLikeREST plays of each load")
 
 // reader reads a simulated Buildkite as the program does: from REST, with the Stacks API
 // beside it, or with an agent token alone.
@@ -42,10 +42,9 @@ func reader(t *testing.T, source string) func(*fakebuildkite.Server) simulation.
 	}
 }
 
-// TestAloneBesideREST plays the same loads from each source and prints what each waits and
-// costs. Without an API token nothing is ordered that the others would not order, and every
-// job is served.
-func TestAloneBesideREST(t *testing.T) {
+// TestAgentTokensOnlyLikeREST simulates the same workloads with each source and prints waits and
+// costs. Without an API token, muster orders no more than with one, and every job is served.
+func TestAgentTokensOnlyLikeREST(t *testing.T) {
 	unraced.Only(t)
 	hours := time.Duration(*agentTokenHours) * time.Hour
 	changes := []struct {

@@ -95,9 +95,9 @@ func TestSyncers(t *testing.T) {
 	}
 }
 
-// TestWoken: a webhook begins a tick a quarter of a second after an event, and no sooner
-// than a second after the tick before.
-func TestWoken(t *testing.T) {
+// TestWebhookTriggersTick: a webhook triggers a tick a quarter of a second after an event, at least a
+// second after the previous tick.
+func TestWebhookTriggersTick(t *testing.T) {
 	w := DefaultScenario()
 	w.Startup = [2]time.Duration{30 * time.Second, 30 * time.Second}
 	w.Notified, w.Triggered = 3*time.Second, WebhookInterval

@@ -60,9 +60,9 @@ func TestRegistering(t *testing.T) {
 	}
 }
 
-// TestAgentsStay: the agent of a manifest that says an uptime takes jobs until it has
+// TestAgentsAreReused: the agent of a manifest that says an uptime takes jobs until it has
 // been idle for long enough, or its uptime is over; another takes one.
-func TestAgentsStay(t *testing.T) {
+func TestAgentsAreReused(t *testing.T) {
 	const manifest = `apiVersion: batch/v1
 kind: Job
 metadata: {name: j}

@@ -52,7 +52,7 @@ func TestNoShows(t *testing.T) {
 	}
 }
 
-// eventAt is when the events of TestFalselyLate begin.
+// eventAt is when the events of TestFalselyOverdue begin.
 const eventAt = 4 * time.Hour
 
 // tenMinutes calls begin at eventAt, and end ten minutes later.
@@ -80,9 +80,9 @@ func slower(w *Scenario) {
 	}
 }
 
-// TestFalselyLate: no agent is ordered twice because it is overdue and registers later, such as
+// TestFalselyOverdue: no agent is ordered twice because it is overdue and registers later, such as
 // while a syncer is down or nodes are full.
-func TestFalselyLate(t *testing.T) {
+func TestFalselyOverdue(t *testing.T) {
 	unraced.Only(t)
 	for name, change := range map[string]func(*Scenario){
 		"nothing":         func(*Scenario) {},

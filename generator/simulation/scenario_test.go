@@ -235,8 +235,8 @@ func TestOneJob(t *testing.T) {
 	}
 }
 
-// TestTrouble: what goes wrong goes wrong as often as it is told to.
-func TestTrouble(t *testing.T) {
+// TestFaultRates: faults occur as often as configured.
+func TestFaultRates(t *testing.T) {
 	unraced.Only(t)
 	w := DefaultScenario()
 	w.Faults = Faults{NoShow: 0.2, Lost: 0.2, LostWithin: time.Minute, Nodes: 12}

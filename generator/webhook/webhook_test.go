@@ -238,9 +238,9 @@ func TestServedWithASecret(t *testing.T) {
 	}
 }
 
-// TestTogether: of requests whose bodies do not come, so many wait at a time; the others
-// are told so at once, and afterwards all is well.
-func TestTogether(t *testing.T) {
+// TestConcurrentRequests: a limited number of requests wait for their bodies; others are refused at
+// once, and later ones succeed.
+func TestConcurrentRequests(t *testing.T) {
 	h := newHooks()
 	reading := make(chan bool)
 	release := make(chan struct{})

@@ -296,9 +296,9 @@ func TestHistoryOfThisMachine(t *testing.T) {
 	}
 }
 
-// TestHistoryOfWhatJustCame: the commits that came with a new head are not asked for again,
-// so that who loses races reads what others pushed without a request more.
-func TestHistoryOfWhatJustCame(t *testing.T) {
+// TestHistoryOfFetchedCommits: commits that were fetched with a new head are not requested again, so
+// that reading others' commits after a conflict takes no further request.
+func TestHistoryOfFetchedCommits(t *testing.T) {
 	t.Parallel()
 	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 100)

@@ -106,8 +106,8 @@ func inJSON(body string) gitserver.Response {
 	return gitserver.Response{Status: http.StatusConflict, Type: "application/json", Words: body}
 }
 
-// TestWordsOfStatuses: a host that answers with a status says why, and the error has it.
-func TestWordsOfStatuses(t *testing.T) {
+// TestStatusMessages: the error contains the message of a host's error status.
+func TestStatusMessages(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		said gitserver.Response

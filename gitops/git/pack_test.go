@@ -110,9 +110,9 @@ func TestCopiesOfAnySize(t *testing.T) {
 	}
 }
 
-// TestFileBesideAnother adds a manifest to a directory with others like it,
-// with none like it, and with none, and looks at how it would be sent.
-func TestFileBesideAnother(t *testing.T) {
+// TestFileNextToOthers adds a manifest to a directory with similar files, with different files, and
+// without files, and checks how it is sent.
+func TestFileNextToOthers(t *testing.T) {
 	blob := func(content []byte) plumbing.Hash { return plumbing.ComputeHash(plumbing.BlobObject, content) }
 	target := manifest("default-0005")
 	for name, test := range map[string]struct {

@@ -134,8 +134,8 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// TestCheckSaysNothingSecret: nor does a finding.
-func TestCheckSaysNothingSecret(t *testing.T) {
+// TestCheckReportsNoSecret: nor does a finding.
+func TestCheckReportsNoSecret(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, "", echo)
 	_, logger := newLog(t)

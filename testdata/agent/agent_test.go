@@ -223,9 +223,9 @@ func TestLateRegistration(t *testing.T) {
 	}
 }
 
-// TestConnectTriesAgain: what is left after the hook. An agent that registered
-// within its lease tries to connect for 45 seconds.
-func TestConnectTriesAgain(t *testing.T) {
+// TestConnectRetries: after the hook, an agent that registered within its lease tries to connect for
+// 45 seconds.
+func TestConnectRetries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fakebuildkite.Options{})
 	w.Fail(fakebuildkite.Fault{Path: "/v3/connect", Status: http.StatusServiceUnavailable})

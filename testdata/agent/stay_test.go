@@ -9,9 +9,9 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 )
 
-// TestStays: an agent that its dispatch lets stay takes one job after another, is supply
-// as soon as it has finished one, and leaves with exit code 0 when none comes.
-func TestStays(t *testing.T) {
+// TestReusableAgent: a reusable agent takes one job after another, counts as supply as soon as it has
+// finished one, and exits with code 0 without a job.
+func TestReusableAgent(t *testing.T) {
 	eachMode(t, func(t *testing.T, o fakebuildkite.Options) {
 		w := newWorld(t, o)
 		w.hold("/disconnect")

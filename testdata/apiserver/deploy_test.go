@@ -102,9 +102,9 @@ func TestDeployIsAccepted(t *testing.T) {
 	}
 }
 
-// TestAllOfDeployIsLookedAt: no kustomization of deploy/ is missing in the list,
-// nor is a component in those that use them.
-func TestAllOfDeployIsLookedAt(t *testing.T) {
+// TestAllOfDeployIsChecked: the list contains every kustomization of deploy/, and those that use
+// components contain every component.
+func TestAllOfDeployIsChecked(t *testing.T) {
 	for _, pattern := range []string{"*", "overlays/*"} {
 		found, err := filepath.Glob("../../deploy/" + pattern + "/kustomization.yaml")
 		if err != nil || len(found) < 2 {

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// TestTold: muster tells the syncer of each push, by Flux's Receiver and by the webhook
-// of Argo CD's API server. From the commit to the Job and to its pod, nothing else going
-// on.
-func TestTold(t *testing.T) {
+// TestNotified: muster notifies the syncer of each push, with Flux's Receiver and the webhook of Argo
+// CD's API server. Measures the time from the commit to the Job and its pod.
+func TestNotified(t *testing.T) {
 	for _, name := range syncers() {
 		t.Run(name, func(t *testing.T) {
 			w := shared.world

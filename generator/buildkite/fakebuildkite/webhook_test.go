@@ -81,8 +81,8 @@ func TestWebhooks(t *testing.T) {
 	l.want(t, "2m0s job.finished script passed "+build, "1h2m0s agent.disconnected organizations/acme")
 }
 
-// TestWebhookTrouble: events that get lost, come twice, late or too late, and forged.
-func TestWebhookTrouble(t *testing.T) {
+// TestWebhookFaults: lost, duplicate, delayed, expired and forged events.
+func TestWebhookFaults(t *testing.T) {
 	s := newServer()
 	l := &listener{server: s}
 	troubles := []fakebuildkite.WebhookFault{{}, {Lost: true}, {Twice: true}, {Delay: 3 * time.Minute}, {Held: 10 * time.Minute}, {Forged: true}}

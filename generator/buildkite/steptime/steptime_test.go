@@ -94,9 +94,9 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// TestUnknownStays: of a job of which nothing could be told nothing is told later, whatever
-// is learned, because agents may have been ordered for it; and its stage keeps its name.
-func TestUnknownStays(t *testing.T) {
+// TestUnpredictedJobStaysUnpredicted: a job without a prediction never gets one, because agents may
+// have been ordered for it; and its stage keeps its name.
+func TestUnpredictedJobStaysUnpredicted(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		times, build := &Times{}, Build{ID: 7}
@@ -130,9 +130,9 @@ func TestUnknownStays(t *testing.T) {
 	}
 }
 
-// TestFirstLook: what the first look of a process shows was known to the one before since it
-// happened, so that a restart forgets no job.
-func TestFirstLook(t *testing.T) {
+// TestFirstPoll: the first poll of a process learns what the previous process knew, so that a restart
+// forgets no job.
+func TestFirstPoll(t *testing.T) {
 	times := &Times{}
 	times.Learn(Build{ID: 1, Jobs: []Job{passed("a", 0, 0, 10)}})
 	if !times.Cold() {
@@ -186,9 +186,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestWhatTeaches: failures tell nothing, unless the build goes on; what was left out took
-// no time.
-func TestWhatTeaches(t *testing.T) {
+// TestLearnedDurations: failed jobs count only if the build continues; skipped jobs take no time.
+func TestLearnedDurations(t *testing.T) {
 	failed := passed("a", 0, 0, 10)
 	failed.Passed = false
 	left := Job{Step: key("b"), Over: true, Passed: true, Created: at(0)}
