@@ -142,24 +142,24 @@ func (dr *drift) restore(ctx context.Context, head branch.Head, o *fleet.Overlay
 	if errors.Is(a.err, branch.ErrMoved) {
 		return a.err
 	}
-	counted := e.Dispatch
+	bound := e.Dispatch
 	switch {
 	case a.err == nil:
-		counted = fleet.Larger(a.dispatch, counted)
+		bound = fleet.Larger(a.dispatch, bound)
 		if known {
-			counted = fleet.Larger(counted, before.Dispatch)
+			bound = fleet.Larger(bound, before.Dispatch)
 		}
 	case known:
-		counted = fleet.Larger(before.Dispatch, counted)
+		bound = fleet.Larger(before.Dispatch, bound)
 	case !e.Readable:
-		counted = plan.Dispatch{} // nothing is known of it
+		bound = plan.Dispatch{} // nothing is known of it
 	}
-	counted.Withdrawn = e.Withdrawn || known && before.Withdrawn
-	if counted.Agents > 0 && !counted.NotAfter.IsZero() {
-		o.Count(counted)
+	bound.Withdrawn = e.Withdrawn || known && before.Withdrawn
+	if bound.Agents > 0 && !bound.NotAfter.IsZero() {
+		o.Count(bound)
 	}
 	if a.err == nil {
-		dr.ordered[e.ID] = ordered{Dispatch: counted, overlay: o.Path, file: a.file, commit: a.commit}
+		dr.ordered[e.ID] = ordered{Dispatch: bound, overlay: o.Path, file: a.file, commit: a.commit}
 	} else {
 		dr.noteEdit(e.Dispatch, e.Readable)
 	}
@@ -170,7 +170,7 @@ func (dr *drift) restore(ctx context.Context, head branch.Head, o *fleet.Overlay
 		now = time.Time{}
 	}
 	if a.err == nil {
-		a.err = o.Restore(a.content, counted, e, now)
+		a.err = o.Restore(a.content, bound, e, now)
 	}
 	if a.err != nil {
 		o.Suspend(fmt.Sprintf("%s was edited, and cannot be restored from the log: %v. Restore the file as it was in the commit that added it; without that commit, delete it when its agents have exited", e.File, a.err))

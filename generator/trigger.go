@@ -169,20 +169,20 @@ func (t *trigger) sleepUntilEvent(ctx context.Context, until time.Time) (Cause, 
 
 // sleepUntilTriggered sleeps for d, or until a trigger arrives, whose cause it returns.
 func (t *trigger) sleepUntilTriggered(ctx context.Context, d time.Duration) (Cause, error) {
-	sleep, wake := context.WithCancel(ctx)
-	defer wake()
+	sleep, cancel := context.WithCancel(ctx)
+	defer cancel()
 	called := make(chan Cause, 1)
 	go func() {
 		defer close(called)
 		select {
 		case cause := <-t.triggers.Calls:
 			called <- cause
-			wake()
+			cancel()
 		case <-sleep.Done():
 		}
 	}()
 	err := t.clock.Sleep(sleep, d)
-	wake()
+	cancel()
 	if cause := <-called; cause != "" {
 		return cause, ctx.Err()
 	}

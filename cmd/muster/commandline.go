@@ -301,11 +301,11 @@ func (w *watch) addTo(c *cobra.Command) {
 	c.Flags().DurationVar(&w.interval, "watch-interval", 15*time.Second, "with --watch, time between polls")
 }
 
-// run calls look once, or with --watch until the context ends. An error of the first call ends
+// run calls show once, or with --watch until the context ends. An error of the first call ends
 // the command; with --watch, later errors are printed, and the next call may succeed.
-func (w watch) run(ctx context.Context, p program, out output.Output, look func(context.Context, output.Output) error) error {
+func (w watch) run(ctx context.Context, p program, out output.Output, show func(context.Context, output.Output) error) error {
 	if !w.on {
-		return look(ctx, out)
+		return show(ctx, out)
 	}
 	if w.interval < time.Second {
 		return output.Usage(errors.New("--watch-interval is below one second"))
@@ -313,7 +313,7 @@ func (w watch) run(ctx context.Context, p program, out output.Output, look func(
 	var last []byte
 	for {
 		var shown bytes.Buffer
-		err := look(ctx, output.Output{Text: &output.Printable{To: &shown}, Raw: &shown, Colour: out.Colour})
+		err := show(ctx, output.Output{Text: &output.Printable{To: &shown}, Raw: &shown, Colour: out.Colour})
 		switch {
 		case ctx.Err() != nil:
 			return nil

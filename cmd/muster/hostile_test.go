@@ -238,13 +238,13 @@ func (w *hostileScenario) endDuring(ctx context.Context, cancel func()) {
 	w.build.before(w.draw.IntN(6), cancel)
 	w.tick(ctx)
 	cancel()
-	for goesOn() != "" || len(builders()) > 0 {
+	for runningGoroutine() != "" || len(builders()) > 0 {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// goesOn returns the stack of a goroutine of muster; "" if there is none.
-func goesOn() string {
+// runningGoroutine returns the stack of a goroutine of muster; empty if all have ended.
+func runningGoroutine() string {
 	stacks := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
 		if strings.Contains(stack, "\nmuster/generator") || strings.Contains(stack, "\nmuster/gitops/git.") || strings.Contains(stack, "created by muster/generator") {

@@ -327,9 +327,9 @@ func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.C
 			ends.metrics.Webhooks(string(source), string(result), 0)
 		}
 	}
-	wake := &generator.Triggers{Calls: ends.hooks.Calls(), Gather: gather, Every: f.interval, Spare: client.Spare}
+	triggers := &generator.Triggers{Calls: ends.hooks.Calls(), Gather: gather, Every: f.interval, Spare: client.Spare}
 	if s.trigger != nil {
-		wake.Metrics = s.trigger
+		triggers.Metrics = s.trigger
 	}
-	return wake, nil
+	return triggers, nil
 }

@@ -141,18 +141,18 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	var gaps []string
 	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, *generator.Triggers, error) {
 		gaps = client.Gaps()
-		var wake *generator.Triggers
+		var triggers *generator.Triggers
 		if s.trigger != nil {
-			wake = &generator.Triggers{Every: f.webhooks.interval, Spare: client.Spare, Metrics: s.trigger}
+			triggers = &generator.Triggers{Every: f.webhooks.interval, Spare: client.Spare, Metrics: s.trigger}
 		}
 		if f.listen == "" {
-			return s.withJobNotifier(nil), wake, nil
+			return s.withJobNotifier(nil), triggers, nil
 		}
 		if ends, err = newEndpoints(p.clock, s.statusConfig(f, client), commits); err != nil {
 			return nil, nil, err
 		}
 		hooks, err := s.webhooks(f.webhooks, ends, client, log)
-		return s.withJobNotifier(ends.watcher()), cmp.Or(hooks, wake), err
+		return s.withJobNotifier(ends.watcher()), cmp.Or(hooks, triggers), err
 	}
 	g, err := s.generator(f.dryRun, buildPatience, watch)
 	if err != nil {

@@ -60,9 +60,9 @@ func BenchmarkManyOverlays(b *testing.B) {
 	}
 }
 
-// apartFleet is a fleet repository of n overlays of which no two templates are
+// distinctFleet returns a fleet repository of n overlays of which no two templates are
 // alike: each says its own image and memory.
-func apartFleet(tb testing.TB, n int) files {
+func distinctFleet(tb testing.TB, n int) files {
 	f := many(tb, n)
 	job, err := os.ReadFile("../../base/job.yaml")
 	if err != nil {
@@ -92,7 +92,7 @@ patches:
 // each, in two processes that are kept, and each comes to what it comes to alone.
 func TestDifferentOverlays(t *testing.T) {
 	const overlays = 8
-	tree := apartFleet(t, overlays).tree()
+	tree := distinctFleet(t, overlays).tree()
 	builder := hostileBuilder(t).(*kustomize.Process)
 	var started atomic.Int32
 	command := builder.Command
@@ -132,7 +132,7 @@ func TestDifferentOverlays(t *testing.T) {
 func BenchmarkDifferentOverlays(b *testing.B) {
 	for _, n := range []int{1000, 5000} {
 		b.Run(fmt.Sprintf("overlays=%d", n), func(b *testing.B) {
-			tree := onDisk(b, apartFleet(b, n))
+			tree := onDisk(b, distinctFleet(b, n))
 			builder := hostileBuilder(b)
 			b.ReportAllocs()
 			var peak uint64

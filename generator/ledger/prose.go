@@ -374,16 +374,16 @@ func failures(b plan.Breaker) string {
 
 // whatToCheck returns what a person should check.
 func whatToCheck(b plan.Breaker) string {
-	look := "Check: does the syncer apply this overlay? Do the pods start (image, quota, nodes, Secret)? Do their agents reach Buildkite, in the right cluster and queue?"
+	check := "Check: does the syncer apply this overlay? Do the pods start (image, quota, nodes, Secret)? Do their agents reach Buildkite, in the right cluster and queue?"
 	switch b.Cause {
 	case plan.WrongTags:
-		look = "Check: does the template's command pass $MUSTER_AGENT_TAGS on? Does the image set tags of its own?"
+		check = "Check: does the template's command pass $MUSTER_AGENT_TAGS on? Does the image set tags of its own?"
 	case plan.LeftEarly:
-		look = "Check: why do the agents exit (their log, the pods' exit codes)? Are the pods evicted, or their nodes removed?"
+		check = "Check: why do the agents exit (their log, the pods' exit codes)? Are the pods evicted, or their nodes removed?"
 	case plan.NoJobTaken:
-		look = "Check: do the agents' tags match the jobs in Buildkite (queue, cluster)? Do the agents stay connected? Is the queue paused?"
+		check = "Check: do the agents' tags match the jobs in Buildkite (queue, cluster)? Do the agents stay connected? Is the queue paused?"
 	}
-	return wrap(look) + "\n  kubectl get jobs,pods -A -l muster.dev/dispatch=" + b.Dispatch
+	return wrap(check) + "\n  kubectl get jobs,pods -A -l muster.dev/dispatch=" + b.Dispatch
 }
 
 func repairSubject(a Operation) string {

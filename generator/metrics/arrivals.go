@@ -60,20 +60,20 @@ const remembered = time.Hour
 // tick adds how long each job that has started since had waited.
 func (s *starts) tick(report generator.Report, add func(value float64, dispatch string, labels ...string)) {
 	result := report.Result
-	look := result.Looked.Snapshot
-	if look.At.IsZero() {
+	snapshot := result.Looked.Snapshot
+	if snapshot.At.IsZero() {
 		return
 	}
 	if s.from.IsZero() {
-		s.from, s.seen = look.At, map[string]time.Time{}
+		s.from, s.seen = snapshot.At, map[string]time.Time{}
 	}
 	from := s.from
-	if long := look.At.Add(-remembered); long.After(from) {
+	if long := snapshot.At.Add(-remembered); long.After(from) {
 		from = long
 	}
 	var owners plan.Owners
 	known := false
-	for _, g := range look.Sightings {
+	for _, g := range snapshot.Sightings {
 		if !g.Started.After(from) || s.seen[g.Agent].Equal(g.Started) {
 			continue
 		}

@@ -73,13 +73,13 @@ func (r *run) next(at time.Time) time.Time {
 		}
 		r.buildkite.AdvanceTo(event)
 	}
-	woken := r.triggered.Add(max(gather, r.pace.Wait(r.triggered, at)))
-	if r.client != nil && woken.Before(due) {
-		woken = woken.Add(min(r.client.Spare(woken, r.scenario.Interval), due.Sub(woken)))
+	next := r.triggered.Add(max(gather, r.pace.Wait(r.triggered, at)))
+	if r.client != nil && next.Before(due) {
+		next = next.Add(min(r.client.Spare(next, r.scenario.Interval), due.Sub(next)))
 	}
-	if woken.Before(due) {
-		r.pace.Began(woken)
-		return woken
+	if next.Before(due) {
+		r.pace.Began(next)
+		return next
 	}
 	return due
 }
@@ -141,8 +141,8 @@ func (r *run) applied(tick time.Time) (time.Time, bool) {
 		return tick, true
 	}
 	i := sort.Search(len(r.synced), func(i int) bool { return r.synced[i].After(tick) })
-	if told := tick.Add(r.scenario.Notified); r.scenario.Notified > 0 && (i == len(r.synced) || told.Before(r.synced[i])) {
-		return told, true
+	if notified := tick.Add(r.scenario.Notified); r.scenario.Notified > 0 && (i == len(r.synced) || notified.Before(r.synced[i])) {
+		return notified, true
 	}
 	if i == len(r.synced) {
 		return time.Time{}, false

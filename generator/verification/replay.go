@@ -121,8 +121,8 @@ func (t *tick) newer(r ledger.Record) bool {
 }
 
 func (t *tick) join(r ledger.Record, inOrder bool) bool {
-	look, known := t.polls[r.Entry.Observation.Queue]
-	if !inOrder || known && !reflect.DeepEqual(look, r.Entry.Observation) {
+	poll, known := t.polls[r.Entry.Observation.Queue]
+	if !inOrder || known && !reflect.DeepEqual(poll, r.Entry.Observation) {
 		return false
 	}
 	t.add(r)

@@ -139,7 +139,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 		if err == nil || read == reads || ctx.Err() != nil || head.IsZero() || remote.WaitOf(err) > 0 {
 			return err
 		}
-		if at, failed := b.look(ctx); failed != nil || at == head {
+		if at, failed := b.pollHead(ctx); failed != nil || at == head {
 			return err
 		}
 		b.store.reset()

@@ -226,16 +226,16 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	t.Helper()
 	head := seed(t, r, files()...)
 	repository := open(t, c)
-	tip := headOf(t, repository)
-	if tip.Commit != head {
-		t.Fatalf("tip is %s, want %s", tip.Commit, head)
+	headID := headOf(t, repository)
+	if headID.Commit != head {
+		t.Fatalf("tip is %s, want %s", headID.Commit, head)
 	}
-	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
-	wantFile(t, tip.Tree, "deploy/linux/large/settings.yaml", "large\n")
-	wantFile(t, tip.Tree, "base/job.yaml", "job\n")
+	wantFile(t, headID.Tree, "deploy/web/settings.yaml", "settings\n")
+	wantFile(t, headID.Tree, "deploy/linux/large/settings.yaml", "large\n")
+	wantFile(t, headID.Tree, "base/job.yaml", "job\n")
 
 	// One push of two commits.
-	tip, err := repository.Push(t.Context(), tip, []branch.Draft{
+	headID, err := repository.Push(t.Context(), headID, []branch.Draft{
 		{Message: "add\n", At: at, Changes: []branch.Change{
 			write("deploy/web/jobs/a.yaml", "a\n"),
 			write("deploy/web/jobs/kustomization.yaml", "resources: [a.yaml]\n"),
@@ -248,11 +248,11 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now, _ := r.Head(); now != tip.Commit {
-		t.Errorf("the branch is at %s, Push returned %s", now, tip.Commit)
+	if now, _ := r.Head(); now != headID.Commit {
+		t.Errorf("the branch is at %s, Push returned %s", now, headID.Commit)
 	}
-	wantFile(t, tip.Tree, "deploy/linux/large/jobs/b.yaml", "b\n")
-	if _, err := fs.Stat(tip.Tree, "deploy/web/jobs/a.yaml"); !errors.Is(err, fs.ErrNotExist) {
+	wantFile(t, headID.Tree, "deploy/linux/large/jobs/b.yaml", "b\n")
+	if _, err := fs.Stat(headID.Tree, "deploy/web/jobs/a.yaml"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the removed file: %v", err)
 	}
 	if out, err := r.Git("log", "--format=%an <%ae> %cI %s", "main"); err != nil ||
@@ -262,20 +262,20 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 
 	// Somebody else writes; inside and outside the deploy.
 	seed(t, r, write("deploy/web/settings.yaml", "settings 2\n"), write("base/job.yaml", "job 2\n"), write("apps/web/deploy.yaml", "web 2\n"))
-	if _, err := repository.Push(t.Context(), tip, []branch.Draft{{Message: "late", At: at, Changes: []branch.Change{write("deploy/x", "x")}}}); !errors.Is(err, branch.ErrMoved) {
+	if _, err := repository.Push(t.Context(), headID, []branch.Draft{{Message: "late", At: at, Changes: []branch.Change{write("deploy/x", "x")}}}); !errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("a lost race: %v, want ErrMoved", err)
 	}
-	earlier := tip.Tree
-	tip = headOf(t, repository)
+	earlier := headID.Tree
+	headID = headOf(t, repository)
 	// A file of the earlier tree may be gone, but it must not be another tree's file.
 	if content, err := fs.ReadFile(earlier, "deploy/web/settings.yaml"); err == nil && string(content) != "settings\n" {
 		t.Errorf("of the earlier head: %q", content)
 	}
-	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings 2\n")
-	wantFile(t, tip.Tree, "base/job.yaml", "job 2\n")
-	wantFile(t, tip.Tree, "base/kustomization.yaml", "base\n")
-	wantFile(t, tip.Tree, "apps/web/deploy.yaml", "web 2\n")
-	tip, err = repository.Push(t.Context(), tip, []branch.Draft{{Message: "again", At: at, Changes: []branch.Change{write("deploy/x", "x")}}})
+	wantFile(t, headID.Tree, "deploy/web/settings.yaml", "settings 2\n")
+	wantFile(t, headID.Tree, "base/job.yaml", "job 2\n")
+	wantFile(t, headID.Tree, "base/kustomization.yaml", "base\n")
+	wantFile(t, headID.Tree, "apps/web/deploy.yaml", "web 2\n")
+	headID, err = repository.Push(t.Context(), headID, []branch.Draft{{Message: "again", At: at, Changes: []branch.Change{write("deploy/x", "x")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,12 +284,12 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	if _, err := r.Git("update-ref", "refs/heads/main", head); err != nil {
 		t.Fatal(err)
 	}
-	tip = headOf(t, repository)
-	if tip.Commit != head {
-		t.Errorf("after a force push: %s, want %s", tip.Commit, head)
+	headID = headOf(t, repository)
+	if headID.Commit != head {
+		t.Errorf("after a force push: %s, want %s", headID.Commit, head)
 	}
-	wantFile(t, tip.Tree, "deploy/web/settings.yaml", "settings\n")
-	wantFile(t, tip.Tree, "base/job.yaml", "job\n")
+	wantFile(t, headID.Tree, "deploy/web/settings.yaml", "settings\n")
+	wantFile(t, headID.Tree, "base/job.yaml", "job\n")
 	fsck(t, r)
 }
 

@@ -46,8 +46,8 @@ func TestRefusedHasMessageOfServer(t *testing.T) {
 		head := seed(t, r, files()...)
 		hook(t, r, "pre-receive", "cat >&2 <<'END'\nGH006: the branch is protected; token "+canarytest.GitPassword+"\nEND\nexit 1\n")
 		repository := open(t, c)
-		tip := headOf(t, repository)
-		_, err := repository.Push(t.Context(), tip, one("a"))
+		headID := headOf(t, repository)
+		_, err := repository.Push(t.Context(), headID, one("a"))
 		var refused *branch.Refused
 		if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
 			t.Fatalf("Push: %v, want a Refused", err)
@@ -65,7 +65,7 @@ func TestRefusedHasMessageOfServer(t *testing.T) {
 		if err := os.Remove(filepath.Join(r.Dir, "hooks/pre-receive")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := repository.Push(t.Context(), tip, one("a")); err != nil {
+		if _, err := repository.Push(t.Context(), headID, one("a")); err != nil {
 			t.Error(err)
 		}
 	})
@@ -119,9 +119,9 @@ func TestConnectionLostInTheMiddleOfAPush(t *testing.T) {
 	f := gitserver.NewServer(t, gitserver.Options{Wrap: b.wrap})
 	head := seed(t, f.Repository, files()...)
 	repository := open(t, git.Config{URL: f.URL()})
-	tip := headOf(t, repository)
+	headID := headOf(t, repository)
 	b.left.Store(1)
-	_, err := repository.Push(t.Context(), tip, one("a"))
+	_, err := repository.Push(t.Context(), headID, one("a"))
 	var refused *branch.Refused
 	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
 		t.Fatalf("Push: %v, want an error that is neither a race nor a refusal", err)
@@ -129,7 +129,7 @@ func TestConnectionLostInTheMiddleOfAPush(t *testing.T) {
 	if now, _ := f.Head(); now != head {
 		t.Fatal("the branch moved")
 	}
-	if _, err := repository.Push(t.Context(), tip, one("a")); err != nil {
+	if _, err := repository.Push(t.Context(), headID, one("a")); err != nil {
 		t.Errorf("the second try: %v", err)
 	}
 	fsck(t, f.Repository)

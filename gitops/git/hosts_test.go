@@ -140,9 +140,9 @@ func TestStatusMessages(t *testing.T) {
 				f := gitserver.NewServer(t, gitserver.Options{Wrap: host.wrap})
 				head := seed(t, f.Repository, files()...)
 				repository := open(t, git.Config{URL: f.URL()})
-				tip, err := repository.Head(t.Context())
+				headID, err := repository.Head(t.Context())
 				if path == "/git-receive-pack" {
-					_, err = repository.Push(t.Context(), tip, one("a"))
+					_, err = repository.Push(t.Context(), headID, one("a"))
 				}
 				if err == nil || !strings.HasSuffix(err.Error(), test.want) || strings.Contains(err.Error(), path) {
 					t.Errorf("%s: %v, want %q", path, err, test.want)
@@ -393,15 +393,15 @@ func TestUnreliableReportOfPush(t *testing.T) {
 		_, _ = io.WriteString(w, "000eunpack ok\n0017ok refs/heads/main\n0000")
 	}})
 	b := open(t, config)
-	tip, err := b.Push(t.Context(), headOf(t, b), one("a"))
+	headID, err := b.Push(t.Context(), headOf(t, b), one("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if head, _ := r.Head(); head != tip.Commit {
-		t.Errorf("the branch is at %s, want %s", head, tip.Commit)
+	if head, _ := r.Head(); head != headID.Commit {
+		t.Errorf("the branch is at %s, want %s", head, headID.Commit)
 	}
 	lost = "theirs"
-	if _, err := b.Push(t.Context(), tip, one("b")); !errors.Is(err, branch.ErrMoved) {
+	if _, err := b.Push(t.Context(), headID, one("b")); !errors.Is(err, branch.ErrMoved) {
 		t.Errorf("a race that was lost: %v", err)
 	}
 }
@@ -424,9 +424,9 @@ func TestBranchMovesDuringRead(t *testing.T) {
 	}})
 	for _, moves = range []int{1, 2} {
 		b := open(t, config)
-		tip := headOf(t, b)
-		if head, _ := f.Head(); head != tip.Commit {
-			t.Errorf("the tip is %s, want %s", tip.Commit, head)
+		headID := headOf(t, b)
+		if head, _ := f.Head(); head != headID.Commit {
+			t.Errorf("the tip is %s, want %s", headID.Commit, head)
 		}
 	}
 	moves = 1000
@@ -543,8 +543,8 @@ func TestHostRefusesChangesSinceCommit(t *testing.T) {
 	for i, want := range []int{2, 1, 1} {
 		reads = 0
 		head := seed(t, r, write("deploy/web/jobs/theirs", strings.Repeat("x", i+1)))
-		if tip := headOf(t, b); tip.Commit != head || reads != want {
-			t.Errorf("the tip is %s after %d requests, want %s after %d", tip.Commit, reads, head, want)
+		if headID := headOf(t, b); headID.Commit != head || reads != want {
+			t.Errorf("the tip is %s after %d requests, want %s after %d", headID.Commit, reads, head, want)
 		}
 	}
 }

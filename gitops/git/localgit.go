@@ -152,8 +152,8 @@ func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
 // ended returns the error of a process that has exited.
 func (c *catFile) ended(err error) error {
 	_ = c.cmd.Wait()
-	if said := strings.TrimSpace(c.stderr.String()); said != "" {
-		return errors.New(said)
+	if message := strings.TrimSpace(c.stderr.String()); message != "" {
+		return errors.New(message)
 	}
 	return fmt.Errorf("git cat-file has ended: %w", err)
 }
@@ -279,8 +279,8 @@ func (w *walk) start(ctx context.Context, from plumbing.Hash, most int) error {
 func (w *walk) end() error {
 	err := errors.Join(w.read.Wait(), w.list.Wait())
 	w.read, w.list = nil, nil
-	if said := strings.TrimSpace(w.stderr.String()); err != nil && said != "" {
-		return errors.New(said)
+	if message := strings.TrimSpace(w.stderr.String()); err != nil && message != "" {
+		return errors.New(message)
 	}
 	return err
 }

@@ -41,17 +41,17 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 			head := seed(t, f.Repository, files()...)
 			var log bytes.Buffer
 			r := open(t, git.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
-			tip := headOf(t, r)
+			headID := headOf(t, r)
 			for _, name := range []string{"a", "b", "c", "d"} {
-				if tip.Commit != head {
-					t.Fatalf("the tip is %s, want %s", tip.Commit, head)
+				if headID.Commit != head {
+					t.Fatalf("the tip is %s, want %s", headID.Commit, head)
 				}
 				var err error
-				if tip, err = r.Push(t.Context(), tip, one(name)); err != nil {
+				if headID, err = r.Push(t.Context(), headID, one(name)); err != nil {
 					t.Fatal(err)
 				}
 				head = seed(t, f.Repository, write("deploy/web/jobs/theirs", name))
-				tip = headOf(t, r)
+				headID = headOf(t, r)
 			}
 			if got := strings.Count(log.String(), "lists all of its refs on every read"); got != 1 {
 				t.Errorf("said %d times:\n%s", got, log.String())
@@ -74,8 +74,8 @@ func TestLongListEverywhere(t *testing.T) {
 		headOf(t, r)
 		for i := range 2 {
 			head := seed(t, f, write("deploy/web/jobs/theirs", fmt.Sprint(i)))
-			if tip := headOf(t, r); tip.Commit != head {
-				t.Errorf("the head is %s, want %s", tip.Commit, head)
+			if headID := headOf(t, r); headID.Commit != head {
+				t.Errorf("the head is %s, want %s", headID.Commit, head)
 			}
 		}
 		if log.Len() > 0 {

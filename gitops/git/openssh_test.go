@@ -173,11 +173,11 @@ func TestOpenSSHWithALongList(t *testing.T) {
 			repository := open(t, git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
 				Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}})
 			for range 5 {
-				tip := headOf(t, repository)
-				if head, _ := r.Head(); head != tip.Commit {
-					t.Errorf("the tip is %s, want %s", tip.Commit, head)
+				headID := headOf(t, repository)
+				if head, _ := r.Head(); head != headID.Commit {
+					t.Errorf("the tip is %s, want %s", headID.Commit, head)
 				}
-				seed(t, r, write("deploy/web/jobs/theirs", tip.Commit))
+				seed(t, r, write("deploy/web/jobs/theirs", headID.Commit))
 			}
 			if got := strings.Count(log.String(), "lists all of its refs on every read"); got != said {
 				t.Errorf("said %d times, want %d:\n%s", got, said, log.String())
@@ -277,7 +277,7 @@ func TestSSHProgram(t *testing.T) {
 			seed(t, r, files()...)
 			for _, url := range []string{"ssh://git.inside" + r.Dir, "git.inside:" + r.Dir} {
 				b := open(t, git.Config{URL: url, Credentials: remote.Credentials{SSHProgram: sshWith(config)}})
-				tip, err := b.Head(t.Context())
+				headID, err := b.Head(t.Context())
 				if strings.HasSuffix(name, "nothing") {
 					if err == nil || !strings.Contains(err.Error(), "ssh says: ") {
 						t.Errorf("%s: %v", url, err)
@@ -285,10 +285,10 @@ func TestSSHProgram(t *testing.T) {
 					continue
 				}
 				if err == nil {
-					tip, err = b.Push(t.Context(), tip, one(url[:4]))
+					headID, err = b.Push(t.Context(), headID, one(url[:4]))
 				}
-				if head, _ := r.Head(); err != nil || head != tip.Commit {
-					t.Errorf("%s: %v, the branch is at %s, want %s", url, err, head, tip.Commit)
+				if head, _ := r.Head(); err != nil || head != headID.Commit {
+					t.Errorf("%s: %v, the branch is at %s, want %s", url, err, head, headID.Commit)
 				}
 			}
 		})
@@ -320,12 +320,12 @@ func TestPushURL(t *testing.T) {
 	f := gitserver.NewServer(t, gitserver.Options{})
 	seed(t, f.Repository, files()...)
 	b := open(t, git.Config{URL: f.URL(), PushURL: f.Dir})
-	tip, err := b.Push(t.Context(), headOf(t, b), one("a"))
+	headID, err := b.Push(t.Context(), headOf(t, b), one("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if head, _ := f.Head(); head != tip.Commit {
-		t.Errorf("the branch is at %s, want %s", head, tip.Commit)
+	if head, _ := f.Head(); head != headID.Commit {
+		t.Errorf("the branch is at %s, want %s", head, headID.Commit)
 	}
 	for _, r := range f.Requests() {
 		if strings.Contains(r, "receive-pack") {
@@ -333,13 +333,13 @@ func TestPushURL(t *testing.T) {
 		}
 	}
 	hook(t, f.Repository, "pre-receive", "echo no >&2; exit 1\n")
-	if _, err := b.Push(t.Context(), tip, one("b")); err == nil || !strings.Contains(err.Error(), "pushing to "+f.Dir) {
+	if _, err := b.Push(t.Context(), headID, one("b")); err == nil || !strings.Contains(err.Error(), "pushing to "+f.Dir) {
 		t.Errorf("a refusal: %v", err)
 	}
 	if err := b.Writable(t.Context()); err == nil || !strings.Contains(err.Error(), "pushing to "+f.Dir) {
 		t.Errorf("a refusal that was asked for: %v", err)
 	}
-	_, err = open(t, git.Config{URL: f.URL(), PushURL: filepath.Join(t.TempDir(), "none")}).Push(t.Context(), tip, one("c"))
+	_, err = open(t, git.Config{URL: f.URL(), PushURL: filepath.Join(t.TempDir(), "none")}).Push(t.Context(), headID, one("c"))
 	if err == nil {
 		t.Error("pushed to what is not there")
 	}

@@ -93,7 +93,7 @@ func (b *Branch) moved(ctx context.Context, here plumbing.Hash, err error) error
 	if !refused || here.IsZero() {
 		return err
 	}
-	if at, failed := b.look(ctx); failed != nil || at == here {
+	if at, failed := b.pollHead(ctx); failed != nil || at == here {
 		return err
 	}
 	return fmt.Errorf("%w: %w", branch.ErrMoved, err)

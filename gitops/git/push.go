@@ -113,16 +113,16 @@ func requestUpdate(
 	ctx context.Context, session transport.ReceivePackSession, request *packp.ReferenceUpdateRequest,
 	to target, head plumbing.Hash, pack []byte,
 ) (report *packp.ReportStatus, message string, err error) {
-	said := &remote.Tail{}
+	progress := &remote.Tail{}
 	ref := plumbing.NewBranchReferenceName(to.name)
-	request.Progress = said
+	request.Progress = progress
 	request.Commands = []*packp.Command{{Name: ref, Old: to.old, New: head}}
 	request.Packfile = io.NopCloser(bytes.NewReader(pack))
 	report, err = session.ReceivePack(ctx, request)
 	if err = remote.Plain(err); err == nil {
 		err = confirmed(report, ref)
 	}
-	return report, said.String(), err
+	return report, progress.String(), err
 }
 
 // isAnswer reports whether the error of a push is the server's response, and not a lost connection.
@@ -244,7 +244,7 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	// The server may have moved the branch before the error: read it, also if ctx has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remote.SettleTimeout)
 	defer cancel()
-	at, err := b.look(ctx)
+	at, err := b.pollHead(ctx)
 	if err != nil {
 		// It is unknown whether the branch contains the commits: the next Head shows it.
 		b.reset()
@@ -269,8 +269,8 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 	return plumbing.ZeroHash, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
 }
 
-// look reads only the branch's head.
-func (b *Branch) look(ctx context.Context) (plumbing.Hash, error) {
+// pollHead reads only the branch's head.
+func (b *Branch) pollHead(ctx context.Context) (plumbing.Hash, error) {
 	head, session, err := b.server.HeadOf(ctx, b.name)
 	if session != nil {
 		session.Close()

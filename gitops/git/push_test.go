@@ -81,8 +81,8 @@ func TestWritable(t *testing.T) {
 		if err := b.Writable(t.Context()); !errors.Is(err, branch.ErrUnproven) {
 			t.Errorf("a branch of one commit: %v", err)
 		}
-		tip := headOf(t, b)
-		if _, err := b.Push(t.Context(), tip, one("x")); err != nil {
+		headID := headOf(t, b)
+		if _, err := b.Push(t.Context(), headID, one("x")); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Remove(told); err != nil {
@@ -177,8 +177,8 @@ func TestPushWithoutAReport(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "the server did not report the result of the push") {
 				t.Errorf("the push ends with %v", err)
 			}
-			if tip := headOf(t, repository); tip.Commit != head.Commit {
-				t.Errorf("the tip is %s, want %s", tip.Commit, head.Commit)
+			if headID := headOf(t, repository); headID.Commit != head.Commit {
+				t.Errorf("the tip is %s, want %s", headID.Commit, head.Commit)
 			}
 		})
 	}

@@ -80,20 +80,20 @@ func seed(t *testing.T, r gitserver.Repository, changes ...branch.Change) {
 
 func headOf(t *testing.T, w branch.Writer) branch.Head {
 	t.Helper()
-	tip, err := w.Head(t.Context())
+	headID, err := w.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tip
+	return headID
 }
 
-func push(t *testing.T, w branch.Writer, tip branch.Head, commits ...branch.Draft) branch.Head {
+func push(t *testing.T, w branch.Writer, headID branch.Head, commits ...branch.Draft) branch.Head {
 	t.Helper()
-	tip, err := w.Push(t.Context(), tip, commits)
+	headID, err := w.Push(t.Context(), headID, commits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tip
+	return headID
 }
 
 func subjects(t *testing.T, r gitserver.Repository) string {
@@ -117,23 +117,23 @@ func head(t *testing.T, r gitserver.Repository) string {
 // chain pushes commits that build on each other.
 func chain(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
-	tip := push(t, w, headOf(t, w),
+	headID := push(t, w, headOf(t, w),
 		commit("one", write(dir+"a.yaml", "a\n"), write(dir+"kustomization.yaml", "resources: [a.yaml]\n")),
 		commit("two", branch.Change{Path: dir + "a.yaml"}, write("overlays/new/deep/b.yaml", "b\n")),
 		commit("three", branch.Change{Path: "overlays/new/deep/b.yaml"}),
 	)
-	if tip.Commit != head(t, r) {
-		t.Errorf("Push returned %s, the branch is at %s", tip.Commit, head(t, r))
+	if headID.Commit != head(t, r) {
+		t.Errorf("Push returned %s, the branch is at %s", headID.Commit, head(t, r))
 	}
 	if got := subjects(t, r); got != "seed one two three" {
 		t.Errorf("the log is %q", got)
 	}
 	for _, gone := range []string{dir + "a.yaml", "overlays/new"} {
-		if _, err := fs.Stat(tip.Tree, gone); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := fs.Stat(headID.Tree, gone); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v, want that it does not exist", gone, err)
 		}
 	}
-	if got, err := fs.ReadFile(tip.Tree, dir+"kustomization.yaml"); err != nil || string(got) != "resources: [a.yaml]\n" {
+	if got, err := fs.ReadFile(headID.Tree, dir+"kustomization.yaml"); err != nil || string(got) != "resources: [a.yaml]\n" {
 		t.Errorf("the list = %q, %v", got, err)
 	}
 }
@@ -141,12 +141,12 @@ func chain(t *testing.T, h Harness, r gitserver.Repository) {
 // nothing pushes commits that change nothing.
 func nothing(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
-	tip := headOf(t, w)
-	same := push(t, w, tip, commit("same", write("overlays/default/scaling.yaml", "policy\n"), branch.Change{Path: "overlays/none"}), commit("empty"))
-	if same.Commit != tip.Commit || head(t, r) != tip.Commit {
+	headID := headOf(t, w)
+	same := push(t, w, headID, commit("same", write("overlays/default/scaling.yaml", "policy\n"), branch.Change{Path: "overlays/none"}), commit("empty"))
+	if same.Commit != headID.Commit || head(t, r) != headID.Commit {
 		t.Errorf("nothing made commit %s", head(t, r))
 	}
-	push(t, w, tip, commit("same", write("overlays/default/scaling.yaml", "policy\n")), commit("some", write(dir+"a", "a")))
+	push(t, w, headID, commit("same", write("overlays/default/scaling.yaml", "policy\n")), commit("some", write(dir+"a", "a")))
 	if got := subjects(t, r); got != "seed some" {
 		t.Errorf("the log is %q", got)
 	}
@@ -170,20 +170,20 @@ func modes(t *testing.T, h Harness, r gitserver.Repository) {
 // conflict pushes onto a head that is stale.
 func conflict(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
-	tip := headOf(t, w)
+	headID := headOf(t, w)
 	seed(t, r, write(dir+"theirs", "theirs"))
 	before := head(t, r)
-	if _, err := w.Push(t.Context(), tip, []branch.Draft{commit("late", write(dir+"ours", "ours"))}); !errors.Is(err, branch.ErrMoved) {
+	if _, err := w.Push(t.Context(), headID, []branch.Draft{commit("late", write(dir+"ours", "ours"))}); !errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("Push: %v, want ErrMoved", err)
 	}
 	if head(t, r) != before {
 		t.Error("something was written")
 	}
-	tip = headOf(t, w)
-	if _, err := fs.Stat(tip.Tree, dir+"theirs"); err != nil {
+	headID = headOf(t, w)
+	if _, err := fs.Stat(headID.Tree, dir+"theirs"); err != nil {
 		t.Errorf("the other writer's file: %v", err)
 	}
-	push(t, w, tip, commit("ours", write(dir+"ours", "ours")))
+	push(t, w, headID, commit("ours", write(dir+"ours", "ours")))
 	if got := subjects(t, r); got != "seed seed ours" {
 		t.Errorf("the log is %q", got)
 	}
@@ -225,11 +225,11 @@ func writers(t *testing.T, h Harness, r gitserver.Repository) {
 // so it ends.
 func land(ctx context.Context, w branch.Writer, c branch.Draft) error {
 	for {
-		tip, err := w.Head(ctx)
+		headID, err := w.Head(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err = w.Push(ctx, tip, []branch.Draft{c}); !errors.Is(err, branch.ErrMoved) {
+		if _, err = w.Push(ctx, headID, []branch.Draft{c}); !errors.Is(err, branch.ErrMoved) {
 			return err
 		}
 	}
@@ -238,9 +238,9 @@ func land(ctx context.Context, w branch.Writer, c branch.Draft) error {
 // refusal asserts that a refused push is not a conflict, and has the server's message.
 func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
-	tip := headOf(t, w)
+	headID := headOf(t, w)
 	h.Refuse(t, r, "the branch is protected, says the server")
-	_, err := w.Push(t.Context(), tip, []branch.Draft{commit("no", write(dir+"a", "a"))})
+	_, err := w.Push(t.Context(), headID, []branch.Draft{commit("no", write(dir+"a", "a"))})
 	var refused *branch.Refused
 	if !errors.As(err, &refused) || errors.Is(err, branch.ErrMoved) {
 		t.Fatalf("Push: %v, want a Refused", err)
@@ -248,7 +248,7 @@ func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	if !strings.Contains(refused.Message, "the branch is protected, says the server") {
 		t.Errorf("the server's words are missing: %s", refused.Message)
 	}
-	if head(t, r) != tip.Commit {
+	if head(t, r) != headID.Commit {
 		t.Error("the branch moved")
 	}
 }
@@ -262,11 +262,11 @@ func many(t *testing.T, h Harness, r gitserver.Repository) {
 		there, gone = append(there, write(name, fmt.Sprint(i))), append(gone, branch.Change{Path: name})
 	}
 	there[7].Content = []byte("\xff\x00")
-	tip := push(t, w, headOf(t, w), commit("many", there...))
+	headID := push(t, w, headOf(t, w), commit("many", there...))
 	if got, err := r.ReadFile(there[7].Path); err != nil || string(got) != "\xff\x00" {
 		t.Errorf("binary content became %q, %v", got, err)
 	}
-	push(t, w, tip, commit("gone", append(gone, write(dir+"left", "x"))...))
+	push(t, w, headID, commit("gone", append(gone, write(dir+"left", "x"))...))
 	if out, err := r.Git("diff", "--name-only", "main~2", "main"); err != nil || strings.TrimSpace(out) != dir+"left" {
 		t.Errorf("the two commits leave %q (%v)", out, err)
 	}
@@ -278,7 +278,7 @@ func many(t *testing.T, h Harness, r gitserver.Repository) {
 // paths that git forbids are not written, and none twice.
 func paths(t *testing.T, h Harness, r gitserver.Repository) {
 	w := h.Open(t, r)
-	tip := headOf(t, w)
+	headID := headOf(t, w)
 	for _, paths := range [][]string{
 		{""}, {"/a"}, {"../a"}, {"a/../../b"}, {"./a"}, {"a//b"}, {".git/config"}, {"a/.GIT/b"}, {"a/.git. /b"},
 		{"a/git~1/b"}, {"a\x00b"}, {`a\b`}, {"a", "a"}, {"base/job.yaml/x"}, {"base"},
@@ -287,11 +287,11 @@ func paths(t *testing.T, h Harness, r gitserver.Repository) {
 		for _, path := range paths {
 			changes = append(changes, write(path, "x"))
 		}
-		if _, err := w.Push(t.Context(), tip, []branch.Draft{commit("bad", changes...)}); err == nil {
+		if _, err := w.Push(t.Context(), headID, []branch.Draft{commit("bad", changes...)}); err == nil {
 			t.Errorf("writing %q succeeded", paths)
 		}
 	}
-	if head(t, r) != tip.Commit {
+	if head(t, r) != headID.Commit {
 		t.Error("the branch moved")
 	}
 }

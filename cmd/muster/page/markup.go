@@ -86,7 +86,7 @@ func (v view) wrong() g.Node {
 	count := "Nothing."
 	switch {
 	case len(v.Problems) > 0:
-		count = counted(int64(len(v.Problems)), "problem")
+		count = quantity(int64(len(v.Problems)), "problem")
 	case v.Status.Tick.Count == 0:
 		count = "muster has started; its first tick has not finished."
 	}
@@ -286,7 +286,7 @@ func (v view) decisions() g.Node {
 
 func (v view) footer() g.Node {
 	s := v.Status
-	ticks := counted(int64(s.Tick.Count), "tick") + " since " + stamp(s.Started) + " UTC"
+	ticks := quantity(int64(s.Tick.Count), "tick") + " since " + stamp(s.Started) + " UTC"
 	if s.Tick.Outcome != "" {
 		ticks += ", the last one " + string(s.Tick.Outcome)
 	}
@@ -295,7 +295,7 @@ func (v view) footer() g.Node {
 	}
 	ticks += "."
 	for _, service := range s.Services {
-		ticks += " " + service.Name + ": " + counted(service.Requests, "request")
+		ticks += " " + service.Name + ": " + quantity(service.Requests, "request")
 		if service.Failures > 0 {
 			ticks += fmt.Sprintf(", %d failed", service.Failures)
 		}
@@ -345,8 +345,8 @@ func (v view) time(t time.Time) g.Node {
 	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), g.Text(stamp(t)))
 }
 
-// counted returns a number with its noun.
-func counted(n int64, noun string) string {
+// quantity returns a number with its noun.
+func quantity(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -226,7 +226,7 @@ func (s *Server) endAgent(a *agent, state, reason string) {
 		s.leaveIdle(a)
 	}
 	a.state, a.reason, a.ended = state, reason, s.now
-	a.wake()
+	a.notify()
 	a.stamp++
 	a.encoded = nil
 	if i := slices.Index(s.connected, a); i >= 0 {
@@ -260,7 +260,7 @@ func (s *Server) StopAgent(id string) {
 		a.state = "stopping"
 		a.encoded = nil
 		s.sendAgentEvent("agent.stopping", a)
-		a.wake()
+		a.notify()
 	})
 }
 
@@ -309,7 +309,7 @@ func (s *Server) PauseAgent(id string) {
 			a.paused = true
 			a.stamp++ // the idle time-out ends: to be paused is not to be idle
 			a.encoded = nil
-			a.wake()
+			a.notify()
 		}
 	})
 }
@@ -326,7 +326,7 @@ func (s *Server) ResumeAgent(id string) {
 		}
 		a.paused = false
 		a.encoded = nil
-		a.wake()
+		a.notify()
 		switch {
 		case a.job != nil || a.remote != nil && a.spent:
 		case a.spent:

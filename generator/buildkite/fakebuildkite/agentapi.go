@@ -27,8 +27,8 @@ type remote struct {
 	build  string        // its version
 }
 
-// wake tells a real agent that streams that something has changed for it.
-func (a *agent) wake() {
+// notify notifies a streaming real agent of a change.
+func (a *agent) notify() {
 	if a.remote == nil {
 		return
 	}

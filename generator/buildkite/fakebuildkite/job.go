@@ -191,7 +191,7 @@ func (s *Server) assign(j *job, a *agent) {
 	s.set(j, stateAssigned)
 	s.begin(j.build)
 	if a.remote != nil { // it accepts and starts the job itself
-		a.wake()
+		a.notify()
 		return
 	}
 	if s.opts.Poll <= 0 {
@@ -346,7 +346,7 @@ func (s *Server) cancelJob(j *job) {
 		j.agent = nil
 		s.conclude(j, stateCanceled)
 		a.job = nil
-		a.wake()
+		a.notify()
 		if a.spec.Acquire != "" {
 			s.endAgent(a, "disconnected", EndedRejected)
 			return

@@ -60,21 +60,21 @@ func (c *Connection) Fail(doing string, err error) error {
 		err = fmt.Errorf("%w%s", ErrNoPassword, c.rest(err, transport.ErrAuthenticationRequired))
 	}
 	text := fmt.Sprintf("%s %s: %s", doing, c.Address, c.explain(err))
-	said := &censored{text: c.Secrets.censor(text), cause: err}
+	message := &censored{text: c.Secrets.censor(text), cause: err}
 	if wait := WaitOf(err); wait > 0 {
-		return held{said, wait}
+		return held{message, wait}
 	}
-	return said
+	return message
 }
 
 // explain returns the text of an error and a remedy in one line.
 func (c *Connection) explain(err error) string {
-	said := c.Printable(err.Error())
+	message := c.Printable(err.Error())
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time: " + said
+		return "no answer in time: " + message
 	case errors.Is(err, exec.ErrNotFound):
-		return "a repository on this machine is read by the git binary, which is not installed: " + said
+		return "a repository on this machine is read by the git binary, which is not installed: " + message
 	}
 	var data *packp.ErrUnexpectedData
 	if errors.As(err, &data) && strings.Contains(string(data.Data), "object-format=sha256") {
@@ -92,7 +92,7 @@ func (c *Connection) explain(err error) string {
 			return known.text + c.rest(err, known.cause)
 		}
 	}
-	return said
+	return message
 }
 
 // rest returns the text of err without that of its cause, after a colon; empty if there is no more.

@@ -83,19 +83,19 @@ func (s *stream) explain(err error) error {
 		s.abort()
 		_ = s.wait()
 	}
-	said := LastLines(s.stderr.String())
+	message := LastLines(s.stderr.String())
 	if line != nil {
-		said = strings.TrimSpace(line.Text)
+		message = strings.TrimSpace(line.Text)
 	}
-	if NotFound.Match(said) {
-		return fmt.Errorf("%w: %s", transport.ErrRepositoryNotFound, said)
+	if NotFound.Match(message) {
+		return fmt.Errorf("%w: %s", transport.ErrRepositoryNotFound, message)
 	}
-	if said != "" {
+	if message != "" {
 		who := "the server"
 		if s.program != "" {
 			who = s.program
 		}
-		return fmt.Errorf("%s says: %s", who, said)
+		return fmt.Errorf("%s says: %s", who, message)
 	}
 	return err
 }
@@ -105,8 +105,8 @@ func (s *stream) explainWith(err error) error {
 	if over := s.ctx.Err(); over != nil {
 		return fmt.Errorf("%w: %w", over, err)
 	}
-	if said := LastLines(s.stderr.String()); said != "" {
-		return fmt.Errorf("%w: %s", err, said)
+	if message := LastLines(s.stderr.String()); message != "" {
+		return fmt.Errorf("%w: %s", err, message)
 	}
 	return err
 }
@@ -223,7 +223,7 @@ func (t *Tail) String() string {
 
 // spoken returns the message of a line after carriage returns; empty if it has none.
 func spoken(line string) string {
-	said := ""
+	message := ""
 	for part := range strings.SplitSeq(line, "\r") {
 		part = strings.TrimSpace(colour.ReplaceAllString(part, ""))
 		for {
@@ -234,10 +234,10 @@ func spoken(line string) string {
 			part = strings.TrimSpace(rest)
 		}
 		if !NoMessage.Match(part) {
-			said = part
+			message = part
 		}
 	}
-	return said
+	return message
 }
 
 // LastLines returns the lines of a text that fit in one line of an error: all of them, or the first,
