@@ -23,18 +23,17 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// audit watches a world and reports whatever must not be. It keeps the books
-// on its own: from git, from what each muster was shown, and from what has
-// truly happened, none of which it learns from muster's own arithmetic.
+// audit observes a simulation and reports violations. It keeps its own books: from git, from the
+// snapshots of each muster, and from what has happened, never from muster's own arithmetic.
 //
 // The books on agents. Each agent ordered is one index of a dispatch. In the
 // end it has worked (one job, or several where its dispatch lets it stay), or it
-// was lost: it never came, or it left without a job. The agents that have
+// was lost: it never registered, or it exited without a job. The agents that have
 // worked are never more than the jobs that became runnable; so "ordered no more
 // than jobs, upkeep and losses" says that every loss has a cause outside:
 //
-//   - never came: its pod did not start, its order was reverted, the syncer was
-//     down, there was no node; the lease ran out. The cluster knows each.
+//   - never registered: its pod did not start, its order was reverted, the syncer was down, there was
+//     no node; the lease expired. The cluster records each.
 //   - left without a job, ordered for upkeep: that is upkeep, at most min and
 //     buffer once for each idle time-out (less the time of the relief), and once for
 //     each job after which an agent that stays was idle again: another was kept for it.
@@ -42,10 +41,9 @@ import (
 //     agent that is not muster's, one kept for upkeep, or one that stays and has had
 //     another before), or it was cancelled
 //     or reserved, or its queue was paused; or it was ordered for a job to come
-//     (look-ahead); or a person withdrew an order that came all the same; or the
-//     circuit breaker of its overlay did not count on it any more, another overlay
-//     ordered in its place, and it came all the same; or it was late, and so others were
-//     ordered.
+//     (look-ahead); or a person withdrew an order that started anyway; or the circuit breaker of its
+//     overlay no longer counted it, another overlay ordered in its place, and it registered anyway; or
+//     it was overdue, and others were ordered.
 //
 // [audit.causes] counts the causes of the last kind, and [audit.checkUnused] asserts that they exist.
 type audit struct {
@@ -188,7 +186,7 @@ func (a *audit) load(t *tree) map[string]plan.Overlay {
 	return overlays
 }
 
-// checkFiles holds a commit to what its kind may do.
+// checkFiles asserts that a commit changes only what its kind may.
 func (a *audit) checkFiles(c *commit) {
 	seen := map[string]bool{}
 	dir := c.operation.Path + "/dispatches"
@@ -230,7 +228,7 @@ func (a *audit) restores(c *commit, x branch.Change) bool {
 	return false
 }
 
-// checkOrder holds an order to the policy, as far as muster can know the facts.
+// checkOrder asserts that an order follows the policy, given what muster can observe.
 func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 	d := c.operation.Decision
 	p, _ := o.Policy.During(d.At())
@@ -324,9 +322,9 @@ func (a *audit) checkFleet(m *muster, c *commit, name string) {
 	}
 }
 
-// checkClosing demands that the breaker closes for a reason: an agent that came
-// is enough after orders of which nobody did, and one that is still there after
-// orders that left or came with the wrong tags; otherwise it must have had a job.
+// checkClosing asserts that the breaker closes for a reason: a registered agent after orders without
+// any, and a connected one after orders whose agents exited or had wrong tags; otherwise an agent must
+// have had a job.
 func (a *audit) checkClosing(c *commit, o plan.Overlay) {
 	came, stays, worked := false, false, false
 	for _, r := range a.w.server.Agents() {
@@ -389,26 +387,25 @@ func (a *audit) startingOf(m *muster, o plan.Overlay, at time.Time, of func(plan
 	return n
 }
 
-// checkDemand holds what was ordered for jobs to the jobs that the muster was
-// shown: runnable, matched, and neither served by an agent that was idle or on
-// its way.
+// checkDemand asserts that orders match the jobs in the muster's snapshot that are runnable, matched,
+// and not served by an idle or in-flight agent.
 func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays map[string]plan.Overlay, pushed []*commit) {
 	pending, idle, starting, off, probes, upkeep, share := 0, 0, 0, 0, 0, 0, 0.0
 	after := a.load(pushed[len(pushed)-1].tree) // a breaker that opens now counts on nothing any more
 	var serving []server
-	alike := true
+	equal := true
 	for _, x := range a.w.overlays {
 		o := overlays[x.name]
 		if x.spec.queue != queue {
 			continue
 		}
 		if o.Policy.Queue == "" {
-			alike = false // its policy cannot be read: nobody knows of its agents
+			equal = false // its policy cannot be read: nobody knows of its agents
 			continue
 		}
 		serving = append(serving, server{o.AgentTags(), o.Policy.Tags, a.w.clusterOf(o.Policy)})
 		last := serving[len(serving)-1]
-		alike = alike && slices.Equal(last.own, serving[0].own) && last.cluster == serving[0].cluster
+		equal = equal && slices.Equal(last.own, serving[0].own) && last.cluster == serving[0].cluster
 		late := 0
 		if !o.State.Breaker.Open() && !after[x.name].State.Breaker.Open() {
 			late = a.giveUp(m, o, after[x.name].State)
@@ -467,7 +464,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 	}
 	most := pending + ahead
 	instead := min(ordered, off)
-	if alike {
+	if equal {
 		unserved, sure := max(0, pending-idle-starting), ordered-probes
 		most = unserved + ahead
 		instead = max(0, min(sure, unserved)-max(0, pending-idle-starting-off))
@@ -595,8 +592,8 @@ func (a *audit) checkRetire(m *muster, c *commit, o plan.Overlay) {
 	}
 }
 
-// checkWithdrawal demands that nobody of an order that is withdrawn has come, and that
-// its template has changed.
+// checkWithdrawal asserts that no agent of a withdrawn order has registered, and that its template has
+// changed.
 func (a *audit) checkWithdrawal(m *muster, o plan.Overlay, x plan.Dispatch) {
 	for _, other := range o.Dispatches {
 		if other.At.Equal(x.At) && len(m.known[other.ID]) > 0 {
@@ -608,7 +605,7 @@ func (a *audit) checkWithdrawal(m *muster, o plan.Overlay, x plan.Dispatch) {
 	}
 }
 
-// checkTree demands that the tip is sound wherever no person has broken it.
+// checkTree asserts that the head is valid except for people's edits.
 func (a *audit) checkTree(t *tree, pushed []*commit) {
 	loaded := a.loadAll(t)
 	for i, o := range loaded {
@@ -681,7 +678,7 @@ func (a *audit) revived(o *overlay) { a.revivedAt[o] = a.w.server.Now() }
 // secondOfIndex counts the agents of indexes that have two.
 const secondOfIndex = "agents that are the second of an index"
 
-// registered is called when an agent has come.
+// registered is called when an agent has registered.
 func (a *audit) registered(p *simulation.Pod) {
 	x := a.dispatches[p.Job.Name]
 	if x == nil {
@@ -748,7 +745,7 @@ func kindOf(x *order) int {
 	return 0
 }
 
-// left is called when an agent has gone.
+// left is called when an agent has exited.
 func (a *audit) left(r fakebuildkite.AgentRecord) {
 	x := a.agents[r.ID]
 	if x == nil {
@@ -864,7 +861,7 @@ func (a *audit) causes() []cause {
 			more++
 		case x != nil && x.Purpose == plan.ForWarmPool:
 			upkeep++
-		case x != nil && a.servable(j) > 1 && (!a.w.alike() || x.toldOther()):
+		case x != nil && a.servable(j) > 1 && (!a.w.sameTags() || x.toldOther()):
 			mixed++
 		}
 	}
@@ -939,7 +936,7 @@ func (a *audit) servable(j fakebuildkite.JobRecord) int {
 	return n
 }
 
-// alike reports whether all overlays have the same tags.
-func (s shape) alike() bool {
+// sameTags reports whether all overlays have the same tags.
+func (s shape) sameTags() bool {
 	return !slices.ContainsFunc(s.overlays, func(o *overlay) bool { return !slices.Equal(o.tags, s.overlays[0].tags) })
 }

@@ -91,7 +91,7 @@ func (k *kube) came(p *simulation.Pod) {
 	})
 }
 
-// heal ends every trouble.
+// heal ends every fault.
 func (k *kube) heal() {
 	k.down, k.broken, k.noShow, k.crash, k.twin, k.warmDies, k.Untagged, k.Skew = false, false, 0, 0, 0, 0, "", 0
 	k.SetNodes(0)

@@ -26,8 +26,8 @@ func (w *scenario) explain(t *testing.T, q explanation.Question) []explanation.E
 	return all
 }
 
-// TestExplained: in simulated worlds, what is explained of each order is what was
-// decided and what became of it in truth; of each moment, what was in git then.
+// TestExplained: in simulations, the explanation of each order equals its decision and true outcome, and
+// that of each moment what was in git then.
 func TestExplained(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestExplained(t *testing.T) {
 	})
 }
 
-// compareOrder holds the explanation of a commit of muster's to what was decided.
+// compareOrder compares the explanation of a commit by muster with its decision.
 func (w *scenario) compareOrder(t *testing.T, c *commit, x explanation.Explanation) {
 	t.Helper()
 	d := c.operation.Decision
@@ -101,7 +101,7 @@ func (w *scenario) compareOrder(t *testing.T, c *commit, x explanation.Explanati
 	}
 }
 
-// compareMoment holds the explanation of a moment to what was in git.
+// compareMoment compares the explanation of a moment with git.
 func (w *scenario) compareMoment(t *testing.T, x explanation.Explanation) {
 	t.Helper()
 	var then *commit
@@ -110,7 +110,7 @@ func (w *scenario) compareMoment(t *testing.T, x explanation.Explanation) {
 			then = c
 		}
 	}
-	if x.Commit != nil { // an act at that moment
+	if x.Commit != nil { // an operation at that moment
 		return
 	}
 	if x.DecidedOn != then.id {

@@ -14,7 +14,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// rates say how often things go wrong.
+// rates are the rates of faults.
 type rates struct {
 	// Each call of the repository, and each step of a tick.
 	unreachable, stale, refused, moved, swallowed, overtaken, kill, interleave, meddle float64
@@ -251,7 +251,7 @@ func (w *scenario) breakFor(o *overlay, file, nonsense string) {
 	})
 }
 
-// heal ends all troubles: what is left is for muster to put right.
+// heal ends all faults: muster must repair the rest.
 func (w *scenario) heal() {
 	w.trace("from here on all is well")
 	w.healed = w.server.Now()

@@ -24,8 +24,8 @@ var (
 // themes are what goes wrong; a seed has one.
 var themes = []string{"plain", "network", "rivals", "people", "cluster", "queues", "everything"}
 
-// TestFaults plays worlds in which things go wrong, and holds muster to what
-// must hold in every one of them. A seed that fails can be played again alone:
+// TestFaults runs fault simulations, and asserts what must be true in all of them. A failed seed can
+// be run separately:
 //
 //	go test ./generator -run Faults -seed N
 func TestFaults(t *testing.T) {
@@ -51,7 +51,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// playSeed plays a world, and returns how often what came about.
+// playSeed runs a simulation, and returns how often each event occurred.
 func playSeed(t *testing.T, seed uint64) map[string]int {
 	s := drawShape(seed)
 	drawCrowds(&s)
@@ -120,7 +120,7 @@ func (a *audit) total() int {
 	return n
 }
 
-// drawShape draws a world.
+// drawShape draws a scenario.
 func drawShape(seed uint64) shape {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := shape{
@@ -255,7 +255,7 @@ func drawWork(r *rand.Rand) work {
 	return k
 }
 
-// conclude lets all troubles end, and demands that everything is put right.
+// conclude ends all faults, and asserts that muster recovers.
 func (w *scenario) conclude() {
 	w.heal()
 	w.play(w.since()+1000*time.Hour, func() bool {

@@ -187,7 +187,7 @@ func (f *fleetRepository) history() []*commit {
 	return slices.Clone(f.log)
 }
 
-// push puts a chain of commits on the tip, all or none.
+// push adds a chain of commits to the head, all or none.
 func (f *fleetRepository) push(who, head string, ops []ledger.Operation) (*commit, error) {
 	f.mu.Lock()
 	parent := f.log[len(f.log)-1]
@@ -220,7 +220,7 @@ func (f *fleetRepository) next(parent *commit, who string, changes []branch.Chan
 	return &commit{id: hex.EncodeToString(h.Sum(nil))[:40], parent: parent, tree: parent.tree.with(changes), at: f.now(), who: who, text: &sync.Once{}}
 }
 
-// edit is a person's commit on whatever the tip is.
+// edit is a person's commit on the current head.
 func (f *fleetRepository) edit(what string, changes ...branch.Change) {
 	f.mu.Lock()
 	c := f.next(f.log[len(f.log)-1], what, changes)
@@ -296,7 +296,7 @@ func union(a, b map[string][]byte) map[string][]byte {
 	return all
 }
 
-// crowd are commits of somebody else's that change nothing here.
+// crowd are commits by another writer that change nothing here.
 func (f *fleetRepository) crowd(n int) {
 	f.mu.Lock()
 	var pushed []*commit
@@ -332,13 +332,13 @@ func (f *fleetRepository) commit(id string) (*commit, error) {
 	return f.log[at], nil
 }
 
-// Errors that a fleet repository gives when it is in trouble.
+// The errors of a faulty fleet repository.
 var (
 	errUnreachable = errors.New("the remote cannot be reached")
 	errCrashed     = errors.New("the process was killed")
 )
 
-// remote is one muster's sight of the fleet repository, without any trouble.
+// remote is one muster's view of the fleet repository, without faults.
 type remote struct {
 	fleet *fleetRepository
 	who   string

@@ -50,8 +50,7 @@ var playPlainFleet = sync.OnceValue(func() *fleetRepository {
 // plainLog returns the log of a scenario without faults.
 func plainLog(t testing.TB) anyLog { return logOf(t, playPlainFleet()) }
 
-// TestForged changes one order in every way that its message and its files can be
-// changed, and says what must be found of it.
+// TestForged changes the message and the files of one order in every way, and asserts the findings.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	l := plainLog(t)

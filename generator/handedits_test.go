@@ -22,7 +22,7 @@ import (
 	"muster/gitops/unraced"
 )
 
-// archive is a bench whose repository tells its history.
+// archive is a bench whose repository has a history.
 type archive struct {
 	*bench
 	asked     int
@@ -329,8 +329,8 @@ func TestRaisedAgainDoesNotFail(t *testing.T) {
 	}
 }
 
-// TestDeletedAtTheEnd: whether a lease is over is asked at the second at which is
-// decided. A dispatch that is deleted within the last one counts as any other.
+// TestDeletedAtTheEnd: the decision's second determines whether a lease has expired. A dispatch that is
+// deleted in the last second counts as any other.
 func TestDeletedAtTheEnd(t *testing.T) {
 	a, g, d := twins(t)
 	a.now = d.NotAfter.Add(plan.Grace + time.Second/2)
@@ -485,9 +485,8 @@ func TestUnseenOrder(t *testing.T) {
 	}
 }
 
-// TestUnreadLog: another muster's order is reverted before this one has seen it, and
-// the log cannot be read, or its commits cannot. Who cannot know of the order orders
-// nothing, however long that lasts.
+// TestUnreadLog: another muster's order is reverted before this one has read it, and the log or its
+// commits cannot be read. muster orders nothing until they can.
 func TestUnreadLog(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		a := &archive{bench: newBench("a"), onlyFiles: only}
@@ -598,8 +597,8 @@ func TestRepairReverted(t *testing.T) {
 	}
 }
 
-// TestLeaseOfAnotherPolicy: how far back a new process looks for orders that were
-// deleted does not depend on what the policies say now.
+// TestLeaseOfAnotherPolicy: how far back a new process searches for deleted orders does not depend on
+// the current policies.
 func TestLeaseOfAnotherPolicy(t *testing.T) {
 	for name, change := range map[string]func(o *overlay) []byte{
 		"broken":        func(*overlay) []byte { return []byte("spec: {queue: [") },
@@ -774,7 +773,7 @@ func (b *bench) correct() {
 	b.fleet.edit("a person", branch.Change{Path: "base/job.yaml", Content: []byte(text)})
 }
 
-// at returns the text of a file of the tip; "" where it is missing.
+// at returns the text of a file at the head; empty if it is missing.
 func (b *bench) at(name string) string {
 	data, _ := fs.ReadFile(b.fleet.head().head().Tree, name)
 	return string(data)

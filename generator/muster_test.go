@@ -23,8 +23,8 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// muster is one process of muster, with its own troubles. It is the Repository,
-// the Buildkite and the Clock of its Generator.
+// muster is one process of muster, with its own faults. It is the Repository, the Buildkite and the
+// Clock of its Generator.
 type muster struct {
 	w         *scenario
 	name      string

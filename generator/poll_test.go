@@ -61,8 +61,8 @@ func whole(t *testing.T, g *generator.Generator) generator.Result {
 	return r
 }
 
-// TestOneShotWaitsOutRateLimits asserts that a command that runs once waits after a 429 of
-// Buildkite, for five minutes in all, and fails with an error that says so.
+// TestOneShotWaitsOutRateLimits asserts that a command that runs once waits after a 429 of Buildkite,
+// for at most five minutes in all, and then fails with that reason.
 func TestOneShotWaitsOutRateLimits(t *testing.T) {
 	for _, test := range []struct {
 		resets []time.Duration

@@ -18,7 +18,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// hooked is a repository with a hook that refuses acts.
+// hooked is a repository with a hook that refuses operations.
 type hooked struct {
 	*bench
 	refuses func(ledger.Operation) error
@@ -341,7 +341,7 @@ func TestLimitAmongSingleOperations(t *testing.T) {
 		}
 		s.now = s.now.Add(time.Second)
 		if i == 0 {
-			s.jobs("a", 3) // a has acts again, and its turn comes last
+			s.jobs("a", 3) // a has operations again, and its turn is last
 		}
 		left = 1
 	}
@@ -411,9 +411,9 @@ func (c *cutShort) ordered(t *testing.T) map[string]int {
 	return all
 }
 
-// TestEveryPrefixOfATick: where acts are pushed one by one, what is in git when a limit
-// ends the tick is right by itself, after each of them: one who starts then orders nothing
-// twice, keeps the hour's limit, and comes to what one comes to who was never stopped.
+// TestEveryPrefixOfATick: if operations are pushed one by one and a limit ends the tick, git is valid
+// after each of them: a new process orders nothing twice, keeps the hourly limit, and gets the same
+// result as an uninterrupted one.
 func TestEveryPrefixOfATick(t *testing.T) {
 	const acts = "a: repair, dispatch 1, retire 1; b: repair, dispatch 1, retire 1"
 	for k := range 7 {

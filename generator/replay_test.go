@@ -15,8 +15,8 @@ import (
 	"muster/gitops/unraced"
 )
 
-// recurred makes every decision of a world's history again, from its commits alone. It
-// calls each with what was decided in truth.
+// recurred recomputes every decision of a simulation from its commits, and calls each with the true
+// decision.
 func (w *scenario) again(t *testing.T, each func(c *commit, r verification.Result)) {
 	t.Helper()
 	log := w.fleet.history()
@@ -65,10 +65,9 @@ func sameDecision(t *testing.T, a, b plan.Decision) bool {
 	return bytes.Equal(text(a), text(b))
 }
 
-// TestDecidedAgain: what was decided in worlds without trouble is decided again from
-// the commits alone, figure by figure. In worlds with every trouble all but a few are,
-// and of an order it is said when it does not follow from its commit.
-func TestDecidedAgain(t *testing.T) {
+// TestRecomputedDecisions: decisions of simulations without faults are recomputed from the commits,
+// figure by figure; with faults, all but a few, and orders that do not follow are reported.
+func TestRecomputedDecisions(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	eachReplay(t, func(t *testing.T, w *scenario) {

@@ -17,8 +17,7 @@ import (
 // scenarioStart is a Monday.
 func scenarioStart() time.Time { return time.Date(2026, time.January, 5, 6, 0, 0, 0, time.UTC) }
 
-// shape is what a world is like: everything that a seed draws, and that does
-// not change.
+// shape is a scenario: everything that a seed determines and that does not change.
 type shape struct {
 	seed           uint64
 	theme          string
@@ -181,14 +180,14 @@ type scenario struct {
 	others  *kube   // and its cluster
 	faults  *rand.Rand
 	order   *rand.Rand // of listings
-	now     rates      // the troubles of the moment
+	now     rates      // the current faults
 	audit   *audit
 	lines   []string
 	foreign map[string]bool
 	healed  time.Time
 	counted *rand.Rand                // dice of the metrics' faults
 	hooked  *rand.Rand                // dice of the webhooks' troubles
-	seen    map[string]int            // how often troubles came about, by name
+	seen    map[string]int            // how often faults occurred, by name
 	pauses  map[string][][2]time.Time // of queues; an open one ends in zero
 }
 

@@ -45,8 +45,8 @@ func (w *scenario) ordered() []string {
 	return all
 }
 
-// TestManyOrderWhatOneWould: two or five musters on one repository order
-// exactly what one would, tick for tick, whoever of them is first.
+// TestManyOrderWhatOneWould: two or five musters on one repository order exactly what one would, tick
+// for tick, whichever pushes first.
 func TestManyOrderWhatOneWould(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
@@ -66,8 +66,8 @@ func TestManyOrderWhatOneWould(t *testing.T) {
 	}
 }
 
-// TestTurnsOrderWhatOneWould: musters that take turns order what one would that
-// looks as often as all of them.
+// TestTurnsOrderWhatOneWould: musters that take turns order what one would that polls as often as all
+// of them.
 func TestTurnsOrderWhatOneWould(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
@@ -240,9 +240,8 @@ func (w *scenario) checkRecovery(t *testing.T, name string) {
 	}
 }
 
-// TestUselessAgents: agents that come and cannot take the jobs they were ordered
-// for (a template that loses a tag) are ordered once in full, not again at every
-// tick until max is reached.
+// TestUselessAgents: agents that cannot take the jobs that they were ordered for (a template that loses
+// a tag) are ordered once in full, not again at every tick until max is reached.
 func TestUselessAgents(t *testing.T) {
 	t.Parallel()
 	s := quietNight()
@@ -331,8 +330,8 @@ func TestFailuresInFlight(t *testing.T) {
 	}
 }
 
-// TestTwins: worlds in which every fifth index has two pods. Nothing is ordered or counted
-// for the second agent, beyond what the books of every world allow.
+// TestTwins: fault simulations in which every fifth index has two pods. Nothing is ordered or counted
+// for the second agent.
 func TestTwins(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()

@@ -119,7 +119,7 @@ func TestRepairNamesItsCause(t *testing.T) {
 	}
 }
 
-// TestFaultsOfTheList: what a person did to the list is said.
+// TestFaultsOfTheList: the repair names what a person changed in the list.
 func TestFaultsOfTheList(t *testing.T) {
 	const header = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
 	b := newBench("a")

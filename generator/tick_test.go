@@ -30,7 +30,7 @@ type bench struct {
 
 	onCommit func(head branch.Head) error // before a commit
 	commits  int                          // that were tried
-	since    []time.Time                  // what Buildkite was asked for
+	since    []time.Time                  // the queries to Buildkite
 	slept    []time.Duration
 	log      bytes.Buffer
 	triggers func() // at each sleep
@@ -91,7 +91,7 @@ func (b *bench) Snapshot(_ context.Context, query plan.Query) (plan.Snapshot, er
 	return s, b.err
 }
 
-// jobs lets so many runnable jobs wait in a queue.
+// jobs sets the number of runnable jobs of a queue.
 func (b *bench) jobs(queue string, n int) {
 	for i := range n {
 		b.snapshot.Jobs = append(b.snapshot.Jobs, plan.Job{
@@ -142,8 +142,7 @@ func tick(t *testing.T, g *generator.Generator) generator.Result {
 	return r
 }
 
-// kinds says in a few words what the acts do, as in "default: dispatch 12;
-// default: retire 1".
+// kinds describes operations, as in "default: dispatch 12; default: retire 1".
 func kinds(ops []ledger.Operation) string {
 	words := make([]string, len(ops))
 	for i, a := range ops {
@@ -300,8 +299,7 @@ func TestNothingToDo(t *testing.T) {
 	}
 }
 
-// TestSince: finished builds are asked for only as far back as something can be
-// missing.
+// TestSince: finished builds are requested only as far back as needed.
 func TestSince(t *testing.T) {
 	b := newBench("a")
 	g := b.generator()
@@ -314,7 +312,7 @@ func TestSince(t *testing.T) {
 	b.jobs("a", 3)
 	first := next(time.Minute).Operations[0].Decision.Dispatch[0]
 	next(2 * time.Minute) // the order is new
-	next(3 * time.Minute) // it was there at the last look
+	next(3 * time.Minute) // it was connected at the last poll
 	next(9 * time.Minute) // which may have been long ago
 	b.err = errors.New("no answer")
 	b.now = start.Add(10 * time.Minute)
@@ -323,7 +321,7 @@ func TestSince(t *testing.T) {
 	}
 	b.err = nil
 	b.snapshot = plan.Snapshot{Sightings: sightings(first, "a")[:2]}
-	next(10 * time.Minute) // the last look brought nothing
+	next(10 * time.Minute) // the last poll failed
 	b.snapshot = plan.Snapshot{Sightings: sightings(first, "a")}
 	next(11 * time.Minute) // one was missing until now
 	next(12 * time.Minute) // nothing is missing
@@ -368,8 +366,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestUnlistedAgent: an agent that has come and taken a job between the two
-// readings counts towards max.
+// TestUnlistedAgent: an agent that registered and took a job between the two requests counts towards
+// max.
 func TestUnlistedAgent(t *testing.T) {
 	b := newBench("a")
 	b.overlays[0].spec.max = 1
@@ -451,8 +449,7 @@ func TestConditionsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestConditionOfUnobservedQueue: jobs that nobody serves are not resolved by a
-// tick that did not look at their queue.
+// TestConditionOfUnobservedQueue: a tick that did not poll a queue does not resolve its unserved jobs.
 func TestConditionOfUnobservedQueue(t *testing.T) {
 	b := newBench("a", "b")
 	b.snapshot.Jobs = []plan.Job{{ID: "x", Rules: []string{"queue=a", "os=plan9"}, State: plan.JobPending}}
@@ -525,7 +522,7 @@ func (h limitedHost) Head(ctx context.Context) (branch.Head, error) {
 	return h.Repository.Head(ctx)
 }
 
-// TestRunWaitsForTheGitHost: a host that asks to wait is not asked again before.
+// TestRunWaitsForTheGitHost: after a rate limit, no request is sent before the wait is over.
 func TestRunWaitsForTheGitHost(t *testing.T) {
 	b := newBench("a")
 	var starts []time.Duration

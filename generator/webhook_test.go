@@ -164,8 +164,7 @@ func TestWebhookCommits(t *testing.T) {
 	})
 }
 
-// TestWebhooksThatChangeNothing: what is forged, old, too large, or came before, and what
-// cannot matter, brings no tick.
+// TestWebhooksThatChangeNothing: forged, old, large, repeated and irrelevant requests trigger no tick.
 func TestWebhooksThatChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var event *http.Request
@@ -226,9 +225,8 @@ func TestWebhookStorm(t *testing.T) {
 	})
 }
 
-// TestWebhooksWithinTheLimit: with an event each second, no look has to wait for
-// Buildkite's limit: those of the interval are as many as without, those beside it are
-// fewer, and say that they waited.
+// TestWebhooksWithinTheLimit: with an event each second, no poll of the interval waits for Buildkite's
+// rate limit; triggered polls are fewer, and their deferral is logged.
 func TestWebhooksWithinTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNotifying(t, fakebuildkite.Options{UserLimit: 50}, nil)
@@ -295,8 +293,8 @@ func TestPushTriggersTick(t *testing.T) {
 	})
 }
 
-// TestFailedTickIsNotHurried: what failed is given its interval, whoever calls; then the
-// call that came meanwhile is seen, and brings no tick of its own.
+// TestFailedTickIsNotHurried: triggers do not shorten the interval after a failed tick; the next tick
+// includes them.
 func TestFailedTickIsNotHurried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newNotifying(t, fakebuildkite.Options{}, nil)

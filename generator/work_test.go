@@ -10,7 +10,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// work is what there is to do in a world.
+// work is the workload of a simulation.
 type work struct {
 	builds     float64       // each hour and queue
 	bursts     float64       // each hour and queue
@@ -23,8 +23,7 @@ type work struct {
 	foreign                                                          float64 // agents each hour and queue
 }
 
-// begin plans everything that will be asked for, at once, so that troubles do
-// not change it.
+// begin plans the whole workload at once, so that faults do not change it.
 func (k work) begin(w *scenario) {
 	r := rand.New(rand.NewPCG(w.seed, 3))
 	for _, queue := range w.queues() {

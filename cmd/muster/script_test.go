@@ -87,7 +87,7 @@ type scenario struct {
 	api       *httptest.Server
 	agents    *httptest.Server // the Agent API
 	cluster   *simulation.Cluster
-	rivals    atomic.Int64 // pushes that another writer will forestall
+	conflicts atomic.Int64 // remaining pushes before which another writer pushes
 	deny      atomic.Int64 // what the git server answers next; zero: what it should
 	syncers   *syncers
 	sent      sent
@@ -164,7 +164,7 @@ func scriptParams(files []string) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"build": cmdBuild, "connect": cmdConnect, "advance": cmdAdvance, "sync": cmdSync,
-			"fail": cmdFail, "rival": cmdRival, "password": cmdPassword, "requests": cmdRequests,
+			"fail": cmdFail, "conflict": cmdConflict, "password": cmdPassword, "requests": cmdRequests,
 			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "nameless": cmdNameless, "status": cmdStatus, "documented": cmdDocumented,
 			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile, "canaries": cmdCanaries, "notified": cmdNotified, "stacks": cmdStacks,
 		},
@@ -200,9 +200,9 @@ func (w *scenario) forestall(next http.Handler) http.Handler {
 		if w.denied(rw, r) {
 			return
 		}
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack") && w.rivals.Load() > 0 {
-			left := w.rivals.Add(-1)
-			if _, err := w.repo.Commit("A rival", start, branch.Change{Path: "rival", Content: fmt.Append(nil, left)}); err != nil {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack") && w.conflicts.Load() > 0 {
+			left := w.conflicts.Add(-1)
+			if _, err := w.repo.Commit("Other commit", start, branch.Change{Path: "other", Content: fmt.Append(nil, left)}); err != nil {
 				panic(err)
 			}
 		}
@@ -255,11 +255,11 @@ func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(w.cluster.Sync(head.Tree, args[0]))
 }
 
-// cmdRival makes another writer push before the next pushes: rival COUNT.
-func cmdRival(ts *testscript.TestScript, _ bool, args []string) {
+// cmdConflict makes another writer push before the next pushes: conflict COUNT.
+func cmdConflict(ts *testscript.TestScript, _ bool, args []string) {
 	count, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	scenarioOf(ts).rivals.Store(int64(count))
+	scenarioOf(ts).conflicts.Store(int64(count))
 }
 
 // cmdPassword sets the password of the git server: password SECRET.

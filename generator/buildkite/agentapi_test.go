@@ -72,8 +72,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestPollDuration: the metrics are asked for no more often than Buildkite says, and
-// after a failure once a minute, or when it says.
+// TestPollDuration: the metrics are requested at most as often as Buildkite's response allows, and after
+// a failure once a minute, or after Retry-After.
 func TestPollDuration(t *testing.T) {
 	s, _, _ := twoClusters(fakebuildkite.Options{MetricsPoll: 20 * time.Second})
 	m := newMetrics(t, s, canarytest.AgentToken)
@@ -155,7 +155,7 @@ func TestAgentTokens(t *testing.T) {
 	}
 }
 
-// TestAgentConfig: what the client cannot be made of.
+// TestAgentConfig: invalid configurations are errors.
 func TestAgentConfig(t *testing.T) {
 	tokens := []func() (string, error){token("x")}
 	for _, c := range []buildkite.AgentConfig{

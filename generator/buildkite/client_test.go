@@ -40,7 +40,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// checkError wants one line that holds the words and not the secret.
+// checkError asserts that an error is one line with the words and without the secret.
 func checkError(t *testing.T, name string, err error, want string) {
 	t.Helper()
 	switch {

@@ -41,8 +41,8 @@ func TestBuildFinishedBetween(t *testing.T) {
 	}
 }
 
-// TestJobTakenBetween: an agent that takes a job between the two readings is
-// supply, its job is no demand, and the sighting tells.
+// TestJobTakenBetween: an agent that takes a job between the two requests is supply, its job is not
+// demand, and the job's record has the agent.
 func TestJobTakenBetween(t *testing.T) {
 	var s *fakebuildkite.Server
 	s = fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
@@ -116,7 +116,7 @@ func TestInvalidRecords(t *testing.T) {
 	}
 	s.AddInvalid("builds", `{"id":"b9","state":"running","jobs":{}}`)
 	s.AddInvalid("jobs", `{"id":"j8","type":"script","state":7}`)
-	// Odd only where nobody looks: such records are read.
+	// Invalid only in unused fields: such records are read.
 	s.AddInvalid("agents", `{"id":"z","connection_state":"connected","priority":"high","meta_data":["queue=q",7,null],"job":"none"}`)
 	s.AddInvalid("jobs", `{"id":"z","type":"script","state":"running","priority":"high","parallel_group_index":"one","agent":{"id":"y","meta_data":"none"},"retried":"no"}`)
 	var log bytes.Buffer
@@ -143,9 +143,8 @@ func TestInvalidRecords(t *testing.T) {
 	}
 }
 
-// TestAgainstTheTruth plays seeded worlds and compares what is observed, by a
-// client that has seen all before and by one that has seen nothing, with what
-// the simulator knows.
+// TestAgainstTheTruth runs seeded simulations and compares the snapshots of an old and of a new client
+// with the simulator's state.
 func TestAgainstTheTruth(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

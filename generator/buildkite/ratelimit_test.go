@@ -17,7 +17,7 @@ import (
 	"muster/gitops/unraced"
 )
 
-// organisation is a simulated Buildkite that tells how it was asked.
+// organisation is a simulated Buildkite that counts requests.
 type organisation struct {
 	*fakebuildkite.Server
 	sent []time.Time
@@ -73,8 +73,8 @@ func (o *organisation) poll(t *testing.T, c *buildkite.Client, since time.Time) 
 	return plan.Snapshot{}, 0
 }
 
-// TestManyPages: an organisation of so many pages is read, at 50 requests a
-// minute, with no more than half of them, and in the time that this takes.
+// TestManyPages: a poll of many pages uses at most half of 50 requests a minute, and takes the
+// corresponding time.
 func TestManyPages(t *testing.T) {
 	for _, pages := range []int{1, 20, 60, 200} {
 		t.Run(fmt.Sprint(pages), func(t *testing.T) {
@@ -214,10 +214,10 @@ func TestSinceBecomesEarlier(t *testing.T) {
 	}
 }
 
-// TestDrift: agents and builds come and go between the pages of a reading that
-// takes minutes. No agent that was there all the time is missed, none is listed
-// that never was, and no job that an agent has taken counts as pending beside it.
-func TestDrift(t *testing.T) {
+// TestShiftingPages: agents and builds are added and removed between the pages of a poll that takes
+// minutes. No agent that was connected throughout is missed, and no job of a listed agent counts as
+// pending.
+func TestShiftingPages(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -331,9 +331,8 @@ func TestLargeClusters(t *testing.T) {
 	}
 }
 
-// TestSpare: a caller that looks at each interval, and beside that as often as Spare
-// lets it, at most every three seconds, is never told to wait; and it does look beside
-// where there is room for it. Where there is none, Spare says so.
+// TestSpare: a caller that polls at each interval, and also as often as Spare allows, at most every
+// three seconds, never exceeds the limit, and uses spare requests. Without any, Spare returns the wait.
 func TestSpare(t *testing.T) {
 	unraced.Only(t)
 	for _, c := range []struct {

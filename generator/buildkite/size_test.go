@@ -269,7 +269,7 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestTooManyJobs: what is kept of a look has a bound of its own.
+// TestTooManyJobs: the size of a snapshot is limited.
 func TestTooManyJobs(t *testing.T) {
 	unraced.Only(t)
 	api := &bulk{builds: 200, jobs: 4000, perPage: 100, job: func(b []byte, build, job int) []byte {

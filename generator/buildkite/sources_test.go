@@ -15,8 +15,8 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// sources are the ways to learn of jobs and agents: with an API token, with agent tokens
-// beside it, and with agent tokens alone. Each test runs with all.
+// sources are the sources of jobs and agents: an API token, an API token and agent tokens, and agent
+// tokens only. Each test runs with all.
 var sources = []string{"rest", "stacks", "alone"}
 
 // sourceClient returns a client that learns of jobs in some way, with the agent tokens of
@@ -55,8 +55,7 @@ func served() []plan.Overlay {
 	}
 }
 
-// TestSources: whatever source is asked, the same agents are ordered, and for the same
-// reasons none.
+// TestSources: muster makes the same decisions with every source.
 func TestSources(t *testing.T) {
 	job := func(rules ...string) fakebuildkite.Step {
 		return fakebuildkite.Step{Agents: rules, Duration: time.Hour}
@@ -136,8 +135,8 @@ func decided(s plan.Snapshot) string {
 	return strings.Join(all, ", ")
 }
 
-// TestSourceFailures: whatever source is asked, an answer that is missing or is none
-// decides nothing, and no token is in the error.
+// TestSourceFailures: with every source, a missing or invalid response fails the poll, and the error
+// contains no token.
 func TestSourceFailures(t *testing.T) {
 	for _, source := range sources {
 		path, own := "/builds", secret
@@ -166,8 +165,8 @@ func TestSourceFailures(t *testing.T) {
 	}
 }
 
-// TestStackRequests: a look with the Stacks API asks REST for agents and, once a minute,
-// for clusters, and for builds only while agents are awaited.
+// TestStackRequests: a poll with the Stacks API requests agents from REST, once a minute clusters, and
+// builds only while agents are in flight.
 func TestStackRequests(t *testing.T) {
 	asked := map[string]int{}
 	s, ci, _ := twoClusters(fakebuildkite.Options{BeforeRequest: func(r *http.Request) {

@@ -17,7 +17,7 @@ import (
 	"muster/gitops/unraced"
 )
 
-// moments are what is said of upcoming jobs.
+// moments are the predicted times of upcoming jobs.
 func moments(s plan.Snapshot) map[string]string {
 	all := map[string]string{}
 	for _, j := range s.Jobs {
@@ -60,8 +60,8 @@ func playChain(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster stri
 // lookingAhead is an overlay of a queue in no cluster, so that all agents are listed.
 var lookingAhead = []plan.Overlay{{Name: "a", Policy: plan.Policy{Queue: "nowhere", Lookahead: 100}}}
 
-// TestStepTimes: the client predicts the same moments for upcoming jobs as the simulator that
-// learns in its stead, at each moment of seeded worlds; many are known.
+// TestStepTimes: the client predicts the same times for upcoming jobs as the simulator, in seeded
+// simulations.
 func TestStepTimes(t *testing.T) {
 	unraced.Only(t)
 	known := 0
@@ -70,7 +70,7 @@ func TestStepTimes(t *testing.T) {
 		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, Poll: 5 * time.Second})
 		cluster := s.AddCluster("one")
 		s.AddQueue(cluster, "fast")
-		for range 8 { // before the client looks
+		for range 8 { // before the client polls
 			playChain(t, r, s, cluster)
 		}
 		c := &serving{newClient(t, buildkite.Config{HTTP: s.Transport()}), lookingAhead}
@@ -103,8 +103,7 @@ func TestStepTimes(t *testing.T) {
 	}
 }
 
-// TestStepTimesRequests: to learn how long steps take is one request, once; and where it is
-// refused, none is sent in its stead, and nothing is lost.
+// TestStepTimesRequests: step durations take one request, once; if it is refused, it is not repeated.
 func TestStepTimesRequests(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		past := 0

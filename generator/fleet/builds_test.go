@@ -105,8 +105,8 @@ func TestSharedBuildFails(t *testing.T) {
 	}
 }
 
-// TestAddingIsBuilding: where an overlay is not built with a dispatch, because it
-// does nothing but list it, a build would come to the same.
+// TestAddingIsBuilding: an overlay that only lists its dispatches is not built with them; a build would
+// have the same result.
 func TestAddingIsBuilding(t *testing.T) {
 	unraced.Only(t)
 	compared, b := 0, hostileBuilder(t)
@@ -283,7 +283,7 @@ func TestSlowBuildOfFormerFiles(t *testing.T) {
 	}
 }
 
-// TestManySlowBuilds: no more than one goes on, and all end with the context.
+// TestManySlowBuilds: at most one continues, and all end with the context.
 func TestManySlowBuilds(t *testing.T) {
 	f := sound(t)
 	for i := range 5 {

@@ -128,7 +128,7 @@ func TestKnownDispatchesAreNotRead(t *testing.T) {
 	files["overlays/default/dispatches/default-cccccccc.yaml"] = files["overlays/default/dispatches/default-aaaaaaaa.yaml"]
 	expect("one was copied", "default-cccccccc.yaml", listFile)
 	if o.Err() == nil {
-		t.Error("a copied dispatch is taken for one of its own")
+		t.Error("a copied dispatch is treated as its own")
 	}
 }
 

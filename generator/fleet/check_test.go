@@ -156,7 +156,7 @@ func TestCheckEnded(t *testing.T) {
 	}
 }
 
-// TestFindingFields: whoever prints findings as a table has the parts.
+// TestFindingFields: findings have separate fields, for tables.
 func TestFindingFields(t *testing.T) {
 	tree := sound(t).edit(t, "overlays/default/scaling.yaml", "max: 50", "max: -1")
 	want := []finding.Finding{{File: "overlays/default/scaling.yaml", Line: 5, Field: "spec.max", Problem: "-1 is too small", Remedy: "write one from 0 to 100000"}}

@@ -27,8 +27,8 @@ func ordered(t *testing.T) (files, string) {
 	return f, f[stampedFile]
 }
 
-// TestCheckEdits: what somebody edited in a dispatch is named, with what it was where
-// the digest proves it, and with what muster does about it.
+// TestCheckEdits: a finding has the edited field of a dispatch, its original value if the digest proves
+// it, and muster's response.
 func TestCheckEdits(t *testing.T) {
 	const (
 		back     = "; restore the file from git, as it was in the commit that added it; otherwise muster "

@@ -168,7 +168,7 @@ func (g grammar) overlay() {
 	}
 }
 
-// hostileTree is a valid overlay, good, and a hostile one beside it.
+// hostileTree is a valid overlay, good, and a hostile one.
 func hostileTree(tb testing.TB, seed uint64) files {
 	f := sound(tb).copy("overlays/default", "overlays/good")
 	for name := range f {
@@ -272,7 +272,7 @@ func hostileBuilder(tb testing.TB) kustomize.Builder {
 	return &kustomize.Process{Command: func() *exec.Cmd { return exec.Command(program, "serve") }, Time: 30 * time.Second, Memory: grammarMemory, Idle: time.Second}
 }
 
-// TestHostileTrees: whatever one overlay is made of, the one beside it is loaded.
+// TestHostileTrees: whatever one overlay contains, the other overlay is loaded.
 func TestHostileTrees(t *testing.T) {
 	b := hostileBuilder(t)
 	for seed := range *hostileSeeds {

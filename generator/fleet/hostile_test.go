@@ -109,8 +109,7 @@ func configMapFile(f files, name string) {
 	f["overlays/default/"+name] = anchors
 }
 
-// TestScriptInConfigMap: what looks like an anchor in a file that kustomize does
-// not parse is none.
+// TestScriptInConfigMap: text like an anchor is allowed in a file that kustomize does not parse.
 func TestScriptInConfigMap(t *testing.T) {
 	f := sound(t)
 	f["overlays/default/kustomization.yaml"] += "configMapGenerator: [{name: script, namespace: buildkite, files: [run.sh]}]\n"
@@ -134,8 +133,8 @@ func TestUnusualOverlayNames(t *testing.T) {
 	}
 }
 
-// TestCountlessDirectories: a tree in which every directory holds others does not
-// keep the overlays beside it from being read.
+// TestCountlessDirectories: a tree in which every directory contains others does not prevent other
+// overlays from being read.
 func TestCountlessDirectories(t *testing.T) {
 	unraced.Only(t)
 	var below []fs.DirEntry
@@ -185,8 +184,7 @@ func (e entry) IsDir() bool              { return e.mode.IsDir() }
 func (e entry) Type() fs.FileMode        { return e.mode }
 func (entry) Info() (fs.FileInfo, error) { return nil, fs.ErrNotExist }
 
-// TestLongPaths: the path of an overlay has a bound, and what lies beside a longer
-// one, or around it, is read.
+// TestLongPaths: the path of an overlay has a maximum length; overlays next to a longer one are read.
 func TestLongPaths(t *testing.T) {
 	fits, tooLong := strings.Repeat("f", longestPath), strings.Repeat("l", longestPath+1)
 	f := sound(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// spy notes what is read of a tree, and fails where it is told to.
+// spy records what is read of a tree, and fails on request.
 type spy struct {
 	fs.FS
 	read   map[string]bool
@@ -263,8 +263,7 @@ func TestClashingOverlays(t *testing.T) {
 	}
 }
 
-// TestUnreadable has a tree of which a part cannot be read for a moment. That
-// is not the overlay's fault, and nothing of it is remembered.
+// TestUnreadable: a temporary read error is not a finding on the overlay, and is not cached.
 func TestUnreadable(t *testing.T) {
 	const gone = ": the server hung up"
 	for broken, want := range map[string]string{

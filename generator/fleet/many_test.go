@@ -16,7 +16,7 @@ import (
 	"muster/generator/kustomize"
 )
 
-// many is a fleet repository of n overlays that are alike but for their policy.
+// many returns a fleet repository of n overlays that differ only in their policy.
 func many(tb testing.TB, n int) files {
 	f := sound(tb)
 	for i := range n {
@@ -60,8 +60,8 @@ func BenchmarkManyOverlays(b *testing.B) {
 	}
 }
 
-// distinctFleet returns a fleet repository of n overlays of which no two templates are
-// alike: each says its own image and memory.
+// distinctFleet returns a fleet repository of n overlays with different templates: each has its own
+// image and memory.
 func distinctFleet(tb testing.TB, n int) files {
 	f := many(tb, n)
 	job, err := os.ReadFile("../../base/job.yaml")
@@ -88,8 +88,8 @@ patches:
 	return f
 }
 
-// TestDifferentOverlays: overlays of which no two templates are alike cost one build
-// each, in two processes that are kept, and each comes to what it comes to alone.
+// TestDifferentOverlays: overlays with different templates cost one build each, in two processes that
+// are kept, and each has the same result as separately.
 func TestDifferentOverlays(t *testing.T) {
 	const overlays = 8
 	tree := distinctFleet(t, overlays).tree()
@@ -127,8 +127,8 @@ func TestDifferentOverlays(t *testing.T) {
 	}
 }
 
-// BenchmarkDifferentOverlays reads overlays of which no two templates are alike
-// for the first time, as the program does it: kustomize in processes of its own.
+// BenchmarkDifferentOverlays reads overlays with different templates for the first time, as the program
+// does: with kustomize in separate processes.
 func BenchmarkDifferentOverlays(b *testing.B) {
 	for _, n := range []int{1000, 5000} {
 		b.Run(fmt.Sprintf("overlays=%d", n), func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 
 const header = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\n"
 
-// TestManyFindings: what is said of one overlay has an end.
+// TestManyFindings: the number of findings on one overlay is limited.
 func TestManyFindings(t *testing.T) {
 	f := sound(t)
 	f["overlays/default/scaling.yaml"] = header + "spec:\n  queue: q\n  max: 1\n"
@@ -27,8 +27,8 @@ func TestManyFindings(t *testing.T) {
 	}
 }
 
-// TestManyBrokenOverlays: what is said of thousands of overlays is bounded together,
-// and each of them is suspended.
+// TestManyBrokenOverlays: the findings on thousands of overlays are limited together, and each overlay
+// is suspended.
 func TestManyBrokenOverlays(t *testing.T) {
 	f := sound(t)
 	broken := header + "spec:\n"
@@ -156,8 +156,8 @@ func TestLargestOrder(t *testing.T) {
 	}
 }
 
-// TestUnprovenIsReadOnce: what an overlay without a template has on order is not read at
-// each look, and is proven once there is a template.
+// TestUnprovenIsReadOnce: the dispatches of an overlay without a template are read once, and proven
+// when there is a template.
 func TestUnprovenIsReadOnce(t *testing.T) {
 	tree, l := sound(t), NewLoader("overlays")
 	tree[stampedFile] = strings.Replace(stamped(t), "        env:\n", "        env: 5\n        more:\n", 1) // which kustomize cannot read

@@ -131,8 +131,8 @@ func TestRefusedOnce(t *testing.T) {
 	}
 }
 
-// TestTemplateFindingsHaveLines: whatever is wrong with what a template builds to is
-// said at the file and the line where a person would put it right, with a remedy.
+// TestTemplateFindingsHaveLines: findings on a built template have the file and line of the source, and
+// a remedy.
 func TestTemplateFindingsHaveLines(t *testing.T) {
 	unraced.Only(t)
 	const (
@@ -207,7 +207,7 @@ func TestTemplateFindingsHaveLines(t *testing.T) {
 	}
 }
 
-// TestTemplateFindingMoves: a line that moves is said anew, though the Job is the same.
+// TestTemplateFindingMoves: a finding's line is updated even if the Job is the same.
 func TestTemplateFindingMoves(t *testing.T) {
 	for _, c := range [][2]string{{"kind: Job", "kind: CronJob"}, {"managed-by: muster", "managed-by: muster\n    team: 5"}} {
 		tree, l := sound(t).edit(t, "base/job.yaml", c[0], c[1]), NewLoader("overlays")

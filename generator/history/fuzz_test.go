@@ -15,7 +15,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// messages are those of every kind that muster writes, and has written.
+// messages returns messages of every kind, also of earlier versions.
 func messages(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob("../../generator/ledger/testdata/*.txtar")
@@ -55,8 +55,8 @@ func TestStaleOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
-// FuzzRows makes rows of commits that anybody may have written: nothing panics, every
-// commit is counted once, and no figure is larger than what it is a part of.
+// FuzzRows reads arbitrary commits: nothing panics, every commit is counted once, and no figure exceeds
+// its total.
 func FuzzRows(f *testing.F) {
 	for i, m := range messages(f) {
 		f.Add(m, fmt.Sprintf(policyText, 10, 2, false), "overlays/default/scaling.yaml", i%4)
@@ -93,7 +93,7 @@ func FuzzRows(f *testing.F) {
 			}
 			digest.Add(row)
 			if len(row.Commit) != 40 || row.At.IsZero() || row.Operation == "" || (row.Outcome != nil) != (row.Operation == history.Dispatch) {
-				t.Errorf("a row that says nothing: %+v", row)
+				t.Errorf("an incomplete row: %+v", row)
 			}
 			if o := row.Outcome; o != nil && (o.Registered > row.Agents || o.Registered < 0 || row.Lost() < 0) {
 				t.Errorf("%d of %d registered, %d lost", o.Registered, row.Agents, row.Lost())
@@ -107,7 +107,7 @@ func FuzzRows(f *testing.F) {
 		}
 		for _, x := range digest.Totals() {
 			if x.Registered+x.Lost+x.InFlight+x.Unknown != x.Agents {
-				t.Errorf("agents that are nowhere: %+v", x)
+				t.Errorf("agents without a state: %+v", x)
 			}
 		}
 	})

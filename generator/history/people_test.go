@@ -14,7 +14,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// TestChanges: every field of a policy that differs is said, schedules by their name.
+// TestChanges: returns every changed field of a policy, and schedules by name.
 func TestChanges(t *testing.T) {
 	parse := func(spec string) []byte {
 		return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  " + strings.ReplaceAll(spec, "\n", "\n  ") + "\n")
@@ -54,7 +54,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestPeople: what a commit does to files is said by what they are for.
+// TestPeople: classifies a commit by the kinds of changed files.
 func TestPeople(t *testing.T) {
 	policy := func(max int) []byte { return fmt.Appendf(nil, policyText, max, 0, false) }
 	c := branch.Commit{ID: strings.Repeat("a", 40), Author: "Ada", At: simulation.Start(), Message: "x", Parents: []string{strings.Repeat("b", 40)}}

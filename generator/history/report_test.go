@@ -96,13 +96,13 @@ func (d *day) compareReport(label string, from, to time.Time) {
 	}
 	if truly := d.connected(o.Since, o.Until); o.Since.IsZero() || o.Connected.Min > truly || o.Connected.Max < truly {
 		d.t.Errorf("%s: connected %+v from %s to %s, truly %s", label, o.Connected, o.Since, o.Until, truly)
-	} else if about := (o.Connected.Min + o.Connected.Max) / 2; (about - truly).Abs() > truly/8 { // docs/how-to/investigate.md says so
+	} else if about := (o.Connected.Min + o.Connected.Max) / 2; (about - truly).Abs() > truly/8 { // as in docs/how-to/investigate.md
 		d.t.Errorf("%s: connected about %s, truly %s", label, about, truly)
 	}
 	d.compareDays(label, r, o)
 }
 
-// compareDays holds the days to the overlay's sums, and each to what happened.
+// compareDays compares the days with the overlay's sums, and each with what happened.
 func (d *day) compareDays(label string, r report.Report, o report.Overlay) {
 	var sum report.Figures
 	for _, day := range r.Days {

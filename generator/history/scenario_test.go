@@ -19,8 +19,8 @@ import (
 	"muster/gitops/unraced"
 )
 
-// day is a simulated day of one overlay: muster decides every 15 seconds, people edit
-// its policy, some agents never come. It keeps its own books of what truly happened.
+// day is a simulated day of one overlay: muster decides every 15 seconds, people edit its policy, some
+// agents never register. It records what happened independently of muster.
 type day struct {
 	t         *testing.T
 	days      int
@@ -39,7 +39,7 @@ type day struct {
 	books   books
 }
 
-// order is what became of one dispatch in truth.
+// order is the true outcome of one dispatch.
 type order struct {
 	plan.Dispatch
 	registered []time.Time
@@ -169,7 +169,7 @@ func (d *day) tick(at time.Time) {
 	d.overlay.State = op.State
 }
 
-// noticed is when muster could first know of something that happened.
+// noticed is when muster could first observe an event.
 func (d *day) noticed(at time.Time) time.Time {
 	i, _ := slices.BinarySearchFunc(d.ticks, at, time.Time.Compare)
 	return d.ticks[i]
@@ -236,7 +236,7 @@ func TestHistoryAndReportOfThreeDays(t *testing.T) {
 	}
 }
 
-// compare holds a dispatch's row to what became of it.
+// compare compares a dispatch's row with its true outcome.
 func (d *day) compare(row history.Row) {
 	if row.Operation != history.Dispatch {
 		return
@@ -304,7 +304,7 @@ func (d *day) compareTotal(digest history.Digest) {
 	}
 }
 
-// compareEdits holds the rows of people to what they did.
+// compareEdits compares the rows of people with their edits.
 func (d *day) compareEdits(rows []history.Row) {
 	var got []string
 	for _, r := range slices.Backward(rows) {

@@ -42,8 +42,8 @@ func TestElasticStack(t *testing.T) {
 	}
 }
 
-// TestAgentStack: each pod takes its own job, so that one which comes to have an earlier
-// place in line overtakes nobody; and it acts a second after a job comes.
+// TestAgentStack: each pod takes its own job, so that none overtakes another; and it starts a second
+// after a job.
 func TestAgentStack(t *testing.T) {
 	s := time.Second
 	m := agentTokenOnly(t, "agent-stack-k8s", time.Minute, 500*time.Millisecond, 20*s, 30*s+500*time.Millisecond)

@@ -33,8 +33,8 @@ func record(t *testing.T, workload string, seed uint64) (simulation.Workload, []
 	return load, messages
 }
 
-// TestHistoryRoundTrip: what muster's commits tell rebuilds how many jobs came,
-// and when, and how long they kept agents busy, near enough.
+// TestHistoryRoundTrip: muster's commits are enough to estimate how many jobs were created, when, and
+// how long they kept agents busy.
 func TestHistoryRoundTrip(t *testing.T) {
 	unraced.Only(t)
 	for _, workload := range []string{"steady", "bursts"} {
@@ -57,7 +57,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 		if !got.Start.Equal(simulation.Start()) {
 			t.Errorf("%s: starts at %s, want %s", workload, got.Start, simulation.Start())
 		}
-		// Hour by hour, as many have come, to within two minutes and 3 %.
+		// The same number in each hour, within two minutes and 3 %.
 		for hour := range 12 {
 			at, off := time.Duration(hour)*time.Hour, 2*time.Minute
 			least, most, is := until(load, at-off), until(load, at+off), until(got, at)

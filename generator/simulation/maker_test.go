@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestMaking: a controller makes a burst of pods at once and the rest at its rate, and rests
-// until it has a burst again; what it makes for others to go on with is limited by them too.
-func TestMaking(t *testing.T) {
+// TestPodCreation: a controller creates a burst of pods at once and the rest at its rate, and then
+// pauses until it has a burst again; later controllers limit it too.
+func TestPodCreation(t *testing.T) {
 	start := Start()
 	last := func(made func(time.Time) time.Duration, at time.Time, pods int) time.Duration {
 		var d time.Duration

@@ -51,9 +51,8 @@ func play(t *testing.T, seed uint64, hours int, workload, name string) Measures 
 	return Play(a.In(g.Scenario(w)), g.Generate(seed, time.Duration(hours)*time.Hour), a.New(), nil)
 }
 
-// TestBounds: every algorithm serves every job it can, with an agent each unless they
-// stay, and within max; and none that started one agent for each job and none in vain was
-// faster than the bound.
+// TestBounds: every algorithm serves every job it can, with one agent each unless agents are reusable,
+// and within max; and none that started exactly one agent per job was faster than the bound.
 func TestBounds(t *testing.T) {
 	unraced.Only(t)
 	for i, g := range Loads() {
@@ -82,8 +81,8 @@ func TestBounds(t *testing.T) {
 				}
 				// agent-stack-k8s starts jobs in an order of its own, short before long where
 				// max binds. keda-eager orders more than there are jobs, and those that come
-				// next may take all of it. An agent that dies idle or is bought for a retry before the
-				// retry is there makes a rough run faster without one in vain.
+				// next may take all of it. An agent that is lost while idle, or ordered for a retry
+				// early, makes a rough run faster without an unused one.
 				early := a.In(DefaultScenario()).Policy.Lookahead > 0 || m.Unmatched > 0 && !a.Policy
 				if m.Unused == 0 && m.Agents == m.Jobs && !early && !g.rough && !strings.HasPrefix(a.Name, "agent-stack") && a.Name != "keda-eager" && m.Wait.Mean < m.Bound.Mean {
 					t.Errorf("seed %d: waits of %v on average beat the bound, %v", seed, m.Wait.Mean, m.Bound.Mean)
@@ -116,11 +115,9 @@ func TestMusterIsExact(t *testing.T) {
 	}
 }
 
-// TestLingering: agents that stay connected after their job, as those that poll
-// and those that stream with older versions do, change nothing for the jobs: the
-// waits, the agents and the commits are those of agents that leave at once. Their
-// bound is the same, since it knows no lingering, and the waits keep it. (Max must
-// not bind: agents that linger count against it.)
+// TestLingering: agents that stay connected after their job, as those that poll and those that stream
+// with older versions do, change nothing for the jobs: waits, agents and commits equal those with agents
+// that exit at once, and so does the bound. (Max must not bind: lingering agents count against it.)
 func TestLingering(t *testing.T) {
 	unraced.Only(t)
 	for _, workload := range []string{"steady", "diurnal", "bursts"} {
@@ -202,8 +199,8 @@ func TestSameSeed(t *testing.T) {
 	}
 }
 
-// TestSameChances: whatever the algorithm, in muster's transport the jobs, the ticks and the looks of
-// the syncer are the same, and so is the bound.
+// TestSameChances: whatever the algorithm, in muster's transport the jobs, the ticks and the syncer's
+// polls are the same, and so is the bound.
 func TestSameChances(t *testing.T) {
 	unraced.Only(t)
 	want := play(t, 2, 4, "steady", "muster")
@@ -264,7 +261,7 @@ func TestFaultRates(t *testing.T) {
 	}
 }
 
-// TestRules holds each published formula against numbers worked out by hand.
+// TestRules compares each published formula with numbers computed by hand.
 func TestRules(t *testing.T) {
 	jobs := func(scheduled, limited, waiting, running int) func(time.Time) plan.Snapshot {
 		return func(time.Time) plan.Snapshot {

@@ -133,7 +133,7 @@ func TestArchiveDifferences(t *testing.T) {
 	}
 }
 
-// TestArchiveMissing: what a clone does not have is said.
+// TestArchiveMissing: missing objects of a clone are an error.
 func TestArchiveMissing(t *testing.T) {
 	t.Parallel()
 	r := gitserver.Repository{Dir: t.TempDir()}

@@ -123,8 +123,7 @@ func TestBatchLargerThanItsBound(t *testing.T) {
 	}
 }
 
-// TestBatchesOfLargeFiles: of many files that are too large together, each is not
-// asked for with all others again.
+// TestBatchesOfLargeFiles: if many files exceed a limit together, retries request fewer.
 func TestBatchesOfLargeFiles(t *testing.T) {
 	s := &store{objects: newObjects("")}
 	const files, fit = 100, 5 // as many as the server sends at once
@@ -147,8 +146,7 @@ func TestBatchesOfLargeFiles(t *testing.T) {
 	}
 }
 
-// TestTreeOfManyDirectories: a few objects that stand for millions of
-// directories are gone through once each.
+// TestTreeOfManyDirectories: a few objects that represent millions of directories are read once each.
 func TestTreeOfManyDirectories(t *testing.T) {
 	s := &store{objects: newObjects("deploy")}
 	below := entry{mode: filemode.Regular, hash: nameOf(plumbing.BlobObject, nil)}
@@ -222,8 +220,7 @@ func TestInvalidNamesAreNotListed(t *testing.T) {
 	}
 }
 
-// TestPackWithoutEnd: a pack that is too large to be held is an error that says
-// what to do.
+// TestPackWithoutEnd: a pack that is too large is an error with a remedy.
 func TestPackWithoutEnd(t *testing.T) {
 	for most, want := range map[uint32]error{0: remote.ErrPack, 10: remote.ErrTooMany} {
 		if _, err := (&remote.Connection{TempDir: t.TempDir()}).ReadPack(endless{}, most); !errors.Is(err, want) {
@@ -232,7 +229,7 @@ func TestPackWithoutEnd(t *testing.T) {
 	}
 }
 
-// endless is a pack without objects that goes on for ever.
+// endless is an infinite pack without objects.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

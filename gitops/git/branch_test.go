@@ -208,8 +208,7 @@ func TestContract(t *testing.T) {
 	contractOfHead(t, keepsTheContract)
 }
 
-// TestContractOfStrictHosts: a host that refuses what git's own server lets pass is
-// read and written all the same.
+// TestContractOfStrictHosts: reads from and writes to hosts that are stricter than git's own server.
 func TestContractOfStrictHosts(t *testing.T) {
 	t.Parallel()
 	for name, s := range strictHosts() {
@@ -221,7 +220,7 @@ func TestContractOfStrictHosts(t *testing.T) {
 	}
 }
 
-// keepsTheContract reads, writes, loses a race, and meets a force push.
+// keepsTheContract reads, writes, and handles a conflict and a force push.
 func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	t.Helper()
 	head := seed(t, r, files()...)
@@ -293,7 +292,7 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	fsck(t, r)
 }
 
-// push writes one file, and moves the tip when that succeeds.
+// push writes one file, and updates the head on success.
 func push(t *testing.T, r *git.Branch, head *branch.Head, name string) error {
 	t.Helper()
 	next, err := r.Push(t.Context(), *head, one(name))

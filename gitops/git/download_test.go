@@ -75,8 +75,8 @@ func noise(size int) []byte {
 	return content
 }
 
-// TestWholePackIsNotInMemory: of a server that sends whole commits only, what lies
-// beside the overlays takes no memory, and leaves no file.
+// TestWholePackIsNotInMemory: if the server sends only whole commits, files outside of overlays take no
+// memory, and leave no file.
 func TestWholePackIsNotInMemory(t *testing.T) {
 	unraced.Only(t)
 	repository := gitserver.NewRepository(t)
@@ -111,8 +111,7 @@ func TestWholePackIsNotInMemory(t *testing.T) {
 	}
 }
 
-// TestNoPlaceForTemporaryFiles: where none can be made, packs are kept in memory, in
-// which they take their size, and that is said once.
+// TestNoPlaceForTemporaryFiles: without temporary files, packs are kept in memory, which is logged once.
 func TestNoPlaceForTemporaryFiles(t *testing.T) {
 	var log bytes.Buffer
 	where, err := remote.ParseAddress("https://git.example.com/fleet.git")
@@ -217,8 +216,7 @@ func TestManyObjects(t *testing.T) {
 	}
 }
 
-// TestLongChainOfDeltas: of a chain of deltas one is in memory at a time. Here each
-// stands before what it is made on.
+// TestLongChainOfDeltas: one delta of a chain is in memory at a time. Here each precedes its base.
 func TestLongChainOfDeltas(t *testing.T) {
 	unraced.Only(t)
 	const long, size = 100, 1 << 20

@@ -188,7 +188,7 @@ func TestConnectionLostWhileReading(t *testing.T) {
 	left.Store(1)
 	wantFile(t, headOf(t, repository).Tree, "deploy/web/settings.yaml", "settings\n")
 	seed(t, f.Repository, write("deploy/web/settings.yaml", "settings 2\n"))
-	left.Store(100) // a server that is down is not asked for ever
+	left.Store(100) // a server that is down is not retried forever
 	if _, err := repository.Head(t.Context()); err == nil {
 		t.Error("no error")
 	}
@@ -359,7 +359,7 @@ func TestCustomAuthority(t *testing.T) {
 	}
 }
 
-// TestSilentServer accepts connections and says nothing.
+// TestSilentServer: the server accepts connections and sends nothing.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -409,7 +409,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestNoSecretInTheLog has a server that says the password back.
+// TestNoSecretInTheLog: the server repeats the password.
 func TestNoSecretInTheLog(t *testing.T) {
 	t.Parallel()
 	f := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {

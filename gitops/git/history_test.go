@@ -61,7 +61,7 @@ func listed(t testing.TB, b *git.Branch, from string, limit branch.Limit) []stri
 	return all
 }
 
-// gitLog is the same, as git tells it.
+// gitLog returns the same from git.
 func gitLog(t testing.TB, r gitserver.Repository, args ...string) []string {
 	t.Helper()
 	out, err := r.Git(append([]string{"log", "--format=%H|%P|%an|%ae|%ct|%B%x00"}, args...)...)
@@ -76,8 +76,8 @@ func gitLog(t testing.TB, r gitserver.Repository, args ...string) []string {
 	return all
 }
 
-// sameCommits holds a history to git's: the same commits, each before its
-// parents, the newest first. Commits of one second may come in any order.
+// sameCommits asserts that a history equals git's: the same commits, each before its parents, newest
+// first. Commits of one second may be in any order.
 func sameCommits(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	seen, lines := map[string]bool{}, map[string]string{}

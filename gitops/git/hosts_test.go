@@ -155,8 +155,8 @@ func TestStatusMessages(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a host that asks to wait is quoted, is no refusal of the commits, and
-// tells for how long.
+// TestRetryAfter: the error of a rate limit contains the host's message and the wait, and is not a
+// refusal of the commits.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -207,8 +207,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestStatusUnrelatedToFilter: a host that is in trouble for a while is not
-// asked for more than before when it is over.
+// TestStatusUnrelatedToFilter: after a temporary error of the host, later requests are not larger.
 func TestStatusUnrelatedToFilter(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -236,8 +235,7 @@ func TestStatusUnrelatedToFilter(t *testing.T) {
 	}
 }
 
-// TestRefusalOmitsProgress: of what a server prints the reason is told, and not its
-// progress, its banner or the prefix before them.
+// TestRefusalOmitsProgress: the error has the server's reason, without progress, banner and prefixes.
 func TestRefusalOmitsProgress(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
@@ -282,7 +280,7 @@ func TestRedirectToHostThatRequiresPassword(t *testing.T) {
 	}
 }
 
-// TestRedirectToLoginPage: a host that sends who is not logged in to a page says which.
+// TestRedirectToLoginPage: the error contains the host's login page.
 func TestRedirectToLoginPage(t *testing.T) {
 	t.Parallel()
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -347,7 +345,7 @@ func TestHooksSeeNoSecret(t *testing.T) {
 	}
 }
 
-// TestWebPage: a host that answers with a page is said to, by the page's title.
+// TestWebPage: the error for a web page contains its title.
 func TestWebPage(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -362,7 +360,7 @@ func TestWebPage(t *testing.T) {
 	}
 }
 
-// TestTokenInQuery: what stands behind a question mark is shown nowhere.
+// TestTokenInQuery: errors omit the query of the address.
 func TestTokenInQuery(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.NotFoundHandler())
@@ -375,8 +373,8 @@ func TestTokenInQuery(t *testing.T) {
 	}
 }
 
-// TestUnreliableReportOfPush: one that does not name its program, and tells a writer that
-// was not first that it moved the branch, is not believed.
+// TestUnreliableReportOfPush: a server without an agent capability reports success after a conflict;
+// the push is verified.
 func TestUnreliableReportOfPush(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
@@ -406,8 +404,7 @@ func TestUnreliableReportOfPush(t *testing.T) {
 	}
 }
 
-// TestBranchMovesDuringRead: a host that sends only what the branch is at by then
-// is asked again.
+// TestBranchMovesDuringRead: if the host sends only the current head, the read is repeated.
 func TestBranchMovesDuringRead(t *testing.T) {
 	t.Parallel()
 	f := gitserver.NewRepository(t)
@@ -435,8 +432,8 @@ func TestBranchMovesDuringRead(t *testing.T) {
 	}
 }
 
-// TestPastFromHostThatRefusesByStatus: one that sends only what the branch is at, and
-// says so by a status, is read from there, and where that has moved it is said.
+// TestPastFromHostThatRefusesByStatus: a host that serves only heads, and refuses others with a status,
+// is read from the head; a moved head is an error.
 func TestPastFromHostThatRefusesByStatus(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
@@ -481,9 +478,8 @@ func TestPastFromHostThatRefusesByStatus(t *testing.T) {
 	}
 }
 
-// TestResultOfConflict: where the server's report says that the branch was not moved,
-// nothing more is asked. Where there is no report, and the commits since cannot be read,
-// it is said that nobody knows.
+// TestResultOfConflict: a reported conflict needs no further request. Without a report, and without the
+// commits since, the result is unknown.
 func TestResultOfConflict(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
@@ -522,8 +518,7 @@ func TestResultOfConflict(t *testing.T) {
 	}
 }
 
-// TestHostRefusesChangesSinceCommit: one that refuses a request for what has changed since a
-// commit is asked so once.
+// TestHostRefusesChangesSinceCommit: a refused request for changes since a commit is not repeated.
 func TestHostRefusesChangesSinceCommit(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)

@@ -119,8 +119,8 @@ func inetd(t *testing.T, command string, args ...string) (address string) {
 	return listener.Addr().String()
 }
 
-// TestOpenSSH reads, pushes and loses a race over OpenSSH's sshd, which greets
-// with the first of several host keys that the client knows.
+// TestOpenSSH reads, pushes and handles a conflict over OpenSSH's sshd, which has several host keys that
+// the client knows.
 func TestOpenSSH(t *testing.T) {
 	t.Parallel()
 	server := serveOpenSSH(t, "")

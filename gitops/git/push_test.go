@@ -69,8 +69,8 @@ func TestPropose(t *testing.T) {
 	})
 }
 
-// TestWritable: whether the server's rules let this user push is known without a push
-// that changes anything, or that anybody is told of.
+// TestWritable: checks whether the server's rules let this user push, without a change and without a
+// notification.
 func TestWritable(t *testing.T) {
 	t.Parallel()
 	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
@@ -119,8 +119,8 @@ func TestWritable(t *testing.T) {
 	})
 }
 
-// TestLockedBranch: who comes while another writer's push holds the branch tries again, and
-// is told in the host's words of a lock that stays.
+// TestLockedBranch: a push is retried while another push locks the branch; the error for a persistent
+// lock has the host's message.
 func TestLockedBranch(t *testing.T) {
 	t.Parallel()
 	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
@@ -152,8 +152,7 @@ func TestLockedBranch(t *testing.T) {
 	})
 }
 
-// TestPushWithoutAReport: a push is done only when the server says so of the
-// branch itself, and not when it says nothing, or speaks of another.
+// TestPushWithoutAReport: a push succeeds only if the server reports success for that branch.
 func TestPushWithoutAReport(t *testing.T) {
 	t.Parallel()
 	for name, report := range map[string]string{
@@ -215,8 +214,7 @@ func TestRedirectElsewhere(t *testing.T) {
 	}
 }
 
-// TestHeaderIsASecret: a server that says back the header that the password came
-// in gives no more away than one that says the password.
+// TestHeaderIsASecret: errors omit the header with the password, as they omit the password.
 func TestHeaderIsASecret(t *testing.T) {
 	t.Parallel()
 	s := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -233,8 +231,7 @@ func TestHeaderIsASecret(t *testing.T) {
 	}
 }
 
-// TestNoReportStatus: to a server that would not say what became of a push, nothing is
-// sent.
+// TestNoReportStatus: nothing is pushed to a server without report-status.
 func TestNoReportStatus(t *testing.T) {
 	t.Parallel()
 	sent := 0

@@ -20,8 +20,7 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// TestBranchIsReset: a commit does not bring back what somebody has taken out of
-// the branch meanwhile.
+// TestBranchIsReset: a commit does not restore what was removed from the branch meanwhile.
 func TestBranchIsReset(t *testing.T) {
 	t.Parallel()
 	r, _, _, w, first := opened(t)
@@ -46,8 +45,8 @@ func TestBranchIsReset(t *testing.T) {
 	}
 }
 
-// TestLimitsOfGitHub: an answer that limits says for how long, is no refusal of the
-// commits, and is not followed by another request.
+// TestLimitsOfGitHub: the error of a rate limit has the wait, is not a refusal of the commits, and no
+// request follows.
 func TestLimitsOfGitHub(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -79,8 +78,7 @@ func TestLimitsOfGitHub(t *testing.T) {
 	}
 }
 
-// TestLimitInGraphQL: the branch's move is limited with a status of 200, and is not
-// looked for then.
+// TestLimitInGraphQL: a rate limit with status 200 is recognized.
 func TestLimitInGraphQL(t *testing.T) {
 	t.Parallel()
 	_, _, s, w, head := opened(t)
@@ -147,8 +145,7 @@ func overGit(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *gith
 	return repository
 }
 
-// TestRenamedRepository: requests are made again where GitHub says that the repository
-// is now.
+// TestRenamedRepository: requests follow GitHub's redirect to the renamed repository.
 func TestRenamedRepository(t *testing.T) {
 	t.Parallel()
 	r, _, s, w, head := opened(t)
@@ -183,7 +180,7 @@ func TestMovedToAnotherHost(t *testing.T) {
 	}
 }
 
-// TestMayWrite: an App that may only read is told before it has something to commit.
+// TestMayWrite: an App without write access is an error before the first commit.
 func TestMayWrite(t *testing.T) {
 	t.Parallel()
 	r, c := seeded(t), newClock()
@@ -204,8 +201,7 @@ func TestMayWrite(t *testing.T) {
 	}
 }
 
-// TestUnsignedCommitsAreLogged: where GitHub does not sign what is made through its API,
-// the log says so, once.
+// TestUnsignedCommitsAreLogged: unsigned commits through GitHub's API are logged once.
 func TestUnsignedCommitsAreLogged(t *testing.T) {
 	t.Parallel()
 	r, c := seeded(t), newClock()

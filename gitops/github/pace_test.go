@@ -85,7 +85,7 @@ func limitedWriter(t *testing.T, c *clock) (*github.Writer, *githubtest.Limiter)
 	return w, limiter
 }
 
-// land pushes one act, waiting as it is told, and returns how often it was.
+// land pushes one operation, waits as required, and returns how often.
 func land(t *testing.T, w *github.Writer, c *clock, n int) (waits int) {
 	t.Helper()
 	for {
@@ -106,8 +106,8 @@ func land(t *testing.T, w *github.Writer, c *clock, n int) (waits int) {
 	}
 }
 
-// TestLimitsOfBusyDay: 4,000 acts of a day, a half of them in four bursts of ten
-// minutes, all land with one write each, and GitHub refuses none of them.
+// TestLimitsOfBusyDay: 4,000 operations of a day, half of them in four bursts of ten minutes, land with
+// one write each, and GitHub refuses none.
 func TestLimitsOfBusyDay(t *testing.T) {
 	t.Parallel()
 	const acts = 4000
@@ -141,8 +141,8 @@ func TestLimitsOfBusyDay(t *testing.T) {
 	}
 }
 
-// TestLimitsSharedWithOthers: where somebody else takes most of what GitHub lets write, it
-// refuses, and is not asked again before the time that it told; every act lands.
+// TestLimitsSharedWithOthers: if others use most of GitHub's write limit, refused operations wait as
+// long as GitHub requires, and every operation lands.
 func TestLimitsSharedWithOthers(t *testing.T) {
 	t.Parallel()
 	c := newClock()
@@ -159,7 +159,7 @@ func TestLimitsSharedWithOthers(t *testing.T) {
 	}
 }
 
-// TestPace: a burst is free, what follows comes one by one, and the error says why.
+// TestPace: a burst is free, later writes are paced, and the error has the reason.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	c := newClock()

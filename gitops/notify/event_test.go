@@ -53,7 +53,7 @@ func TestArgoCD(t *testing.T) {
 	}
 }
 
-// TestHosts: which kind of event is sent where nobody says so.
+// TestHosts: the default kind of event.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	secret := ",secret-file=" + file(t, canarytest.GitPassword)

@@ -20,7 +20,7 @@ import (
 	"muster/gitops/notify"
 )
 
-// TestNotifiesEachReceiver: each receiver is told once, and its log is empty.
+// TestNotifiesEachReceiver: each receiver is notified once, and nothing is logged.
 func TestNotifiesEachReceiver(t *testing.T) {
 	t.Parallel()
 	a, b := newSyncer(t, canarytest.GitPassword, nil), newSyncer(t, canarytest.AgentToken, nil)
@@ -38,12 +38,12 @@ func TestNotifiesEachReceiver(t *testing.T) {
 	if len(lines) > 0 {
 		t.Errorf("the log has %q", lines)
 	}
-	n.Landed(push(2)) // after the end: nobody is told, and nothing breaks
+	n.Landed(push(2)) // after Close: no notification, no panic
 	n.Close()
 }
 
-// TestNotifiesAfterContextEnds: a push that landed just before the end, as by SIGTERM, is told
-// before the notifier closes.
+// TestNotifiesAfterContextEnds: a push that landed just before the context ended, as by SIGTERM, is
+// notified before the notifier closes.
 func TestNotifiesAfterContextEnds(t *testing.T) {
 	t.Parallel()
 	a := newSyncer(t, canarytest.GitPassword, nil)
@@ -59,8 +59,8 @@ func TestNotifiesAfterContextEnds(t *testing.T) {
 	}
 }
 
-// TestSlowReceiverGetsLatestPush: a receiver that is slow is told of the newest head next, with the
-// files of all that it was not told of, and another one waits for none of that.
+// TestSlowReceiverGetsLatestPush: the next notification of a slow receiver has the newest head and the
+// files of all pushes since the last one. Other receivers do not wait for it.
 func TestSlowReceiverGetsLatestPush(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -99,9 +99,9 @@ func TestSlowReceiverGetsLatestPush(t *testing.T) {
 	}
 }
 
-// TestFailureIsLoggedOnce: what fails for a moment is tried again; what goes on failing is in the log
-// once, and once more when it is over; the push that could not be told is told with the
-// next one. The answer's words are shown without what they repeat of the secret.
+// TestFailureIsLoggedOnce: a short failure is retried; a persistent one is logged once, and once more
+// when it is resolved. The next notification includes the failed push. The logged response omits the
+// secret that it repeats.
 func TestFailureIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, func(n int, rw http.ResponseWriter, _ *http.Request) bool {
@@ -137,7 +137,7 @@ func TestFailureIsLoggedOnce(t *testing.T) {
 	contains(t, lines[1], `level=INFO msg="resolved: `, "receiver=flux")
 }
 
-// settle waits until so many pushes are counted.
+// settle waits until n pushes are counted.
 func settle(t *testing.T, n *notify.Notifier, pushes int64) {
 	t.Helper()
 	for {
@@ -179,8 +179,8 @@ func TestReceiverIsTriedThreeTimes(t *testing.T) {
 	}
 }
 
-// TestSilentReceiverFails: one that never answers has failed when its time is over, and the next push
-// is told to it all the same.
+// TestSilentReceiverFails: a receiver that does not respond fails after the timeout, and is still
+// notified of the next push.
 func TestSilentReceiverFails(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, canarytest.GitPassword, func(_ int, _ http.ResponseWriter, r *http.Request) bool {
@@ -205,7 +205,7 @@ func TestSilentReceiverFails(t *testing.T) {
 	contains(t, strings.Join(l.all(), ""), "it does not answer within")
 }
 
-// TestRetryIncludesLaterPush: what lands between two tries is told with the second one.
+// TestRetryIncludesLaterPush: a push that lands between two tries is part of the second one.
 func TestRetryIncludesLaterPush(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -258,8 +258,8 @@ func TestHangingReceiverEndsWithContext(t *testing.T) {
 	}
 }
 
-// TestRedirects: what is signed for one host is not sent to another, and the log says
-// where it was to go, without the path.
+// TestRedirects: a request that is signed for one host is not sent to another, and the log has the
+// other host without the path.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	other := newSyncer(t, canarytest.GitPassword, nil)
@@ -361,8 +361,8 @@ func selfSigned(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestAuthorities: a server that only the file's authorities know is told, and without
-// the file it is not.
+// TestAuthorities: a server with a certificate of the file's authorities is notified, and only with the
+// file.
 func TestAuthorities(t *testing.T) {
 	t.Parallel()
 	s := &syncer{secret: canarytest.GitPassword, registered: make(chan struct{}, 10)}

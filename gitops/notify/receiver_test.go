@@ -16,7 +16,7 @@ func pem(certificate []byte) string {
 	return string(encoding.EncodeToMemory(&encoding.Block{Type: "CERTIFICATE", Bytes: certificate}))
 }
 
-// TestParse: what is wrong with a receiver is said without its URL.
+// TestParse: errors about a receiver omit its URL.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	url := "url=https://example.com/hook/" + canarytest.GitHubToken
@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestNew: what could never be told is an error at once.
+// TestNew: a receiver that can never be notified is an error at once.
 func TestNew(t *testing.T) {
 	t.Parallel()
 	empty, wrong := file(t, " \n"), file(t, "no header")

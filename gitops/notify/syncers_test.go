@@ -74,7 +74,7 @@ func (s *syncer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // verify checks a signature as the syncer's own code does: notification-controller,
 // internal/server/receiver_handlers.go (X-Signature); argo-cd, util/webhook/scm.go with
 // go-playground/webhooks v6 (the others, in the order in which Argo CD looks at them).
-// testdata/webhooks holds the events to that library itself.
+// testdata/webhooks tests the events with that library itself.
 func verify(h http.Header, body []byte, secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
@@ -106,7 +106,7 @@ func (s *syncer) requests() []request {
 	return slices.Clone(s.got)
 }
 
-// wait waits for so many requests.
+// wait waits for n requests.
 func (s *syncer) wait(n int) {
 	for range n {
 		<-s.registered

@@ -101,7 +101,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestPaging: 30 a page unless told, at most 100, with links.
+// TestPaging: 30 a page by default, at most 100, with links.
 func TestPaging(t *testing.T) {
 	s := newServer()
 	var newestFirst []string

@@ -16,8 +16,8 @@ import (
 	"muster/generator/plan"
 )
 
-// TestSnapshot plays seeded histories and holds what is read in process against
-// what the real client reads over the API at the same moment.
+// TestSnapshot runs seeded histories and compares the simulator's snapshot with that of the real client
+// at the same time.
 func TestSnapshot(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

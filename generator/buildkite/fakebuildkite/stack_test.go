@@ -79,7 +79,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsAge: an answer is given again for as long as the options say.
+// TestMetricsAge: a response is repeated for the configured time.
 func TestMetricsAge(t *testing.T) {
 	s, c := clustered(fakebuildkite.Options{MetricsAge: time.Minute, MetricsPoll: -1})
 	scheduled := func() int {
@@ -99,8 +99,7 @@ func TestMetricsAge(t *testing.T) {
 	}
 }
 
-// TestWrongAgentToken: nothing is told without a token, with one of nobody, or with the
-// API's.
+// TestWrongAgentToken: requests without a token, with an unknown one or with the API's are rejected.
 func TestWrongAgentToken(t *testing.T) {
 	s, _ := clustered(fakebuildkite.Options{})
 	for _, token := range []string{"", "nobody's", "test-token"} {

@@ -45,7 +45,7 @@ func taught() *Times {
 	return t
 }
 
-// TestPredict says when stages can run.
+// TestPredict: predicts when stages can run.
 func TestPredict(t *testing.T) {
 	for name, c := range map[string]struct {
 		jobs []Job
@@ -75,8 +75,8 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// TestDependencies: a job that no wait step tells of is due as long after it was made as in
-// other builds, whatever wait steps are before it.
+// TestDependencies: a job with dependencies is due as long after its creation as in other builds,
+// whatever wait steps precede it.
 func TestDependencies(t *testing.T) {
 	times := &Times{}
 	times.Looked(at(-10))
@@ -147,8 +147,8 @@ func TestFirstPoll(t *testing.T) {
 	}
 }
 
-// TestSamples: the last 20 builds tell, each once and by its longest job, in whatever order
-// and however often they are seen; and what is left is by those that took longer.
+// TestSamples: predictions use the last 20 builds, each once and by its longest job, in any order. The
+// remaining time uses those that took longer.
 func TestSamples(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	var want []sample
