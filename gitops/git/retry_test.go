@@ -88,7 +88,7 @@ func TestComparesOnly(t *testing.T) {
 		"command error on refs/heads/main: hook declined":                               false,
 		"command error on refs/heads/main: protected branch hook declined":              false,
 		"command error on refs/heads/main: deny updating a hidden ref":                  false,
-		"the server did not report the result of the push":                                false,
+		"the server did not report the result of the push":                              false,
 	} {
 		if got := comparesOnly(errors.New(words)); got != want {
 			t.Errorf("%s: %t", words, got)

@@ -56,7 +56,7 @@ func TestNew(t *testing.T) {
 	t.Parallel()
 	empty, wrong := file(t, " \n"), file(t, "no header")
 	for want, receivers := range map[string][]notify.Receiver{
-		"two receivers are named a":    {{Name: "a", Kind: notify.URL, URL: "https://a"}, {Name: "a", Kind: notify.URL, URL: "https://b"}},
+		"two receivers are named a":     {{Name: "a", Kind: notify.URL, URL: "https://a"}, {Name: "a", Kind: notify.URL, URL: "https://b"}},
 		"is empty":                      {{Name: "a", Kind: notify.Flux, URL: "https://a", SecretFile: empty}},
 		"no such file":                  {{Name: "a", Kind: notify.Flux, URL: "https://a", SecretFile: empty + "none"}},
 		"no such file or directory":     {{Name: "a", Kind: notify.URL, URL: "https://a", TemplateFile: empty + "none"}},

@@ -7,7 +7,7 @@ import "io"
 // milestone. Log lines must pass through it, so that they do not mix with the progress line. It
 // is not safe for concurrent use.
 type Steps struct {
-	// Screen is the terminal; nil if there is none.
+	// Screen is the terminal; nil without one.
 	Screen io.Writer
 	// Lines receives permanent lines.
 	Lines io.Writer
