@@ -56,7 +56,7 @@ func TestUsageErrors(t *testing.T) {
 		{run + "--say-on-jobs --once", "leave out --say-on-jobs"},
 		{run + "--agent-token-file /nowhere", "reading the agent token: open /nowhere: no such file"},
 		{run + "--agent-token-file " + empty, "reading the agent token: " + empty + " is empty"},
-		{run + "--agent-endpoint ftp://x/ --agent-token-file " + agentTokenFile(t), "the address of Buildkite's Agent API is not one"},
+		{run + "--agent-endpoint ftp://x/ --agent-token-file " + agentTokenFile(t), "the address of Buildkite's Agent API is not a URL"},
 		{"simulate --csv " + bad, bad + `: row 3: duration: "soon" is neither`},
 		{"simulate --csv " + bad + " --workload steady", "use one of them"},
 		{"simulate --csv " + dir + "/none.csv", "no such file"},

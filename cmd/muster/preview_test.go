@@ -63,7 +63,7 @@ func TestPreviewOnGitHub(t *testing.T) {
 	if got := api.Checks(); len(got) != 1 || got[0].HeadSHA != strings.TrimSpace(head) || got[0].Conclusion != "failure" || len(got[0].Output.Annotations) == 0 {
 		t.Errorf("the checks are %+v", got)
 	}
-	run(exitOK, "nothing new in https://github.com/acme/fleet/pull/1#issuecomment-1\n")
+	run(exitOK, "unchanged https://github.com/acme/fleet/pull/1#issuecomment-1\n")
 	edit("max: 40 ", "max: lots ")
 	run(exitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nno check is written: ", "GH_TOKEN="+githubtest.PersonalToken)
 	if got := api.Comments(n); len(got) != 1 || !strings.Contains(got[0], "It would be suspended") {

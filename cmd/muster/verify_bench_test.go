@@ -38,7 +38,7 @@ func BenchmarkVerify(b *testing.B) {
 		cmd.Env = append(os.Environ(), realVariable+"=1")
 		begin := time.Now()
 		out, most := bench.Run(b, cmd)
-		if want := fmt.Sprintf("%d of them muster's: %d follows\n", f.commits, f.commits); !strings.HasSuffix(out, want) {
+		if want := fmt.Sprintf("%d of them by muster: %d follows\n", f.commits, f.commits); !strings.HasSuffix(out, want) {
 			b.Fatal(out)
 		}
 		took = append(took, time.Since(begin).Seconds())

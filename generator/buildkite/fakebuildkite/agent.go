@@ -44,21 +44,21 @@ type Agent struct {
 
 // The reasons for which an agent has left.
 const (
-	// EndedAfterJob left after its one job.
+	// EndedAfterJob exited after its one job.
 	EndedAfterJob = "job"
-	// EndedIdle left because no job came.
+	// EndedIdle exited because it had no job for too long.
 	EndedIdle = "idle"
-	// EndedUptime left because it had been there for long enough.
+	// EndedUptime exited because its uptime ended.
 	EndedUptime = "uptime"
 	// EndedStopped is an agent that was stopped by a request.
 	EndedStopped = "stopped"
-	// EndedRejected was to acquire a job that was not to be had.
+	// EndedRejected was to acquire a job that was not available.
 	EndedRejected = "rejected"
 	// EndedLost is an agent that was silent for too long.
 	EndedLost = "lost"
 )
 
-// agent is an agent, connected or gone.
+// agent is an agent, connected or not.
 type agent struct {
 	id      string
 	seq     uint64
@@ -68,11 +68,11 @@ type agent struct {
 	tags    []string // the queue's among them
 
 	state   string // never_connected, connected, stopping, disconnected, stopped, lost
-	silent  bool   // its process is gone, and Buildkite does not know yet
+	silent  bool   // its process has ended, but it is not yet marked as lost
 	spent   bool   // it has had its one job, and takes no other
 	old     bool   // its uptime is over: it takes no other job
 	paused  bool
-	remote  *remote // set when a real agent is behind it
+	remote  *remote // set if it is a real agent
 	job     *job
 	jobs    int
 	stamp   int // moves on whenever the agent becomes idle or busy
@@ -174,7 +174,7 @@ func (s *Server) freeAgent(j *job, passed bool) {
 	switch {
 	case a.silent:
 	case a.state == "stopping":
-		if a.remote == nil { // a real agent says when it goes
+		if a.remote == nil { // a real agent disconnects by itself
 			s.endAgent(a, "stopped", EndedStopped)
 		}
 	case a.spec.AfterJob || a.spec.Acquire != "":
@@ -199,8 +199,8 @@ func (s *Server) startUptime(a *agent) {
 	})
 }
 
-// linger lets an agent that has had its one job stay connected for a while. A
-// paused one stays until it is resumed.
+// linger keeps an agent connected for a while after its one job. A paused one stays until it is
+// resumed.
 func (s *Server) linger(a *agent) {
 	a.spent = true
 	end := func() {
@@ -209,7 +209,7 @@ func (s *Server) linger(a *agent) {
 		}
 	}
 	switch {
-	case a.remote != nil: // it says when it goes
+	case a.remote != nil: // it disconnects by itself
 	case a.spec.Linger > 0:
 		s.schedule(s.now.Add(a.spec.Linger), end)
 	default:
@@ -279,7 +279,7 @@ func (s *Server) noticed(t time.Time) time.Time {
 	return s.opts.Now.Add((since + lostSweep - 1) / lostSweep * lostSweep)
 }
 
-// LoseAgent ends an agent's process without a word, as a node that dies does.
+// LoseAgent kills an agent's process, as the loss of a node does.
 // Buildkite lists it as connected until it has been silent for too long; then
 // it is lost, and its job has failed. Its last heartbeat was sent now.
 func (s *Server) LoseAgent(id string) {

@@ -115,7 +115,7 @@ type call struct {
 	gzip  bool
 }
 
-// decode reads the request; what is missing or odd is left zero.
+// decode reads the request; missing or invalid values are zero.
 func (c call) decode(into any) { _ = json.Unmarshal(c.body, into) }
 
 // answerAgent authenticates an agent's request and routes it.
@@ -244,8 +244,7 @@ func (s *Server) watch(a *agent) {
 	})
 }
 
-// apiDisconnect lets an agent go. A job that it was given and has not accepted
-// goes to another.
+// apiDisconnect disconnects an agent. A job that it has not accepted goes to another.
 func (s *Server) apiDisconnect(c call) (any, error) {
 	a, j := c.agent, c.agent.job
 	a.silent = true // says no more

@@ -9,8 +9,8 @@ import (
 
 // What an agent asks about its job; see agentapi.go.
 
-// apiAccept tells an agent what to run. Its bootstrap insists on a repository,
-// and does not check it out (buildkite/agent clicommand/bootstrap.go and
+// apiAccept returns the job to run. The agent's bootstrap requires a repository, but does not check it
+// out (buildkite/agent clicommand/bootstrap.go and
 // agent/job_runner.go).
 func (s *Server) apiAccept(c call) (any, error) {
 	j := c.job
@@ -72,7 +72,7 @@ func (s *Server) apiFinish(c call) (any, error) {
 	return none{}, nil
 }
 
-// apiJobState tells an agent whether its job is being cancelled.
+// apiJobState returns whether the agent's job is being cancelled.
 func (s *Server) apiJobState(c call) (any, error) {
 	return map[string]string{"id": c.job.id, "state": c.job.apiState()}, nil
 }

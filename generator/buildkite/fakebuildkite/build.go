@@ -31,7 +31,7 @@ type Step struct {
 	// Agents are the agent query rules as "key=value" or "key=*"; without a
 	// queue rule the job goes to the default queue.
 	Agents []string
-	// ContinueOnFailure, of a wait step, lets what follows run although a job has failed
+	// ContinueOnFailure, of a wait step, runs later steps although a job has failed
 	// (docs pipelines/configure/step_types/wait_step.md "Continuing on failure").
 	ContinueOnFailure bool
 	// Parallelism makes that many jobs of the step; zero means one.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Fault is something that goes wrong with requests.
+// Fault is a fault of requests.
 type Fault struct {
 	// Path is a part of the path and query that a request must have to be hit,
 	// as in "/builds" or "page=2"; empty hits every request.
@@ -28,8 +28,8 @@ type Fault struct {
 	Trickle bool
 }
 
-// Fail makes requests go wrong from now on. Faults are tried in the order they
-// were given; one request is hit by one fault.
+// Fail adds a fault from now on. Faults apply in the order of their addition; one request is hit by at
+// most one fault.
 func (s *Server) Fail(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Server) Fail(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
-// Recover takes all faults back.
+// Recover removes all faults.
 func (s *Server) Recover() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.stream(w, r)
 		return
 	case agents && r.Body != nil:
-		body, _ = io.ReadAll(r.Body) // half a request is odd JSON
+		body, _ = io.ReadAll(r.Body) // half a request is invalid JSON
 	}
 	s.mu.Lock()
 	header := http.Header{
@@ -76,7 +76,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // the caller has gone: nothing to do about it
+	_, _ = w.Write(a.body) // the client has disconnected
 }
 
 // answer authenticates, counts against the limits and routes.

@@ -52,7 +52,7 @@ type job struct {
 	plan      *member
 
 	encoded []byte
-	url     string // its page, once somebody asked
+	url     string // its page, once it was requested
 	log     []byte // what a real agent has sent
 	notes   []Note // by stacks, on its page
 }

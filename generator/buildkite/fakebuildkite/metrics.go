@@ -35,7 +35,7 @@ type counted struct {
 	body []byte
 }
 
-// pollHeader says how often the metrics may be asked for, in whole seconds
+// pollHeader is the minimum interval of requests for the metrics, in whole seconds
 // (buildkite/buildkite-agent-metrics collector/collector.go, PollDurationHeader).
 const pollHeader = "Buildkite-Agent-Metrics-Poll-Duration"
 

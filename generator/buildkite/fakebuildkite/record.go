@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// JobRecord is what became of one job of type script. Times that have not come
-// are zero.
+// JobRecord is the history of one job of type script. Future times are zero.
 type JobRecord struct {
 	ID, Build, Pipeline, Step, Cluster string
 	// Rules are the job's agent query rules, its default queue's among them.
@@ -19,7 +18,7 @@ type JobRecord struct {
 	// Agent is the identifier of the agent that took it.
 	Agent string
 
-	// Scheduled is what dispatch goes by, after the priority: see [JobRecord.Before].
+	// Scheduled determines the order of dispatch, after the priority: see [JobRecord.Before].
 	Created, Scheduled, Runnable, Started, Finished time.Time
 
 	seq uint64
@@ -31,13 +30,13 @@ func (r JobRecord) Before(other JobRecord) bool {
 	return first(r.Priority, other.Priority, r.Scheduled, other.Scheduled, r.seq, other.seq)
 }
 
-// AgentRecord is what became of one agent.
+// AgentRecord is the history of one agent.
 type AgentRecord struct {
 	ID, Name, Cluster string
 	Tags              []string
 	// State is the connection state as Buildkite names it.
 	State string
-	// Reason is why it left, one of the Ended constants; empty while connected.
+	// Reason is the reason for which it exited, one of the Ended constants; empty while connected.
 	Reason string
 	// Jobs is how many jobs it has finished, Job the one it has.
 	Jobs int
@@ -54,7 +53,7 @@ type Stats struct {
 	Jobs, Runnable, Started, Finished int
 	// Agents that have connected, and how many are connected now.
 	Agents, Connected int
-	// Unused counts the agents that left and never had a job.
+	// Unused counts the agents that exited and never had a job.
 	Unused int
 	// Idle is the time all agents together have waited for work.
 	Idle time.Duration

@@ -1,4 +1,4 @@
-// Package fakebuildkite is a whole simulated Buildkite: organisations with clusters, queues,
+// Package fakebuildkite simulates Buildkite: organisations with clusters, queues,
 // builds, jobs and agents, behind the HTTP API that the real one documents, with a clock of its
 // own.
 //
@@ -38,8 +38,7 @@ type Options struct {
 	// Scopes are the token's scopes; nil means read_agents, read_builds and
 	// read_clusters.
 	Scopes []string
-	// TokenExpires is when the token expires; zero is never. It is only told: the
-	// token works on.
+	// TokenExpires is the reported expiry of the token; zero is never. The token remains valid.
 	TokenExpires time.Time
 	// Now is where the clock starts; zero means 2026-01-05 08:00 UTC, a Monday.
 	Now time.Time
@@ -64,9 +63,8 @@ type Options struct {
 	AgentInterval time.Duration
 	// NoStreaming lets real agents poll.
 	NoStreaming bool
-	// MetricsPoll is how often the metrics may be asked for, as their answers say, in
-	// whole seconds; zero means ten, negative says nothing. What Buildkite says is not
-	// documented.
+	// MetricsPoll is the minimum interval of requests for the metrics in their responses, in whole
+	// seconds; zero means ten, negative omits it. Buildkite's value is not documented.
 	MetricsPoll time.Duration
 	// MetricsAge is how long the server repeats a response of the metrics although the numbers have
 	// changed; zero recounts for each request. The age of Buildkite's metrics is not documented.
@@ -76,21 +74,20 @@ type Options struct {
 	// "Timestamp attributes" also to paused ones. Whether a build that waits at a block step
 	// has it is not documented.
 	BlockedUnfinished bool
-	// StackPaused has the Stacks API say whether a queue is paused as paused, as
-	// buildkite/stacksapi 1.0.2 reads it, and not as dispatch_paused, as docs
-	// apis/agent_api/stacks.md has it.
+	// StackPaused makes the Stacks API report a paused queue as paused, as buildkite/stacksapi 1.0.2
+	// reads it, and not as dispatch_paused, as in docs apis/agent_api/stacks.md.
 	StackPaused bool
-	// RESTStates has the Stacks API say passed or failed of a job that has finished, as
-	// buildkite/stacksapi get_job_states_test.go has it, and not finished.
+	// RESTStates makes the Stacks API report a finished job as passed or failed, as in
+	// buildkite/stacksapi get_job_states_test.go, and not as finished.
 	RESTStates bool
-	// OnAgentEnd is called when an agent has left, for whatever reason, at the
-	// simulated moment it left. It may call the server.
+	// OnAgentEnd is called when an agent has exited, for any reason, at that simulated time. It may
+	// call the server.
 	OnAgentEnd func(AgentRecord)
-	// OnEvent is called with the name of each event that a webhook could tell, at its
-	// simulated moment. It may call the server.
+	// OnEvent is called with the name of each webhook event at its simulated time. It may call the
+	// server.
 	OnEvent func(event string)
-	// BeforeRequest is called before each HTTP request is served. It may call
-	// the server: that is how a test lets the world change between two pages.
+	// BeforeRequest is called before each HTTP request is served. It may call the server, for example
+	// to change it between two pages.
 	BeforeRequest func(*http.Request)
 }
 
@@ -176,8 +173,8 @@ func (s *Server) Now() time.Time {
 // Advance moves the clock on by d; see [Server.AdvanceTo].
 func (s *Server) Advance(d time.Duration) { s.AdvanceTo(s.Now().Add(d)) }
 
-// AdvanceTo moves the clock to t and lets everything happen that falls due,
-// each thing at its own moment. A t in the past changes nothing.
+// AdvanceTo moves the clock to t and runs all due events, each at its own time. A t in the past changes
+// nothing.
 func (s *Server) AdvanceTo(t time.Time) {
 	for {
 		var done bool
@@ -199,8 +196,8 @@ func (s *Server) AdvanceTo(t time.Time) {
 	}
 }
 
-// Next returns when the next thing falls due, so that a caller can advance
-// from event to event; false when nothing will happen by itself.
+// Next returns the time of the next event, so that a caller can advance from event to event; false if
+// there is none.
 func (s *Server) Next() (time.Time, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +239,7 @@ func (s *Server) schedule(t time.Time, run func()) {
 	heap.Push(&s.events, event{at: t, seq: s.seq, run: run})
 }
 
-// event is something that falls due.
+// event is a scheduled event.
 type event struct {
 	at  time.Time
 	seq uint64

@@ -9,10 +9,9 @@ import (
 	"muster/generator/plan"
 )
 
-// Snapshot returns what a reader of the HTTP API would make of this moment,
-// without the API: the agents, jobs and queues as they are now, and the agents
-// of the jobs of builds under way and, when since is not zero, of builds that
-// finished from then on. The slices of tags and rules are shared with the
+// Snapshot returns the current snapshot of a client of the HTTP API, without the API: agents, jobs and
+// queues, the agents of jobs of active builds, and if since is not zero, those of builds that finished
+// since. The slices of tags and rules are shared with the
 // server and must not be changed.
 func (s *Server) Snapshot(since time.Time) plan.Snapshot { return s.SnapshotWithTimes(nil, since) }
 
@@ -122,7 +121,7 @@ func (r *reading) sight(j *job) {
 		r.sighted[j.agent] = i
 		sighting := plan.Sighting{Agent: j.agent.id, Name: j.agent.spec.Name, Tags: j.agent.tags}
 		if len(j.agent.spec.Tags) == 0 && !j.agent.ended.IsZero() {
-			sighting.Tags = nil // nothing that is listed tells them any more
+			sighting.Tags = nil // no listed record contains them
 		}
 		r.snapshot.Sightings = append(r.snapshot.Sightings, sighting)
 	}
@@ -134,7 +133,7 @@ func (r *reading) sight(j *job) {
 	}
 }
 
-// wants tells what keeps a job from running, if it may run at all.
+// wants returns what prevents a job from running, if it may run at all.
 func (j *job) wants(blocked bool) (plan.JobState, bool) {
 	switch j.state {
 	case stateScheduled:
@@ -235,7 +234,7 @@ func (j *job) timed() steptime.Job {
 	return t
 }
 
-// tell writes the moments into the snapshot, once all builds were read.
+// tell writes the predicted times into the snapshot, after all builds were read.
 func (r *reading) tell() {
 	if r.times == nil {
 		return

@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// The Stacks API, as far as it tells which jobs are scheduled and takes notifications
-// (docs apis/agent_api/stacks.md, all of what follows where nothing else is named).
+// The Stacks API, limited to scheduled jobs, job states and notifications (docs
+// apis/agent_api/stacks.md, unless another source is named).
 
 const (
 	// maxStacks are allowed in an organisation: docs platform/limits.md.
@@ -39,7 +39,7 @@ type stack struct {
 	asked                map[string][]time.Time // by scope, within the last second
 }
 
-// Note is what a stack said on a job's page.
+// Note is a stack's notification on a job's page.
 type Note struct {
 	Stack, Detail string
 	At            time.Time
@@ -173,9 +173,8 @@ type stackJob struct {
 	Step      map[string]any `json:"step"`
 }
 
-// scheduledJobs lists the jobs of a queue that can run now, by scheduled_at. Whether
-// those are among them that ask for any queue is not documented: here they are not.
-// A job that a stack has reserved is none.
+// scheduledJobs lists the jobs of a queue that can run now, by scheduled_at, without reserved ones.
+// Whether jobs for any queue are listed is not documented: here they are not.
 func (s *Server) scheduledJobs(r *http.Request, c *cluster) answer {
 	query := r.URL.Query()
 	q := c.stackQueue(query.Get("queue_key"))
@@ -261,9 +260,8 @@ func cursorOf(text string) (c cursor, err error) {
 	return c, err
 }
 
-// takeNotes takes those notifications that are valid, and says what is wrong with the
-// others. The words of what is wrong are this package's own, but for the two that the
-// documentation shows.
+// takeNotes accepts valid notifications, and returns the errors of the others. The texts are this
+// package's own, except for the two in the documentation.
 func (s *Server) takeNotes(k *stack, body []byte) answer {
 	var request struct {
 		Notifications []struct {
@@ -316,12 +314,12 @@ func (s *Server) takeNotes(k *stack, body []byte) answer {
 // states").
 const maxStates = 1000
 
-// jobStates tells the states of jobs of the stack's cluster (docs apis/agent_api/stacks.md
+// jobStates returns the states of jobs of the stack's cluster (docs apis/agent_api/stacks.md
 // "Get job states"; limit "batch-load-job-states"). The names are those of Buildkite's own
 // states (docs pipelines/configure/defining_steps.md "Job states"), in which a job that has
 // ended is finished; buildkite/stacksapi get_job_states_test.go also has failed, as REST
-// says, so that either may come: [Options].RESTStates. What is answered of a job that there
-// is not is not documented: here it is left out.
+// does: see [Options].RESTStates. The response for an unknown job is not documented: here it is
+// omitted.
 func (s *Server) jobStates(c *cluster, body []byte) answer {
 	var request struct {
 		Jobs []string `json:"job_uuids"`

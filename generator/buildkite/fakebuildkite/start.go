@@ -23,23 +23,20 @@ var (
 	ErrLeaseOver = errors.New("the hook agent-startup: the lease is over")
 )
 
-// absence is a time in which agents get no answer.
+// absence is a time without responses to agents.
 type absence struct{ from, until time.Time }
 
-// RefuseAgents lets every attempt to register or to connect fail from one
-// moment until another, as when Buildkite or the way to it is down. Agents that
-// are connected stay so.
+// RefuseAgents makes every attempt to register or to connect fail from one time until another, as in an
+// outage of Buildkite or the network. Connected agents stay connected.
 func (s *Server) RefuseAgents(from, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusing = append(s.refusing, absence{from, until})
 }
 
-// LoseAnswers lets the answers to agents that register get lost from one moment
-// until another: Buildkite has registered the agent, which does not know it and
-// registers again. The first of the two stays registered and never connects.
-// That an agent registers again after an answer that it did not get, as after
-// 5xx, is read in buildkite/agent core/client.go, Register of 3.138.2.
+// LoseAnswers drops the responses to agents that register, from one time until another: Buildkite has
+// registered the agent, which registers again. The first of the two stays registered and never connects.
+// Source: buildkite/agent core/client.go, Register of 3.138.2, as after 5xx.
 func (s *Server) LoseAnswers(from, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +55,7 @@ type Start struct {
 	// NotAfter is what the agent's hook agent-startup compares the clock with,
 	// between registering and connecting; zero means that there is no hook.
 	NotAfter time.Time
-	// Skew is how far the clock that the hook looks at is ahead.
+	// Skew is how far the hook's clock is ahead.
 	Skew time.Duration
 	// Done is called at the simulated moment at which the agent has connected,
 	// with its identifier, or has given up, with the reason: then its process
@@ -67,8 +64,8 @@ type Start struct {
 }
 
 // Start plays the start of an agent: it registers, tries again while it is
-// refused, runs its hook, and connects at once: so an agent that was started within its
-// lease may come almost five minutes later. The
+// refused, runs its hook, and connects at once: an agent that was started within its lease may register
+// almost five minutes later. The
 // function that is returned ends the process before it has connected.
 func (s *Server) Start(start Start) (stop func()) {
 	r := &run{server: s, start: start}
@@ -103,7 +100,7 @@ func (r *run) register(try int) {
 	}
 }
 
-// again tries once more to register, or gives up.
+// again retries the registration, or gives up.
 func (r *run) again(try int) {
 	s := r.server
 	if try == registerTries {

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Transport returns a RoundTripper that asks the server in process, with no
-// socket between.
+// Transport returns a RoundTripper that calls the server in process, without a socket.
 func (s *Server) Transport() http.RoundTripper { return transport{s} }
 
 // Sleep advances the clock, so that a waiting client can use the server as its clock.
@@ -66,7 +65,7 @@ func (w *recorder) Header() http.Header    { return w.header }
 func (w *recorder) WriteHeader(status int) { w.status = status }
 func (w *recorder) Write(raw []byte) (int, error) {
 	if w.body == nil {
-		w.body = raw // the server writes once, and lets go of what it wrote
+		w.body = raw // the server writes once, and does not keep the data
 	} else {
 		w.body = append(w.body, raw...)
 	}

@@ -27,13 +27,13 @@ type Webhook struct {
 	// Deliver takes a request at the simulated moment at which it arrives. It may
 	// call the server.
 	Deliver func(*http.Request)
-	// Fault says what happens to the nth event, from 0 on; nil: nothing does.
+	// Fault returns the fault of the nth event, from 0 on; nil injects none.
 	Fault func(n int) WebhookFault
 
 	sent int
 }
 
-// WebhookFault is what happens to one event on its way. The zero value is none.
+// WebhookFault is the fault of one event. The zero value is no fault.
 type WebhookFault struct {
 	// Lost is not sent at all: no page promises that each event arrives, or that
 	// one is sent again.
@@ -44,14 +44,14 @@ type WebhookFault struct {
 	// Delay is how long after the event it is sent. The signed timestamp is that of
 	// sending, not of the event (docs apis/webhooks/_webhook_signature.md).
 	Delay time.Duration
-	// Held is how long it is under way, by which its timestamp is old when it arrives.
+	// Held is its delay on the network, by which its timestamp is old on arrival.
 	Held time.Duration
-	// Forged is signed with another secret, as by somebody who does not know it.
+	// Forged is signed with another secret, as by an attacker.
 	Forged bool
 }
 
-// AddWebhook sends events from now on, the ping first: it tells that the settings
-// have changed (docs apis/webhooks/pipelines/ping_events.md).
+// AddWebhook sends events from now on, beginning with the ping, which announces changed settings
+// (docs apis/webhooks/pipelines/ping_events.md).
 func (s *Server) AddWebhook(w Webhook) {
 	s.do(func() {
 		s.webhooks = append(s.webhooks, &w)
@@ -59,8 +59,7 @@ func (s *Server) AddWebhook(w Webhook) {
 	})
 }
 
-// sendEvent sends an event to all that want it. What it is about is encoded only where
-// somebody does.
+// sendEvent sends an event to all webhooks with it. It encodes the subject only if there are any.
 func (s *Server) sendEvent(event string, about func() map[string]any) {
 	for _, w := range s.webhooks {
 		if w.Events == nil || slices.Contains(w.Events, event) {
@@ -123,7 +122,7 @@ func webhookRequest(event string, body []byte, token string, plain bool, at time
 
 // sendJobEvent sends an event about a job (docs apis/webhooks/pipelines/job_events.md).
 // The job is as REST has it. Of the build, which of its fields are sent is not
-// documented: the jobs are left out here.
+// documented: the jobs are omitted here.
 func (s *Server) sendJobEvent(event string, j *job) {
 	s.onEvent(event)
 	if len(s.webhooks) == 0 {

@@ -77,7 +77,7 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Died reports a process that has ended and was not told to.
+// Died reports a process that has ended unexpectedly.
 func (p *Process) Died() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -77,7 +77,7 @@ type Builder struct {
 	// Versions names the set: empty is go.mod, others are NAME.mod beside it. A module
 	// without such a file keeps its go.mod.
 	Versions string
-	// Say is told what goes on; nil: nobody is.
+	// Say is called with progress messages; optional.
 	Say io.Writer
 	// Now is the clock, and Environ the environment that go runs in.
 	Now     func() time.Time
