@@ -76,7 +76,7 @@ func TestLateRegistration(t *testing.T) {
 		w.build(10, time.Hour)
 		w.play(20*time.Minute, nil)
 		if got, came := w.sizes(), len(w.audit.agents); !slices.Equal(got, test.ordered) || came != test.came {
-			t.Errorf("%s: ordered %v and %d came, want %v and %d\n%s", test.name, got, came, test.ordered, test.came, w.story())
+			t.Errorf("%s: ordered %v and %d registered, want %v and %d\n%s", test.name, got, came, test.ordered, test.came, w.story())
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestLostAnswers(t *testing.T) {
 	w.build(10, 5*time.Minute)
 	w.play(20*time.Minute, nil)
 	if got, came := w.sizes(), len(w.server.Agents()); !slices.Equal(got, []int{10}) || came != 10 || w.audit.worked[0] != 10 {
-		t.Errorf("ordered %v, %d came and %d worked, want 10 once", got, came, w.audit.worked[0])
+		t.Errorf("ordered %v, %d registered and %d worked, want 10 once", got, came, w.audit.worked[0])
 	}
 }
 
@@ -202,7 +202,7 @@ func lastOrder(w *scenario) int {
 }
 
 // TestTwoFleets: another fleet of the organisation has an overlay of the same name,
-// 10 agents of which are busy. Jobs get max agents all the same.
+// 10 agents of which are busy. Jobs get max agents anyway.
 func TestTwoFleets(t *testing.T) {
 	t.Parallel()
 	w := attacked(t, func(s *shape, p *policy) {

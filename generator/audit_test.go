@@ -653,7 +653,7 @@ func (a *audit) book(c *commit) {
 }
 
 // withdrawn is called before a person says that the agents of an order that have not
-// come will not: they may come all the same.
+// come will not: they may come anyway.
 func (a *audit) withdrawn(o *overlay, id string) {
 	if x := a.dispatches[id]; x != nil && !x.exited {
 		x.exited = true

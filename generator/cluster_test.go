@@ -55,7 +55,7 @@ func (k *kube) look() {
 	k.Buildkite.At(k.Buildkite.Now().Add(k.lag), k.look)
 }
 
-// fate draws the same number of times for each pod, whatever the troubles.
+// fate draws the same number of times for each pod, whatever the faults.
 func (k *kube) fate() simulation.Fate {
 	f := simulation.Fate{Startup: k.startup[0] + time.Duration(k.random.Int64N(int64(k.startup[1]-k.startup[0])+1))}
 	noShow, dies, when := k.random.Float64(), k.random.Float64(), k.random.Int64N(int64(20*time.Minute))

@@ -398,7 +398,7 @@ func (h *headsOnly) receive(w http.ResponseWriter, r *http.Request, next http.Ha
 }
 
 // TestTheLogOfABranchThatMoves: where somebody else pushes while the log is read after a
-// lost race, whichever request that is, it is another lost race, and nothing is wrong with
+// conflict, whichever request that is, it is another conflict, and nothing is wrong with
 // the overlay.
 func TestTheLogOfABranchThatMoves(t *testing.T) {
 	t.Parallel()

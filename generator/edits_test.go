@@ -11,7 +11,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// drawMore draws what real agents and people do beyond a theme's troubles, from
+// drawMore draws what real agents and people do beyond a theme's faults, from
 // dice of its own: the rest of a seed's world stays what it was.
 func drawMore(s *shape) {
 	r := rand.New(rand.NewPCG(s.seed, 5))
@@ -62,7 +62,7 @@ func (w *scenario) home() string {
 	return ""
 }
 
-// beginMore plans those troubles.
+// beginMore plans those faults.
 func (w *scenario) beginMore() {
 	r := rand.New(rand.NewPCG(w.seed, 6))
 	until := func(longest time.Duration) time.Time {

@@ -82,7 +82,7 @@ func (w *scenario) compareOrder(t *testing.T, c *commit, x explanation.Explanati
 		retired = retired && o.retired
 	}
 	if out := x.Commit.Outcome; retired && w.theme == "plain" && out.Registered != came {
-		t.Errorf("%s: %d of %d came, and it says %d", c.id, came, lost, out.Registered)
+		t.Errorf("%s: %d of %d registered, and it says %d", c.id, came, lost, out.Registered)
 	}
 	if x.Policy == nil || len(x.Policy.Changes) == 0 {
 		t.Errorf("%s: nobody wrote its policy: %+v", c.id, x.Policy)

@@ -294,7 +294,7 @@ func (w *scenario) conclude() {
 	}
 }
 
-// stuck lists the jobs that wait for ever: for six hours without any trouble they
+// stuck lists the jobs that wait for ever: for six hours without any fault they
 // could have had an agent, and no other job of their queue was given one either, or
 // they have had one all the while. (A queue that is long because max was low, or a
 // line in a concurrency group, takes as long as it takes.)
@@ -341,7 +341,7 @@ func (w *scenario) underWay() []fakebuildkite.JobRecord {
 	})
 }
 
-// checkUpkeep demands min and buffer, after an hour without trouble. One that
+// checkUpkeep asserts min and buffer, after an hour without faults. One that
 // has just left is missed for as long as it takes to replace it.
 func (w *scenario) checkUpkeep() {
 	var short string

@@ -77,7 +77,7 @@ func (a graphQL) append(in githubtest.CommitInput) (string, error) {
 // which takes a job and is gone with it.
 type day struct {
 	*bench
-	seen       int // commits whose agents have come
+	seen       int // commits whose agents have registered
 	waiting    map[string]time.Time
 	longest    time.Duration // that a job waited until its agent was ordered
 	registered int           // jobs
@@ -220,13 +220,13 @@ func TestDayOnGitHub(t *testing.T) {
 	repository, limiter := onGitHub(t, d.bench)
 	ops, longest := d.play(t, repository)
 	peak := mostInAnHour(free.fleet)
-	t.Logf("%d jobs: %d acts where nothing limits, %d in an hour at most; on GitHub %d in %d writes, %d in an hour at most, and a job waits %s at most for its order",
+	t.Logf("%d jobs: %d operations where nothing limits, %d in an hour at most; on GitHub %d in %d writes, %d in an hour at most, and a job waits %s at most for its order",
 		d.registered, wanted, peak, ops, limiter.Writes(), mostInAnHour(d.fleet), longest)
 	if wanted < 4000 || peak <= githubtest.HourContent || unlimited > interval {
-		t.Errorf("the day has %d acts, %d in an hour at most, and a job waits %s: it tries nothing", wanted, peak, unlimited)
+		t.Errorf("the day has %d operations, %d in an hour at most, and a job waits %s: it tries nothing", wanted, peak, unlimited)
 	}
 	if limiter.Writes() != ops || limiter.Refused() > 0 || limiter.Early() > 0 {
-		t.Errorf("%d acts took %d writes, and %d requests were refused, %d of them early", ops, limiter.Writes(), limiter.Refused(), limiter.Early())
+		t.Errorf("%d operations took %d writes, and %d requests were refused, %d of them early", ops, limiter.Writes(), limiter.Refused(), limiter.Early())
 	}
 	// Each overlay has an order and a retirement in a round, and one more order where its
 	// retirement alone was left by the last; six acts come in a minute.
@@ -287,7 +287,7 @@ func TestLargeOperationsOnGitHub(t *testing.T) {
 		}
 	}
 	if agents != jobs || retired != dispatches || limiter.Writes() != ops || ops != 4 {
-		t.Errorf("%d acts in %d writes order %d agents and retire %d dispatches, want 4 for %d and %d", ops, limiter.Writes(), agents, retired, jobs, dispatches)
+		t.Errorf("%d operations in %d writes order %d agents and retire %d dispatches, want 4 for %d and %d", ops, limiter.Writes(), agents, retired, jobs, dispatches)
 	}
 	if n := verifyAll(t, b.fleet); n != ops {
 		t.Errorf("%d commits are muster's, want %d", n, ops)

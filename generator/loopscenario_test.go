@@ -11,9 +11,8 @@ import (
 )
 
 // loop is the real loop of a process, [generator.Generator.Run], and who calls it. It is a
-// coroutine: it goes on when the world resumes it, and stops where it sleeps. So one
-// goroutine plays the world all the same; that which waits for calls during a sleep does
-// nothing but end it.
+// coroutine: it continues when the simulation resumes it, and stops when it sleeps. So one goroutine
+// runs the simulation anyway; the one that waits for triggers during a sleep only ends it.
 type loop struct {
 	resume  func() (struct{}, bool) // nil: not begun
 	stop    func()

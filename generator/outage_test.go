@@ -236,7 +236,7 @@ func TestDayWithFaults(t *testing.T) {
 		}
 	}
 	if ticks < 1500 || len(counts) < 10 || ops["retired,"] == 0 || ops["dispatched"] == 0 {
-		t.Errorf("%d ticks, %d different lines, acts %v", ticks, len(counts), ops)
+		t.Errorf("%d ticks, %d different lines, operations %v", ticks, len(counts), ops)
 	}
 	t.Log(len(counts), ops)
 }

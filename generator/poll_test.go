@@ -14,7 +14,7 @@ import (
 	"muster/gitops/unraced"
 )
 
-// slow is a bench whose readings of Buildkite take so many calls that wait
+// slow is a bench whose polls of Buildkite take a number of calls that wait
 // before each is whole. A reading shows what there was when it began.
 type slow struct {
 	*bench
@@ -108,7 +108,7 @@ func TestSpreadPoll(t *testing.T) {
 	s.jobs("a", 3)
 	r := whole(t, g)
 	if got := kinds(r.Operations); got != "a: dispatch 3" {
-		t.Fatalf("acts %q", got)
+		t.Fatalf("operations %q", got)
 	}
 	d, end := r.Decisions[0], scenarioStart().Add(3*time.Minute)
 	if x := d.Dispatch[0]; !x.At.Equal(end) || !x.NotAfter.Equal(end.Add(10*time.Minute)) {
@@ -135,7 +135,7 @@ func TestLeaseEndsWhileReading(t *testing.T) {
 	}
 	s.waits = 0
 	if r := whole(t, g); kinds(r.Operations) == "" {
-		t.Error("nobody came, and nothing was ordered")
+		t.Error("no agent registered, and nothing was ordered")
 	}
 }
 
@@ -162,7 +162,7 @@ func TestPollDiscardedAfterRetirement(t *testing.T) {
 		t.Errorf("ordered again: %q", kinds(r.Operations))
 	}
 	if s.done != 3 { // the first, the one that was dropped, and another
-		t.Errorf("%d readings", s.done)
+		t.Errorf("%d polls", s.done)
 	}
 }
 
@@ -240,6 +240,6 @@ func TestScenariosWithSpreadPolls(t *testing.T) {
 				spread++
 			}
 		}
-		t.Logf("seed %d: %d commits on readings that took several ticks; %s", seed, spread, w.sums())
+		t.Logf("seed %d: %d commits on polls that took several ticks; %s", seed, spread, w.sums())
 	}
 }

@@ -74,7 +74,7 @@ func TestOneOverlayRefused(t *testing.T) {
 			}
 			r := tick(t, g)
 			if got := kinds(r.Operations); got != "a: dispatch 2; c: dispatch 2" {
-				t.Errorf("acts %q", got)
+				t.Errorf("operations %q", got)
 			}
 			if len(r.Suspended) != 1 || r.Suspended[0].Overlay != "b" || !strings.HasPrefix(r.Suspended[0].Why.String(), c.says) {
 				t.Errorf("suspended %v, want b: %s", r.Suspended, c.says)
@@ -82,19 +82,19 @@ func TestOneOverlayRefused(t *testing.T) {
 			pushes := h.pushes
 			h.jobs("a", 2)
 			if r = tick(t, g); kinds(r.Operations) != "a: dispatch 2" || h.pushes != pushes+1 || len(r.Suspended) != 1 {
-				t.Errorf("then acts %q in %d pushes, suspended %v", kinds(r.Operations), h.pushes-pushes, r.Suspended)
+				t.Errorf("then operations %q in %d pushes, suspended %v", kinds(r.Operations), h.pushes-pushes, r.Suspended)
 			}
 			// Alone, it is still what is refused, and not the branch.
 			h.now = h.now.Add(6 * time.Minute)
 			h.snapshot.At = h.now
 			if r = tick(t, g); kinds(r.Operations) != "" || h.pushes != pushes+2 || len(r.Suspended) != 1 {
-				t.Errorf("after 6 minutes acts %q in %d pushes, suspended %v", kinds(r.Operations), h.pushes-pushes, r.Suspended)
+				t.Errorf("after 6 minutes operations %q in %d pushes, suspended %v", kinds(r.Operations), h.pushes-pushes, r.Suspended)
 			}
 			h.refuses = func(ledger.Operation) error { return nil }
 			h.now = h.now.Add(6 * time.Minute)
 			h.snapshot.At = h.now
 			if r = tick(t, g); !strings.Contains(kinds(r.Operations), "b: dispatch 2") || len(r.Suspended) != 0 {
-				t.Errorf("at last acts %q, suspended %v", kinds(r.Operations), r.Suspended)
+				t.Errorf("at last operations %q, suspended %v", kinds(r.Operations), r.Suspended)
 			}
 		})
 	}
@@ -143,16 +143,16 @@ func TestRefusedOverlayIsRetriedWhenItsFilesChange(t *testing.T) {
 	h := identifiedHook{hook}
 	g := h.generator(func(c *generator.Config) { c.Repository = h })
 	if r := tick(t, g); kinds(r.Operations) != "a: dispatch 2" || len(r.Suspended) != 1 {
-		t.Fatalf("acts %q, suspended %v", kinds(r.Operations), r.Suspended)
+		t.Fatalf("operations %q, suspended %v", kinds(r.Operations), r.Suspended)
 	}
 	h.refuses = func(ledger.Operation) error { return nil }
 	h.fleet.edit("a person", branch.Change{Path: "overlays/README.md", Content: []byte("x")}, branch.Change{Path: "overlays/a/README.md", Content: []byte("x")})
 	if r := tick(t, g); kinds(r.Operations) != "" || len(r.Suspended) != 1 || r.Suspended[0].Overlay != "b" {
-		t.Errorf("with another overlay's files: acts %q, suspended %v", kinds(r.Operations), r.Suspended)
+		t.Errorf("with another overlay's files: operations %q, suspended %v", kinds(r.Operations), r.Suspended)
 	}
 	h.fleet.edit("a person", branch.Change{Path: "overlays/b/README.md", Content: []byte("x")})
 	if r := tick(t, g); kinds(r.Operations) != "b: dispatch 2" || len(r.Suspended) != 0 {
-		t.Errorf("with its own files: acts %q, suspended %v", kinds(r.Operations), r.Suspended)
+		t.Errorf("with its own files: operations %q, suspended %v", kinds(r.Operations), r.Suspended)
 	}
 }
 
@@ -187,14 +187,14 @@ func TestPushThatBrokeOffLandsBehindALaggingMirror(t *testing.T) {
 	g := s.generator(func(c *generator.Config) { c.Repository = s })
 	s.jobs("a", 2)
 	if r, err := g.Tick(t.Context()); err == nil || len(r.Operations) > 0 {
-		t.Fatalf("acts %q, %v", kinds(r.Operations), err)
+		t.Fatalf("operations %q, %v", kinds(r.Operations), err)
 	}
 	s.lags, s.snapshot.Jobs = 1, nil
 	if r := tick(t, g); len(r.Operations) > 0 || len(r.Landed) > 0 {
-		t.Errorf("behind: acts %q, landed %q", kinds(r.Operations), kinds(r.Landed))
+		t.Errorf("behind: operations %q, landed %q", kinds(r.Operations), kinds(r.Landed))
 	}
 	if r := tick(t, g); len(r.Operations) > 0 || kinds(r.Landed) != "a: dispatch 2" {
-		t.Errorf("then acts %q, landed %q", kinds(r.Operations), kinds(r.Landed))
+		t.Errorf("then operations %q, landed %q", kinds(r.Operations), kinds(r.Landed))
 	}
 }
 
@@ -346,7 +346,7 @@ func TestLimitAmongSingleOperations(t *testing.T) {
 		left = 1
 	}
 	if got := strings.Join(all, "; "); !strings.HasPrefix(got, "a: dispatch 2; b: dispatch 2; c: dispatch 2; a: dispatch ") {
-		t.Errorf("the acts are %s", got)
+		t.Errorf("the operations are %s", got)
 	}
 }
 
@@ -425,7 +425,7 @@ func TestEveryPrefixOfATick(t *testing.T) {
 			c.left = k
 			r, err := start().Tick(t.Context())
 			if len(r.Operations) != k || (err != nil) != (k < 6) {
-				t.Fatalf("%q and %v, want %d acts of %q", kinds(r.Operations), err, k, acts)
+				t.Fatalf("%q and %v, want %d operations of %q", kinds(r.Operations), err, k, acts)
 			}
 			c.left = -1
 			for range 3 {

@@ -21,7 +21,7 @@ func scenarioStart() time.Time { return time.Date(2026, time.January, 5, 6, 0, 0
 type shape struct {
 	seed           uint64
 	theme          string
-	length         time.Duration // of the part with troubles
+	length         time.Duration // of the part with faults
 	every          time.Duration // between two ticks of a muster
 	musters        int
 	http           bool // the real client asks, not a shortcut
@@ -186,7 +186,7 @@ type scenario struct {
 	foreign map[string]bool
 	healed  time.Time
 	counted *rand.Rand                // dice of the metrics' faults
-	hooked  *rand.Rand                // dice of the webhooks' troubles
+	hooked  *rand.Rand                // dice of the webhooks' faults
 	seen    map[string]int            // how often faults occurred, by name
 	pauses  map[string][][2]time.Time // of queues; an open one ends in zero
 }

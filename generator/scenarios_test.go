@@ -16,8 +16,8 @@ import (
 // scenarioSeeds are worlds for tests that play one several times.
 func scenarioSeeds() []uint64 { return []uint64{7, 28, 35} }
 
-// plainShape is a world without trouble, and with equal pods: their order of
-// creation follows the names of their dispatches, and so the tip's.
+// plainShape is a scenario without faults, and with equal pods: their order of creation follows the
+// names of their dispatches, and so the head's.
 func plainShape(seed uint64) shape {
 	s := drawShape(seed)
 	s.length = min(s.length, 30*time.Minute)
@@ -97,7 +97,7 @@ func TestOrderOfListsChangesNothing(t *testing.T) {
 			heads[i] = fmt.Sprint(len(w.fleet.history()), w.fleet.head().id)
 		}
 		if heads[0] != heads[1] {
-			t.Errorf("seed %d: the tip is %s or %s, as the lists are ordered", seed, heads[0], heads[1])
+			t.Errorf("seed %d: the head is %s or %s, as the lists are ordered", seed, heads[0], heads[1])
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// checkRecovery ends the trouble and demands full service a tick after the first
+// checkRecovery ends the faults and asserts full service a tick after the first
 // probe that is of use.
 func (w *scenario) checkRecovery(t *testing.T, name string) {
 	t.Helper()

@@ -101,7 +101,7 @@ func TestRepairNamesItsCause(t *testing.T) {
 			at := b.fleet.head().id
 			ops := tick(t, g).Operations
 			if len(ops) != 1 || ops[0].Kind != ledger.Repair {
-				t.Fatalf("acts %q", kinds(ops))
+				t.Fatalf("operations %q", kinds(ops))
 			}
 			test.want.Faults = []ledger.Fault{
 				{File: "kustomization.yaml", Problem: "was missing or empty"},

@@ -165,10 +165,10 @@ func TestTickOrders(t *testing.T) {
 	b.jobs("b", 12)
 	r := tick(t, b.generator())
 	if got, want := kinds(r.Operations), "a: dispatch 3; b: dispatch 10"; got != want {
-		t.Errorf("acts %q, want %q", got, want)
+		t.Errorf("operations %q, want %q", got, want)
 	}
 	if log := b.fleet.history(); len(log) != 3 || b.commits != 1 || r.Head.Commit != log[2].id {
-		t.Errorf("%d commits in %d pushes, tip %s; want one push of two", len(log)-1, b.commits, r.Head.Commit)
+		t.Errorf("%d commits in %d pushes, head %s; want one push of two", len(log)-1, b.commits, r.Head.Commit)
 	}
 	if len(r.Decisions) != 2 || r.Decisions[0].Overlay != "a" || r.Decisions[1].Overlay != "b" {
 		t.Errorf("decisions %v, want those of a and b", r.Decisions)
@@ -267,7 +267,7 @@ func TestFaultsCommitNothing(t *testing.T) {
 		before := b.fleet.head().id
 		r, err := b.generator().Tick(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) || len(r.Operations) != 0 || b.fleet.head().id != before {
-			t.Errorf("%s: error %v, acts %v; want %q and none", name, err, r.Operations, c.want)
+			t.Errorf("%s: error %v, operations %v; want %q and none", name, err, r.Operations, c.want)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func TestDryRun(t *testing.T) {
 	before := b.fleet.head().id
 	r, err := b.generator(func(c *generator.Config) { c.DryRun = true }).Once(t.Context())
 	if err != nil || kinds(r.Operations) != "a: dispatch 3" || b.commits != 0 || b.fleet.head().id != before || r.Head.Commit != before {
-		t.Errorf("acts %q, %d pushes, error %v; want one act and no push", kinds(r.Operations), b.commits, err)
+		t.Errorf("operations %q, %d pushes, error %v; want one operation and no push", kinds(r.Operations), b.commits, err)
 	}
 	if want := "level=INFO msg=\"dry run: dispatched\" overlay=a queue=a agents=3 dispatch="; !strings.HasPrefix(b.log.String(), want) || strings.Count(b.log.String(), "\n") != 1 {
 		t.Errorf("log %q, want one line that begins %q", b.log.String(), want)
@@ -350,7 +350,7 @@ func TestRestart(t *testing.T) {
 	b.snapshot = plan.Snapshot{Sightings: sightings(d, "a")}
 	g := b.generator()
 	if r := tick(t, g); len(r.Operations) != 0 || len(r.Decisions[0].Retire) != 1 {
-		t.Errorf("acts %v, retirements %v; want one that can wait", kinds(r.Operations), r.Decisions[0].Retire)
+		t.Errorf("operations %v, retirements %v; want one that can wait", kinds(r.Operations), r.Decisions[0].Retire)
 	}
 	if since := b.since[len(b.since)-1]; !since.Equal(d.At.Add(-5 * time.Minute)) {
 		t.Errorf("asked for builds since %s, want five minutes before the order at %s", since, d.At)
@@ -359,7 +359,7 @@ func TestRestart(t *testing.T) {
 	b.now = b.now.Add(5 * time.Minute)
 	r := tick(t, g)
 	if got := kinds(r.Operations); got != "a: retire 1" || r.Operations[0].Decision.Retire[0].Reason != plan.AllRegistered {
-		t.Errorf("acts %q, want the retirement of a settled order", got)
+		t.Errorf("operations %q, want the retirement of a settled order", got)
 	}
 	if names := b.fleet.head().tree.below("overlays/a/dispatches"); !slices.Equal(names, []string{"kustomization.yaml"}) {
 		t.Errorf("dispatches holds %v", names)
@@ -392,11 +392,11 @@ func TestRetirementRides(t *testing.T) {
 	b.now = b.now.Add(time.Minute)
 	b.snapshot = plan.Snapshot{Sightings: sightings(d, "a")}
 	if r := tick(t, g); len(r.Operations) != 0 {
-		t.Errorf("acts %q, want none yet", kinds(r.Operations))
+		t.Errorf("operations %q, want none yet", kinds(r.Operations))
 	}
 	b.jobs("b", 1)
 	if got, want := kinds(tick(t, g).Operations), "a: retire 1; b: dispatch 1"; got != want {
-		t.Errorf("acts %q, want %q", got, want)
+		t.Errorf("operations %q, want %q", got, want)
 	}
 }
 
@@ -546,6 +546,6 @@ func TestRunJitter(t *testing.T) {
 	}
 	b.slept = nil
 	if err := g.Run(ctx, 15*time.Second, 10*time.Second); err != nil || len(b.since) != 1 {
-		t.Errorf("error %v, %d looks; want none after the context has ended", err, len(b.since))
+		t.Errorf("error %v, %d polls; want none after the context has ended", err, len(b.since))
 	}
 }

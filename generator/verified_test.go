@@ -150,8 +150,8 @@ func verifyAll(t *testing.T, f *fleetRepository) int {
 	return count.Muster
 }
 
-// TestVerified: of simulated worlds without trouble every commit is made again byte for
-// byte. With every trouble all are but those few that went by what git does not have.
+// TestVerified: every commit of simulations without faults is recomputed byte for byte. With all faults,
+// all but the few that depended on state outside of git.
 func TestVerified(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()

@@ -50,7 +50,7 @@ func (w *notifying) Ended(r generator.Report) {
 	w.ticks = append(w.ticks, r)
 }
 
-// newNotifying returns a loop that has not begun, and Buildkite's webhook with its troubles.
+// newNotifying returns a loop that has not begun, and Buildkite's webhook with its faults.
 func newNotifying(t *testing.T, opts fakebuildkite.Options, trouble func(n int) fakebuildkite.WebhookFault) *notifying {
 	w := &notifying{t: t, begun: time.Now(), mux: http.NewServeMux(), results: map[string]int{}}
 	opts.Now = w.begun

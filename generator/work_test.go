@@ -42,7 +42,7 @@ func (k work) begin(w *scenario) {
 	}
 }
 
-// each lets something happen so many times an hour, at random.
+// each calls f at random, a number of times per hour.
 func (k work) each(w *scenario, r *rand.Rand, perHour float64, what func() func()) {
 	if perHour <= 0 {
 		return

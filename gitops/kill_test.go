@@ -19,7 +19,7 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// decideRole makes one decision: if the tip does not have it yet, it is
+// decideRole makes one decision: if the head does not have it yet, it is
 // committed. Time and content do not depend on the process, as muster's do not.
 func decideRole() error {
 	r, err := New(Config{URL: os.Getenv("URL")})

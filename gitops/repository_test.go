@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What lies below the overlays and their base is here with the tip.
+	// What lies below the overlays and their base is here with the head.
 	f.Requests()
 	for _, name := range []string{"overlays/default/scaling.yaml", "base/job.yaml"} {
 		file, err := head.Tree.Open(name)

@@ -16,7 +16,7 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// wholeDocument returns what is wrong with a document of so many rows.
+// wholeDocument returns the problem of a document with N rows.
 func wholeDocument(output string, text []byte, rows int) error {
 	if bytes.Contains(text, []byte("\x1b")) {
 		return fmt.Errorf("it moves the cursor")

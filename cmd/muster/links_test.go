@@ -75,7 +75,7 @@ func anchors(text string) []string {
 // scripts name exists: docs/PAGE.md, docs/PAGE.md#anchor, and docs/PAGE.md, "Heading".
 func TestLinksFromCode(t *testing.T) {
 	named := regexp.MustCompile("(?:^|[\\s(\"'`])(docs/[a-z0-9/-]+\\.md)(?:#([a-z0-9_-]+))?(?:, \"([^\"\n]+)\")?")
-	comment := regexp.MustCompile(`\n[ \t]*(//|#) ?`) // a sentence goes on in the next line
+	comment := regexp.MustCompile(`\n[ \t]*(//|#) ?`) // a sentence continues in the next line
 	found := 0
 	eachFile(t, ".", func(path string, read func() string) {
 		if !slices.Contains([]string{".go", ".yaml", ".json", ".env", ".txtar", ""}, filepath.Ext(path)) {

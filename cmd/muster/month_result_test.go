@@ -94,7 +94,7 @@ type sums struct {
 	Dispatching, Retiring, Repairing float64
 	// Dispatches for jobs and for the warm pool, and all their agents.
 	Dispatched, Warm, Agents float64
-	// Dispatches that were retired, all their agents, and those that never came.
+	// Dispatches that were retired, all their agents, and those that never registered.
 	Retired, RetiredAgents, Never float64
 	// Dispatches that are in git.
 	Live float64

@@ -142,7 +142,7 @@ func (p *production) serve(served, dir string) {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(git.Close)
-	own, err := gitserver.Serve(served, gitserver.Options{Remember: true}) // its network has no trouble
+	own, err := gitserver.Serve(served, gitserver.Options{Remember: true}) // its network has no faults
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestStatusReadsNoMoreThanNecessary(t *testing.T) {
 		t.Errorf("ordered %v, want %v", f.Overlays[0].Ordered, want)
 	}
 	if ops := f.Overlays[1].Operations; len(ops) != 1 || ops[0].Agents != 6 {
-		t.Errorf("the last act of b is not found: %+v", ops)
+		t.Errorf("the last operation of b is not found: %+v", ops)
 	}
 	if read != 9 {
 		t.Errorf("%d commits were read: the first one that is not needed is the 9th", read)

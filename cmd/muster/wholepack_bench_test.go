@@ -54,7 +54,7 @@ func BenchmarkWithoutPartialClone(b *testing.B) {
 	}
 }
 
-// noise commits files of noise, each of so many bytes.
+// noise commits files of random bytes, each of a given size.
 func (a *arena) noise(files, size int) error {
 	cmd := exec.Command("git", "fast-import", "--quiet")
 	cmd.Dir = a.repo.Dir

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// WithBiggest bounds answers to so many bytes.
+// WithBiggest limits responses to a number of bytes.
 func WithBiggest(c Config, bytes int64) Config {
 	c.biggest = bytes
 	return c

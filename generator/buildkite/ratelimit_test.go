@@ -158,7 +158,7 @@ func TestPollsAreSpread(t *testing.T) {
 	}
 	for i := 4; i < len(ends); i++ {
 		if between := ends[i].Sub(ends[i-1]); between > 35*time.Second {
-			t.Errorf("%s between two readings, want half a minute", between)
+			t.Errorf("%s between two polls, want half a minute", between)
 		}
 	}
 	if o.most() > 25 {
@@ -362,7 +362,7 @@ func TestSpare(t *testing.T) {
 				begun := o.Now()
 				if _, err := client.Snapshot(context.Background(), plan.Query{At: begun}); err != nil {
 					var wait *buildkite.Unfinished
-					t.Fatalf("look %d, %d beside, at %s: %v (%t)", looks, beside, begun.Sub(from), err, errors.As(err, &wait))
+					t.Fatalf("poll %d, %d beside, at %s: %v (%t)", looks, beside, begun.Sub(from), err, errors.As(err, &wait))
 				}
 				looks++
 				next = begun.Add(c.interval)
@@ -375,7 +375,7 @@ func TestSpare(t *testing.T) {
 				o.AdvanceTo(next)
 			}
 			if looks < c.least || looks > c.most {
-				t.Errorf("%d looks in ten minutes, %d of them beside: want %d to %d", looks, beside, c.least, c.most)
+				t.Errorf("%d polls in ten minutes, %d of them beside: want %d to %d", looks, beside, c.least, c.most)
 			}
 			if c.limit > 0 && o.most() > c.limit/2 {
 				t.Errorf("%d requests in a minute", o.most())

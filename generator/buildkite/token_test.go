@@ -41,7 +41,7 @@ func TestWatchToken(t *testing.T) {
 	if expires := c.Stats().TokenExpires; !expires.Equal(now.Add(20*24*time.Hour + time.Hour)) {
 		t.Errorf("the token expires at %s", expires)
 	}
-	// Where that cannot be read, all else goes on.
+	// If that cannot be read, everything else continues.
 	s.Fail(fakebuildkite.Fault{Path: "/access-token", Status: 404, Times: -1})
 	observe(t, newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true}), s.Now(), time.Time{})
 }

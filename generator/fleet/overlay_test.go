@@ -99,19 +99,19 @@ func TestTotalOfDispatches(t *testing.T) {
 		o := overlays[0]
 		want := fmt.Sprintf("overlays/default/dispatches/x%05d.yaml: is not read, as %d others: the files in overlays/default/dispatches have more than 192 MiB; delete those that are not dispatches of muster", fit, more-1)
 		if first, _, _ := strings.Cut(o.Suspended.Finding, "\n"); first != want || len(o.findings) != maxFindings {
-			t.Errorf("look %d: %d findings, the first: %s", n, len(o.findings), first)
+			t.Errorf("poll %d: %d findings, the first: %s", n, len(o.findings), first)
 		}
 		if len(o.unread) != more || o.unread[0] != fmt.Sprintf("overlays/default/dispatches/x%05d.yaml", fit) {
-			t.Errorf("look %d: %d files are not read", n, len(o.unread))
+			t.Errorf("poll %d: %d files are not read", n, len(o.unread))
 		}
 		if shown.reads != reads {
-			t.Errorf("look %d: %d files are read, want %d", n, shown.reads, reads)
+			t.Errorf("poll %d: %d files are read, want %d", n, shown.reads, reads)
 		}
 		if len(o.Edits()) != fit+more {
-			t.Errorf("look %d: %d files may be dispatches", n, len(o.Edits()))
+			t.Errorf("poll %d: %d files may be dispatches", n, len(o.Edits()))
 		}
 		if overlays[1].Err() != nil {
-			t.Errorf("look %d: the overlay beside it: %v", n, overlays[1].Err())
+			t.Errorf("poll %d: the overlay beside it: %v", n, overlays[1].Err())
 		}
 	}
 }
@@ -170,10 +170,10 @@ func TestUnprovenIsReadOnce(t *testing.T) {
 		shown := &identified{FS: tree.tree()}
 		o := load(t, l, shown)[0]
 		if read := slices.Contains(shown.read, path.Base(stampedFile)); read != (n != 1) {
-			t.Errorf("look %d: read %q", n, shown.read)
+			t.Errorf("poll %d: read %q", n, shown.read)
 		}
 		if len(o.Dispatches) > 0 != broken || o.Err() == nil {
-			t.Errorf("look %d: %d dispatches, %v", n, len(o.Dispatches), o.Err())
+			t.Errorf("poll %d: %d dispatches, %v", n, len(o.Dispatches), o.Err())
 		}
 	}
 }

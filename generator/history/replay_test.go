@@ -37,6 +37,6 @@ func TestReplayForgets(t *testing.T) {
 		t.Errorf("%d orders are kept, and %d others", len(a.orders), len(a.others))
 	}
 	if want := 2 * 1001; came != want {
-		t.Errorf("%d agents came, want %d", came, want)
+		t.Errorf("%d agents registered, want %d", came, want)
 	}
 }

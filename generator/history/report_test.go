@@ -89,7 +89,7 @@ func (d *day) compareReport(label string, from, to time.Time) {
 		}
 	}
 	if o.Agents != agents || o.Registered != came || o.Lost+o.InFlight != agents-came || o.Wait != wait {
-		d.t.Errorf("%s: %d agents, %d came, %d never, %d in flight, longest wait %s; want %d, %d, %s", label, o.Agents, o.Registered, o.Lost, o.InFlight, o.Wait, agents, came, wait)
+		d.t.Errorf("%s: %d agents, %d registered, %d never, %d in flight, longest wait %s; want %d, %d, %s", label, o.Agents, o.Registered, o.Lost, o.InFlight, o.Wait, agents, came, wait)
 	}
 	if o.Unused.Min > inVain || o.Unused.Max < inVain {
 		d.t.Errorf("%s: unused %+v, want %d", label, o.Unused, inVain)

@@ -291,7 +291,7 @@ func (d *day) compareTotal(digest history.Digest) {
 		agents += x.Agents
 	}
 	if connected := len(d.agents); came != connected || agents != d.books.agents {
-		d.t.Fatalf("the books are wrong: %d came, Buildkite has seen %d; %d and %d agents", came, connected, agents, d.books.agents)
+		d.t.Fatalf("the books are wrong: %d registered, Buildkite has seen %d; %d and %d agents", came, connected, agents, d.books.agents)
 	}
 	all := digest.Totals()
 	if len(all) != 1 {
@@ -300,7 +300,7 @@ func (d *day) compareTotal(digest history.Digest) {
 	got := all[0]
 	if got.Key != "default" || got.Orders != d.books.orders || got.Agents != agents || got.Registered != came || got.Lost != agents-came ||
 		got.InFlight != 0 || got.Unknown != 0 || got.Retires != d.books.retires || got.Repairs != 0 || got.Malformed != 0 || got.Edits != d.books.edits {
-		d.t.Errorf("the digest is %+v; %d came of %d, %+v", got, came, agents, d.books)
+		d.t.Errorf("the digest is %+v; %d registered of %d, %+v", got, came, agents, d.books)
 	}
 }
 

@@ -55,6 +55,6 @@ func TestHostileWords(t *testing.T) {
 		}
 	}
 	if trailers != 1 {
-		t.Errorf("%d lines say what the act is:\n%s", trailers, message)
+		t.Errorf("%d lines say what the operation is:\n%s", trailers, message)
 	}
 }

@@ -54,7 +54,7 @@ func TestRegistering(t *testing.T) {
 			}
 			b.Advance(30 * m)
 			if came != test.came || gone != test.failed || c.Connected() != 0 || c.running != 0 || len(c.trying) != 0 {
-				t.Errorf("%d came and %d gave up, want %d and %d; %d connected, %d on nodes, %d trying", came, gone, test.came, test.failed, c.Connected(), c.running, len(c.trying))
+				t.Errorf("%d registered and %d gave up, want %d and %d; %d connected, %d on nodes, %d trying", came, gone, test.came, test.failed, c.Connected(), c.running, len(c.trying))
 			}
 		})
 	}

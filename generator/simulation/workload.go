@@ -55,7 +55,7 @@ type Load struct {
 	tags []string
 	// start is when it begins; zero is [Start].
 	start time.Time
-	// rough says that the workload comes with a world full of troubles.
+	// rough reports that the scenario of the workload has many faults.
 	rough bool
 }
 

@@ -227,7 +227,7 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	repository := open(t, c)
 	headID := headOf(t, repository)
 	if headID.Commit != head {
-		t.Fatalf("tip is %s, want %s", headID.Commit, head)
+		t.Fatalf("head is %s, want %s", headID.Commit, head)
 	}
 	wantFile(t, headID.Tree, "deploy/web/settings.yaml", "settings\n")
 	wantFile(t, headID.Tree, "deploy/linux/large/settings.yaml", "large\n")

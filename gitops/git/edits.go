@@ -143,7 +143,7 @@ func (c *comparison) begin(commits []branch.Commit, trees map[string]string) err
 // errNoParent is the reason why a commit without a parent cannot be compared.
 var errNoParent = errors.New("the commit before it is not in this repository, which is a shallow clone")
 
-// descend goes one level down in all commits.
+// descend descends one level in all commits.
 func (c *comparison) descend() error {
 	var wanted []plumbing.Hash
 	for _, p := range c.next {

@@ -143,7 +143,7 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := listed(t, b, head.Commit, branch.Limit{Commits: 1}); len(got) != 1 || !strings.HasPrefix(got[0], head.Commit) {
-			t.Errorf("from the new tip: %v", got)
+			t.Errorf("from the new head: %v", got)
 		}
 		fsck(t, r)
 	})

@@ -423,7 +423,7 @@ func TestBranchMovesDuringRead(t *testing.T) {
 		b := open(t, config)
 		headID := headOf(t, b)
 		if head, _ := f.Head(); head != headID.Commit {
-			t.Errorf("the tip is %s, want %s", headID.Commit, head)
+			t.Errorf("the head is %s, want %s", headID.Commit, head)
 		}
 	}
 	moves = 1000
@@ -539,7 +539,7 @@ func TestHostRefusesChangesSinceCommit(t *testing.T) {
 		reads = 0
 		head := seed(t, r, write("deploy/web/jobs/theirs", strings.Repeat("x", i+1)))
 		if headID := headOf(t, b); headID.Commit != head || reads != want {
-			t.Errorf("the tip is %s after %d requests, want %s after %d", headID.Commit, reads, head, want)
+			t.Errorf("the head is %s after %d requests, want %s after %d", headID.Commit, reads, head, want)
 		}
 	}
 }

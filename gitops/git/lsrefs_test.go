@@ -44,7 +44,7 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 			headID := headOf(t, r)
 			for _, name := range []string{"a", "b", "c", "d"} {
 				if headID.Commit != head {
-					t.Fatalf("the tip is %s, want %s", headID.Commit, head)
+					t.Fatalf("the head is %s, want %s", headID.Commit, head)
 				}
 				var err error
 				if headID, err = r.Push(t.Context(), headID, one(name)); err != nil {
@@ -85,7 +85,7 @@ func TestLongListEverywhere(t *testing.T) {
 }
 
 // TestLongListAfterOneFailure has a host that has long spoken version 2 and then is
-// in trouble for one request: that must not end it.
+// faulty for one request: that must not end it.
 func TestLongListAfterOneFailure(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -142,7 +142,7 @@ func TestOpenSSH(t *testing.T) {
 	}
 	commit[0].Message = "two"
 	if _, err := second.Push(t.Context(), stale, commit); !errors.Is(err, branch.ErrMoved) {
-		t.Errorf("pushing onto a tip that has moved: %v", err)
+		t.Errorf("pushing onto a head that has moved: %v", err)
 	}
 	content, err := fs.ReadFile(headOf(t, second).Tree, "deploy/web/jobs/x.yaml")
 	if err != nil || string(content) != "x\n" {
@@ -175,7 +175,7 @@ func TestOpenSSHWithALongList(t *testing.T) {
 			for range 5 {
 				headID := headOf(t, repository)
 				if head, _ := r.Head(); head != headID.Commit {
-					t.Errorf("the tip is %s, want %s", headID.Commit, head)
+					t.Errorf("the head is %s, want %s", headID.Commit, head)
 				}
 				seed(t, r, write("deploy/web/jobs/theirs", headID.Commit))
 			}

@@ -64,7 +64,7 @@ func TestPropose(t *testing.T) {
 			t.Errorf("a push after that: %v", err)
 		}
 		if _, _, err := b.Propose(t.Context(), head, draft, "muster/late"); !errors.Is(err, branch.ErrMoved) {
-			t.Errorf("on a commit that is not the tip any more: %v", err)
+			t.Errorf("on a commit that is not the head any more: %v", err)
 		}
 	})
 }
@@ -177,7 +177,7 @@ func TestPushWithoutAReport(t *testing.T) {
 				t.Errorf("the push ends with %v", err)
 			}
 			if headID := headOf(t, repository); headID.Commit != head.Commit {
-				t.Errorf("the tip is %s, want %s", headID.Commit, head.Commit)
+				t.Errorf("the head is %s, want %s", headID.Commit, head.Commit)
 			}
 		})
 	}

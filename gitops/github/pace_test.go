@@ -132,12 +132,12 @@ func TestLimitsOfBusyDay(t *testing.T) {
 		longest = max(longest, c.Now().Sub(start.Add(at)))
 	}
 	took := c.Now().Sub(start)
-	t.Logf("%d acts in %d writes, the last after %s; an act waited %s at most", acts, limiter.Writes(), took.Round(time.Minute), longest.Round(time.Second))
+	t.Logf("%d operations in %d writes, the last after %s; an operation waited %s at most", acts, limiter.Writes(), took.Round(time.Minute), longest.Round(time.Second))
 	if limiter.Writes() != acts || limiter.Refused() > 0 || limiter.Early() > 0 {
 		t.Errorf("%d writes, %d requests refused, %d of them early; want %d, 0 and 0", limiter.Writes(), limiter.Refused(), limiter.Early(), acts)
 	}
 	if took > 24*time.Hour {
-		t.Errorf("the acts of a day took %s", took)
+		t.Errorf("the operations of a day took %s", took)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestPace(t *testing.T) {
 	for ; land(t, w, c, n) == 0; n++ {
 	}
 	if n < 60 || n >= githubtest.MinuteContent {
-		t.Errorf("%d acts at once, want almost %d", n, githubtest.MinuteContent)
+		t.Errorf("%d operations at once, want almost %d", n, githubtest.MinuteContent)
 	}
 	head, err := w.Head(t.Context())
 	if err != nil {

@@ -288,7 +288,7 @@ func TestSIGTERM(t *testing.T) {
 	})
 }
 
-// TestRefused: what cannot be put right by trying again ends the agent at once.
+// TestRefused: an error that retries cannot fix ends the agent at once.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

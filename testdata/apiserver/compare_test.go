@@ -293,7 +293,7 @@ func (c *comparison) one(j changedJob) {
 	}
 }
 
-// end waits for what goes on.
+// end waits for running requests.
 func (c *comparison) end() {
 	close(c.jobs)
 	c.workers.Wait()

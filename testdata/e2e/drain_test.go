@@ -84,7 +84,7 @@ func (v *overlay) opened() {
 	}
 }
 
-// onNode waits until so many pods of the overlay that have not ended are on a node.
+// onNode waits until N pods of the overlay that have not ended are on a node.
 func (v *overlay) onNode(n *realNode, want int) {
 	v.t.Helper()
 	v.until(fmt.Sprintf("%d of its pods are on %s", want, n.name), func() error {
@@ -112,7 +112,7 @@ func (v *overlay) noFailure() {
 	}
 }
 
-// haveCome waits until so many agents of an overlay's newest dispatch have registered.
+// haveCome waits until N agents of an overlay's newest dispatch have registered.
 func (v *overlay) haveCome(want int) {
 	v.t.Helper()
 	orders := v.dispatches()

@@ -57,7 +57,7 @@ func noContainers() error {
 	return err
 }
 
-// realNodes are so many nodes of this machine, which are started once.
+// realNodes are N nodes of this machine, which are started once.
 func (w *world) realNodes(count int) ([]*realNode, error) {
 	for i := len(w.real); i < count; i++ {
 		n := &realNode{

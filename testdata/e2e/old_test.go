@@ -102,7 +102,7 @@ func (o *oldWay) write(jobs map[string]string) {
 	}
 }
 
-// pods waits until so many of its pods run.
+// pods waits until N of its pods run.
 func (o *oldWay) pods(want int) {
 	o.t.Helper()
 	o.until(fmt.Sprintf("%d pods run", want), func() error {
@@ -119,7 +119,7 @@ func (o *oldWay) pods(want int) {
 	})
 }
 
-// kills waits until so many pods were ended while they ran.
+// kills waits until N pods were ended while they ran.
 func (o *oldWay) kills(want int) {
 	o.t.Helper()
 	o.until(fmt.Sprintf("%d pods were killed", want), func() error {

@@ -170,7 +170,7 @@ func (v *overlay) counts() map[string]int {
 	return counts
 }
 
-// runs waits until so many jobs run.
+// runs waits until N jobs run.
 func (v *overlay) runs(jobs int) {
 	v.t.Helper()
 	v.until(fmt.Sprintf("%d jobs run", jobs), func() error {
@@ -181,7 +181,7 @@ func (v *overlay) runs(jobs int) {
 	})
 }
 
-// passes waits until so many jobs have passed.
+// passes waits until N jobs have passed.
 func (v *overlay) passes(jobs int) {
 	v.t.Helper()
 	v.until(fmt.Sprintf("%d jobs have passed", jobs), func() error {

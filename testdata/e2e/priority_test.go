@@ -191,7 +191,7 @@ func (v *overlay) otherRuns(path string) error {
 	return nil
 }
 
-// preempted waits until so many pods of the overlay were preempted, and returns them.
+// preempted waits until N pods of the overlay were preempted, and returns them.
 func (v *overlay) preempted(want int) []node.Killed {
 	v.t.Helper()
 	var killed []node.Killed

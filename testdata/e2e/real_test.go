@@ -40,7 +40,7 @@ func onRealNode(w *world) string {
   value: {name: BUILDKITE_AGENT_ENDPOINT, value: "` + w.realBuildkite + `/v3"}`
 }
 
-// withNodes starts so many real nodes, and keeps pods off further ones until the test
+// withNodes starts N real nodes, and keeps pods off further ones until the test
 // ends.
 func withNodes(t *testing.T, count int) []*realNode {
 	t.Helper()
@@ -116,7 +116,7 @@ func testRealWorks(t *testing.T) {
 	})
 }
 
-// passesInContainers waits until so many jobs have passed; of one that fails it prints
+// passesInContainers waits until N jobs have passed; of one that fails it prints
 // what it said.
 func (v *overlay) passesInContainers(jobs int) {
 	v.t.Helper()

@@ -32,7 +32,7 @@ func (d *deployment) pod(v *overlay, before string) string {
 	return d.ready(v, 1, before)[0].Metadata.Name
 }
 
-// ready waits until so many pods of muster's are there, all ready, and none of those
+// ready waits until N pods of muster's are there, all ready, and none of those
 // that were there before.
 func (d *deployment) ready(v *overlay, want int, before ...string) []node.Pod {
 	v.t.Helper()

@@ -105,7 +105,7 @@ func rank(test string) int {
 	return 1000
 }
 
-// over is an error until so many seconds after a moment.
+// over is an error until N seconds after a moment.
 func over(since time.Time, seconds int) error {
 	if gone := time.Since(since); gone < time.Duration(seconds)*time.Second {
 		return fmt.Errorf("%s have gone", gone)

@@ -41,7 +41,7 @@ type story struct {
 	onTick  func(generator.Result) // after one of a run's
 }
 
-// tell is the standard story. Each part goes on where the one before has ended.
+// tell is the standard story. Each part continues where the previous one ended.
 func tell(t *testing.T, s server, r *row) {
 	y := begin(t, s, r)
 	for _, part := range []struct {
@@ -99,7 +99,7 @@ func (y *story) muster(c gitops.Config) {
 	}})
 }
 
-// build begins one of so many jobs.
+// build begins a build of N jobs.
 func (y *story) build(jobs int) string {
 	return y.world.CreateBuild(fakebuildkite.Build{Cluster: y.queue, Steps: []fakebuildkite.Step{{Label: "test", Parallelism: jobs, Duration: time.Second}}})
 }
