@@ -246,7 +246,7 @@ func TestSimulateHistory(t *testing.T) {
 	if other := jobs("--policy", policy); other == own {
 		t.Errorf("max: 3 changed nothing:\n%s", other)
 	}
-	if code, stdout, stderr := simulated(t, "--history", repository.Dir, "--overlay", "overlays/other"); code != exitUsage || stdout != "" || !strings.Contains(stderr, "no observation of it in the history, which has some of overlays/default") {
+	if code, stdout, stderr := simulated(t, "--history", repository.Dir, "--overlay", "overlays/other"); code != exitUsage || stdout != "" || !strings.Contains(stderr, "no observation of it in the history, which has observations of overlays/default") {
 		t.Errorf("another overlay: exit code %d, %q, %q", code, stdout, stderr)
 	}
 

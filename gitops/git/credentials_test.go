@@ -188,7 +188,7 @@ func TestSSHAgent(t *testing.T) {
 	if _, err := open(t, credentials(startAgent(t, ""))).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "does not accept the ssh key") {
 		t.Errorf("an agent without a key: %v", err)
 	}
-	if _, err := open(t, credentials(filepath.Join(t.TempDir(), "none"))).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "asking the ssh-agent") {
+	if _, err := open(t, credentials(filepath.Join(t.TempDir(), "none"))).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "requesting keys from the ssh-agent") {
 		t.Errorf("an agent that is gone: %v", err)
 	}
 }

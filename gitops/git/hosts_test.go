@@ -274,7 +274,7 @@ func TestRedirectToHostThatRequiresPassword(t *testing.T) {
 	t.Cleanup(here.Close)
 	for name, c := range map[string]remote.Credentials{"a password": {Password: remote.StaticPassword("robot", "s3cret")}, "none": {}} {
 		_, err := open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: c}).Head(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "the address leads to "+there.URL()+",") || !strings.Contains(err.Error(), "use that address") {
+		if err == nil || !strings.Contains(err.Error(), "the address redirects to "+there.URL()+",") || !strings.Contains(err.Error(), "use that address") {
 			t.Errorf("with %s: %v", name, err)
 		}
 	}
@@ -318,7 +318,7 @@ func TestHostKeyOfUnknownType(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = open(t, git.Config{URL: s.URL(gitserver.NewRepository(t)), Credentials: remote.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: known}}).Head(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "none of a kind that the host has: add the output of ssh-keyscan") {
+	if err == nil || !strings.Contains(err.Error(), "none of a type that the host has: add the output of ssh-keyscan") {
 		t.Error(err)
 	}
 }
@@ -355,7 +355,7 @@ func TestWebPage(t *testing.T) {
 	t.Cleanup(s.Close)
 	repository := open(t, git.Config{URL: s.URL + "/acme/fleet"})
 	_, err := repository.Head(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "the host answered with a web page (Sign in · 31mAcme) and not as a git server does") {
+	if err == nil || !strings.Contains(err.Error(), "the host answered with a web page (Sign in · 31mAcme) instead of git's protocol") {
 		t.Error(err)
 	}
 }
