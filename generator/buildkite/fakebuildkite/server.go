@@ -196,8 +196,8 @@ func (s *Server) AdvanceTo(t time.Time) {
 	}
 }
 
-// Next returns the time of the next event, so that a caller can advance from event to event; false if
-// there is none.
+// Next returns the time of the next event, so that a caller can advance from event to event; false
+// without one.
 func (s *Server) Next() (time.Time, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

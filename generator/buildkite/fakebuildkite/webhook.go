@@ -33,7 +33,7 @@ type Webhook struct {
 	sent int
 }
 
-// WebhookFault is the fault of one event. The zero value is no fault.
+// WebhookFault is the fault of one event. The zero value has no effect.
 type WebhookFault struct {
 	// Lost is not sent at all: no page promises that each event arrives, or that
 	// one is sent again.
