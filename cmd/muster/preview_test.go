@@ -88,7 +88,7 @@ func TestPreviewOnGitHub(t *testing.T) {
 		t.Errorf("what was looked for is not there: %q", said)
 	}
 	edit("max: .* ", "max: 50 ")
-	run(exitOK, "nothing is written: commenting on pull request 1: the token may not write here, as with a pull request from a fork (403: Resource not accessible by integration)\n", "GITHUB_TOKEN="+githubtest.ForkToken)
+	run(exitOK, "no comment is written: commenting on pull request 1: the token may not write here, as with a pull request from a fork (403: Resource not accessible by integration)\n", "GITHUB_TOKEN="+githubtest.ForkToken)
 	run(exitOutside, "does not accept the token or key (401: Bad credentials)", "GITHUB_TOKEN=ghs_old")
 	api.ClosePull(n)
 	run(exitOK, "pull request 1 is closed: nothing is written\n", "GITHUB_TOKEN="+githubtest.PersonalToken)
