@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -48,7 +47,7 @@ func judge(t *testing.T, x incident, samples []minuteSample) outcome {
 	r := outcome{Incident: x.name, Condition: x.want, First: map[surface]string{}}
 	everyTick(t, x, samples)
 	samples = slices.DeleteFunc(samples, func(s minuteSample) bool { return s.minute == 0 })
-	if last := int(cmp.Or(x.lasts, incidentLasts).Minutes()); len(samples) != last {
+	if last := int(x.watched().Minutes()); len(samples) != last {
 		t.Fatalf("%d samples, want %d", len(samples), last)
 	}
 	first := map[surface]int{}

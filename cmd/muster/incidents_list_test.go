@@ -216,20 +216,20 @@ var incidents = []incident{
 		},
 	},
 	{
-		name: "jobs in an unknown queue", want: ofMuster(condition.JobsServed, condition.NoOverlay),
+		name: "jobs in an unknown queue", want: ofMuster(condition.JobsServed, condition.NoOverlay), lasts: lateAlert,
 		begin: func(w *incidentWorld) { w.build(5, 20*time.Minute, "queue=gpu") },
 	},
 	{
-		name: "jobs that match no overlay", want: ofMuster(condition.JobsServed, condition.NoMatch),
+		name: "jobs that match no overlay", want: ofMuster(condition.JobsServed, condition.NoMatch), lasts: lateAlert,
 		begin: func(w *incidentWorld) { w.build(5, 20*time.Minute, "queue=default", "os=windows") },
 	},
 	{
-		name: "max too small", want: ofOverlay(condition.ScalingLimited, condition.MaxReached),
+		name: "max too small", want: ofOverlay(condition.ScalingLimited, condition.MaxReached), lasts: lateAlert,
 		explains: "max has had this value since Grace created the overlay",
 		begin:    func(w *incidentWorld) { w.build(30, 20*time.Minute) },
 	},
 	{
-		name: "hourly limit reached", want: ofOverlay(condition.ScalingLimited, condition.HourlyLimitReached),
+		name: "hourly limit reached", want: ofOverlay(condition.ScalingLimited, condition.HourlyLimitReached), lasts: lateAlert,
 		prepare: func(w *incidentWorld) {
 			w.policy("# maxPerHour: 0 ", fmt.Sprintf("maxPerHour: %d  ", plan.MinStartupTimes+2))
 		},

@@ -73,16 +73,21 @@ func (s minuteSample) agree() bool {
 	return true
 }
 
+// findAddress reads from the log at which address muster listens.
+func (w *incidentWorld) findAddress() {
+	if w.address != "" {
+		return
+	}
+	for _, line := range w.log.lines() {
+		if line.Address != "" {
+			w.address = line.Address
+		}
+	}
+}
+
 // readRun reads the surfaces of muster run.
 func (w *incidentWorld) readRun() map[surface]reading {
 	w.t.Helper()
-	if w.address == "" {
-		for _, line := range w.log.lines() {
-			if line.Address != "" {
-				w.address = line.Address
-			}
-		}
-	}
 	return withoutRemedies(map[surface]reading{
 		surfacePage: readPage(w.get("/")), surfaceJSON: readJSON(w.t.Fatal, w.get("/status.json")), surfaceReadyz: readLines(w.get("/readyz")),
 		surfaceMetrics: readMetrics(w.get("/metrics")), surfaceLog: readLog(w.log.lines(), w.log.begins),
@@ -121,16 +126,21 @@ func withoutRemedies(all map[surface]reading) map[surface]reading {
 
 func (w *incidentWorld) get(path string) string {
 	w.t.Helper()
-	r, err := http.Get("http://" + w.address + path) //nolint:noctx // a test
+	text, err := w.read(path)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	return text
+}
+
+func (w *incidentWorld) read(path string) (string, error) {
+	r, err := http.Get("http://" + w.address + path) //nolint:noctx // a test
+	if err != nil {
+		return "", err
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return string(text)
+	return string(text), err
 }
 
 // command runs a command of muster at this moment.

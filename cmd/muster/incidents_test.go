@@ -50,12 +50,17 @@ type incident struct {
 	blind map[surface]string
 }
 
+// watched is for how long muster is watched.
+func (x incident) watched() time.Duration { return cmp.Or(x.lasts, incidentLasts) }
+
 // The times of an incident.
 const (
 	// incidentBegins is when something goes wrong, a few seconds after a tick.
 	incidentBegins = 10*time.Minute + sampleAfterTick
 	// incidentLasts is for how long muster is watched then.
 	incidentLasts = 9 * time.Minute
+	// lateAlert is for how long it is watched if an alert has a delay of up to 20 minutes.
+	lateAlert = 22 * time.Minute
 	// reportedWithin is the time within which a surface reports a condition.
 	reportedWithin = 5 * time.Minute
 	// tickInterval is the time between ticks, and sampleAfterTick the time between a tick and
@@ -91,6 +96,7 @@ type incidentWorld struct {
 	// sampling: a command is run, which takes no time.
 	sampling atomic.Bool
 	address  string
+	metrics  metricsRecording
 	home     string // of the user
 }
 
@@ -136,6 +142,10 @@ func newIncidentWorld(t *testing.T) *incidentWorld {
 	}
 	if _, err := w.repo.Commit("Begin the fleet\n", w.begin.Add(-time.Hour), changes...); err != nil {
 		t.Fatal(err)
+	}
+	w.metrics.names = map[string]bool{}
+	for _, name := range alertMetrics(t) {
+		w.metrics.names[name] = true
 	}
 	w.syncLater()
 	return w
@@ -313,9 +323,9 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 	if !x.firstDay {
 		w.build(plan.MinStartupTimes, time.Minute)
 	}
-	lasts := cmp.Or(x.lasts, incidentLasts)
 	var samples []minuteSample
 	next := w.begin.Add(sampleAfterTick)
+	w.scrapeLater(next)
 	for {
 		var s *sleeper
 		select {
@@ -324,13 +334,14 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 			ended <- code
 			return samples
 		}
+		w.findAddress()
 		for ; next.Before(s.until); next = next.Add(tickInterval) {
 			w.buildkite.AdvanceTo(next)
 			switch since := next.Sub(w.begin) - incidentBegins; {
 			case since == 0:
 				w.log.begins = len(w.log.lines())
 				x.begin(w)
-			case since > lasts:
+			case since > x.watched():
 				return samples
 			case since > 0:
 				samples = w.sample(samples, since)
@@ -407,6 +418,7 @@ func (l *incidentLog) lines() []logLine {
 // -incidents, as make incidents runs it, all.
 func TestIncidents(t *testing.T) {
 	results := recordedIncidents(t)
+	metrics := ""
 	for _, x := range incidents {
 		if !*playIncidents && x.name != shortIncident {
 			continue
@@ -421,10 +433,15 @@ func TestIncidents(t *testing.T) {
 				t.Logf("log:\n%s", w.log.text())
 			}
 			results.check(t, r)
+			m := w.recordedMetrics(x)
+			if metrics += m; !*playIncidents || !*updateScripts {
+				checkIncidentMetrics(t, m)
+			}
 		})
 	}
 	if *playIncidents && *updateScripts && !t.Failed() {
 		results.write(t)
+		writeIncidentMetrics(t, metrics)
 	}
 }
 
