@@ -133,7 +133,7 @@ apiserver: ## Run the agent Job through the API server's validation alone
 	$(GO) -C testdata/apiserver test ./...
 
 alerts: ## Raise and resolve every alert in Prometheus' own code, and ask all that the dashboard asks
-	$(GO) -C testdata/prometheus test ./...
+	$(GO) -C testdata/prometheus test -count=1 ./...
 
 agent: ## Run the published buildkite-agent against the simulated Buildkite alone
 	$(GO) -C testdata/agent run ./build
@@ -211,8 +211,9 @@ bench: tools ## Measure against git, go-git and the bounds; a run on all sizes w
 soak: ## Play DAYS days of production against muster in a process of its own: memory, metrics, nothing ordered twice
 	$(GO) test ./cmd/muster -run Month -timeout 0 -v -month-days $(DAYS)
 
-incidents: ## Play every incident and compare what each surface reports; writes the table of docs/failure-modes.md
+incidents: ## Play every incident and compare what surfaces and alerts report; writes the table of docs/failure-modes.md
 	$(GO) test -trimpath -vet=off -count=1 -timeout 30m ./cmd/muster -run '^TestIncidents$$' -args -incidents -update
+	$(GO) -C testdata/prometheus test -count=1 -run '^TestRecordedIncidents$$' . -args -update
 	$(GO) test -trimpath -vet=off -count=1 ./cmd/muster -run '^TestIncidentsTable$$' -args -update
 
 faults: ## Simulate SEEDS worlds of faults

@@ -130,7 +130,19 @@ func (s *site) turn(t *testing.T, r generator.Report) []string {
 	s.recorder.Ended(r)
 	s.metrics.Ended(r)
 	s.now = r.Ended.Add(time.Second)
-	s.scrape(t)
+	s.store(t, func(each func(labels.Labels, float64)) {
+		if !s.down {
+			s.read(t, each)
+		}
+	})
+	raised := s.evaluate(t)
+	s.now = r.Next
+	return raised
+}
+
+// evaluate evaluates the rules and returns the names of the alerts that fire, sorted.
+func (s *site) evaluate(t *testing.T) []string {
+	t.Helper()
 	var raised []string
 	for _, g := range s.groups {
 		g.Eval(t.Context(), s.now)
@@ -155,13 +167,12 @@ func (s *site) turn(t *testing.T, r generator.Report) []string {
 		}
 	}
 	slices.Sort(raised)
-	s.now = r.Next
 	return raised
 }
 
-// scrape puts what muster serves into the storage, as Prometheus does: with the
-// target's labels, and a mark at the end of series that are gone.
-func (s *site) scrape(t *testing.T) {
+// store puts a scrape into the storage, as Prometheus does: with the target's labels, and a mark at
+// the end of series that are gone.
+func (s *site) store(t *testing.T, scrape func(each func(labels.Labels, float64))) {
 	t.Helper()
 	found := map[string]labels.Labels{}
 	app, at := s.storage.Appender(t.Context()), timestamp.FromTime(s.now)
@@ -170,12 +181,13 @@ func (s *site) scrape(t *testing.T) {
 			t.Fatalf("%s: %v", l, err)
 		}
 	}
-	if !s.down {
-		s.read(t, func(l labels.Labels, v float64) {
-			found[l.String()] = l
-			put(l, v)
-		})
-	}
+	scrape(func(l labels.Labels, v float64) {
+		b := labels.NewBuilder(l)
+		b.Set("namespace", "muster").Set("pod", fmt.Sprint("muster-", s.pods)).Set("job", "muster/muster").Set("instance", fmt.Sprintf("10.0.0.%d:8080", s.pods))
+		l = b.Labels()
+		found[l.String()] = l
+		put(l, v)
+	})
 	for name, l := range s.served {
 		if _, ok := found[name]; !ok {
 			put(l, math.Float64frombits(value.StaleNaN))
@@ -224,9 +236,7 @@ func (s *site) read(t *testing.T, each func(labels.Labels, float64)) {
 		if p.Labels(&l); !s.stored(l.Get(model.MetricNameLabel)) {
 			continue
 		}
-		b := labels.NewBuilder(l)
-		b.Set("namespace", "muster").Set("pod", fmt.Sprint("muster-", s.pods)).Set("job", "muster/muster").Set("instance", fmt.Sprintf("10.0.0.%d:8080", s.pods))
-		each(b.Labels(), v)
+		each(l, v)
 	}
 }
 
