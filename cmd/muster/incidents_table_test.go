@@ -12,10 +12,12 @@ import (
 
 const (
 	// incidentsFile contains the results of the last make incidents.
-	incidentsFile  = "testdata/incidents/results.json"
-	incidentsPage  = "docs/failure-modes.md"
-	incidentsBegin = "<!-- begin: make incidents -->"
-	incidentsEnd   = "<!-- end: make incidents -->"
+	incidentsFile = "testdata/incidents/results.json"
+	// incidentAlertsFile contains the alerts, which testdata/prometheus writes.
+	incidentAlertsFile = "testdata/incidents/alerts.json"
+	incidentsPage      = "docs/failure-modes.md"
+	incidentsBegin     = "<!-- begin: make incidents -->"
+	incidentsEnd       = "<!-- end: make incidents -->"
 )
 
 // incidentResults are the recorded outcomes of incidents, and those of this run.
@@ -71,23 +73,44 @@ func (r *incidentResults) write(t *testing.T) {
 	r.recorded = r.played
 }
 
-// row returns the row of an incident.
-func (o outcome) row() string {
+// incidentAlert is the alert of an incident, and the minutes until it fires. No alert fires if they
+// are empty.
+type incidentAlert struct{ Incident, Alert, After string }
+
+// cell returns the cell of an incident in the table.
+func (a incidentAlert) cell() string {
+	if a.Alert == "" {
+		return "none"
+	}
+	return fmt.Sprintf("`%s` %s", strings.TrimPrefix(a.Alert, "Muster"), a.After)
+}
+
+func recordedAlerts(t *testing.T) []incidentAlert {
+	t.Helper()
+	var all []incidentAlert
+	if err := json.Unmarshal([]byte(readText(t, incidentAlertsFile)), &all); err != nil {
+		t.Fatalf("%s: %v", incidentAlertsFile, err)
+	}
+	return all
+}
+
+// row returns the row of an incident, with further cells.
+func (o outcome) row(further ...string) string {
 	cells := []string{o.Incident, fmt.Sprintf("`%s` `%s`", o.Condition.Type, o.Condition.Reason)}
 	for _, name := range surfaces {
 		cells = append(cells, o.First[name])
 	}
-	return "| " + strings.Join(cells, " | ") + " |\n"
+	return "| " + strings.Join(append(cells, further...), " | ") + " |\n"
 }
 
-// table returns the generated part of the page: when each surface reports each incident, and what
-// muster prints as the remedy for each condition.
-func (r *incidentResults) table() string {
+// table returns the generated part of the page: when each surface and which alert reports each
+// incident, and what muster prints as the remedy for each condition.
+func (r *incidentResults) table(alerts []incidentAlert) string {
 	var b strings.Builder
-	b.WriteString("| incident | condition and reason | page | JSON | `/readyz` | metrics | log | `plan` | `status` | `explain` |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, o := range r.recorded {
-		b.WriteString(o.row())
+	b.WriteString("| incident | condition and reason | page | JSON | `/readyz` | metrics | log | `plan` | `status` | `explain` | alert |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for i, o := range r.recorded {
+		b.WriteString(o.row(alerts[i].cell()))
 	}
 	b.WriteString("\nWhat to check first, as the page, the log and the commands print it:\n\n")
 	var listed []string
@@ -124,7 +147,8 @@ func wrapped(text, indent string) string {
 // these are of all incidents.
 func TestIncidentsTable(t *testing.T) {
 	r := recordedIncidents(t)
-	var want, got []string
+	alerts := recordedAlerts(t)
+	var want, got, alerted []string
 	for _, x := range incidents {
 		if !x.fine {
 			want = append(want, x.name)
@@ -133,8 +157,11 @@ func TestIncidentsTable(t *testing.T) {
 	for _, o := range r.recorded {
 		got = append(got, o.Incident)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s is behind: run make incidents; it has %q, want %q", incidentsFile, got, want)
+	for _, a := range alerts {
+		alerted = append(alerted, a.Incident)
 	}
-	checkBlock(t, incidentsPage, incidentsBegin, incidentsEnd, r.table())
+	if !slices.Equal(got, want) || !slices.Equal(alerted, want) {
+		t.Fatalf("%s or %s is behind: run make incidents; they have %q and %q, want %q", incidentsFile, incidentAlertsFile, got, alerted, want)
+	}
+	checkBlock(t, incidentsPage, incidentsBegin, incidentsEnd, r.table(alerts))
 }
