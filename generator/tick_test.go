@@ -432,9 +432,9 @@ func TestConditionsAreLoggedOnce(t *testing.T) {
 		}
 	}
 	counts := map[string]int{}
-	for _, want := range []string{"level=ERROR msg=\"suspended: invalid: overlays/a/", "level=WARN msg=\"overlays/b/dispatches/state.yaml", "level=WARN msg=\"jobs match no overlay of their queue",
+	for _, want := range []string{"level=ERROR msg=\"suspended: overlays/a/", "level=WARN msg=\"overlays/b/dispatches/state.yaml", "level=WARN msg=\"jobs match no overlay of their queue",
 		"level=INFO msg=repaired overlay=b queue=b", "level=INFO msg=dispatched overlay=b queue=b agents=2 dispatch=b-",
-		"level=INFO msg=\"resolved: suspended: invalid: overlays/a/", "level=INFO msg=\"resolved: jobs match no", "level=INFO msg=\"resolved: overlays/b/"} {
+		"level=INFO msg=\"resolved: suspended: overlays/a/", "level=INFO msg=\"resolved: jobs match no", "level=INFO msg=\"resolved: overlays/b/"} {
 		for _, line := range lines {
 			if strings.HasPrefix(line, want) {
 				counts[want]++

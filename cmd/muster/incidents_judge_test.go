@@ -34,8 +34,9 @@ var unobservable = regexp.MustCompile(`(?i)\b(images?|secrets?|quotas?|nodes?|sy
 type outcome struct {
 	Incident  string       `json:"incident"`
 	Condition conditionKey `json:"condition"`
-	Message   string       `json:"message"`
-	Remedy    string       `json:"remedy"`
+	// Message is without figures, which differ from run to run.
+	Message string `json:"message"`
+	Remedy  string `json:"remedy"`
 	// First is the first minute at which each surface reports the condition, or what it reports
 	// instead.
 	First map[surface]string `json:"first"`
@@ -63,7 +64,7 @@ func judge(t *testing.T, x incident, samples []minuteSample) outcome {
 			}
 		}
 		if message, ok := s.readings[surfaceJSON].found[x.want]; ok && r.Message == "" {
-			r.Message, r.Remedy = message, s.readings[surfaceJSON].remedies[x.want]
+			r.Message, r.Remedy = words(message), s.readings[surfaceJSON].remedies[x.want]
 		}
 	}
 	if x.fine {

@@ -52,7 +52,7 @@ func (r *incidentResults) check(t *testing.T, o outcome) {
 		return
 	}
 	i := slices.IndexFunc(r.recorded, func(x outcome) bool { return x.Incident == o.Incident })
-	if i < 0 || r.recorded[i].row() != o.row() || words(r.recorded[i].Message) != words(o.Message) || r.recorded[i].Remedy != o.Remedy {
+	if i < 0 || r.recorded[i].row() != o.row() || r.recorded[i].Message != o.Message || r.recorded[i].Remedy != o.Remedy {
 		t.Errorf("%s is behind: run make incidents; got\n%s%s\n%s", incidentsFile, o.row(), o.Message, o.Remedy)
 	}
 }

@@ -87,7 +87,7 @@ func TestProbes(t *testing.T) {
 	tick(func(r *generator.Report) {
 		r.Result.Suspended = []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/a/scaling.yaml:3: no"}}}
 	})
-	check("with an invalid overlay", "/readyz", 503, "overlay a: Suspended=True (Invalid): invalid: overlays/a/scaling.yaml:3: no\n")
+	check("with an invalid overlay", "/readyz", 503, "overlay a: Suspended=True (Invalid): overlays/a/scaling.yaml:3: no\n")
 	w.Began(*now)
 	*now = now.Add(longestTick + 15*time.Second)
 	check("in a long tick", "/healthz", 200, "ok\n")

@@ -156,7 +156,7 @@ func (c Condition) Same(o Condition) bool {
 }
 
 // Problems returns the abnormal conditions, the most urgent first. It leaves out Ready if another
-// condition of the overlay is its cause, and returns a condition that is about a queue once and
+// condition, of the same overlay or of any for muster's own, is its cause, and returns a condition that is about a queue once and
 // not for each overlay of the queue.
 func Problems(all []Condition) []Condition {
 	var found []Condition
@@ -165,7 +165,7 @@ func Problems(all []Condition) []Condition {
 			c.Overlay = ""
 		}
 		cause := func(o Condition) bool {
-			return o.Type != Ready && o.Abnormal() && (o.Overlay == c.Overlay || o.Overlay == "") && o.Reason == c.Reason
+			return o.Type != Ready && o.Abnormal() && (c.Overlay == "" || o.Overlay == c.Overlay || o.Overlay == "") && o.Reason == c.Reason
 		}
 		if !c.Abnormal() || slices.ContainsFunc(found, c.Same) || c.Type == Ready && slices.ContainsFunc(all, cause) {
 			continue

@@ -30,8 +30,8 @@ func TestConditions(t *testing.T) {
 	}{
 		"normal":        {Overlay{Decision: &plan.Decision{}}, "Ready", nil},
 		"not decided":   {Overlay{}, "Unknown", nil},
-		"paused":        {Overlay{Decision: &plan.Decision{}, Suspended: plan.Suspension{Code: plan.Paused}}, "Paused", []string{"overlay a: Suspended=True (Paused): paused: spec.paused is true"}},
-		"invalid":       {Overlay{Suspended: plan.Suspension{Code: plan.Invalid, Finding: "x\ny"}}, "Invalid", []string{"overlay a: Suspended=True (Invalid): invalid: x | y"}},
+		"paused":        {Overlay{Decision: &plan.Decision{}, Suspended: plan.Suspension{Code: plan.Paused}}, "Paused", []string{"overlay a: Suspended=True (Paused): spec.paused is true"}},
+		"invalid":       {Overlay{Suspended: plan.Suspension{Code: plan.Invalid, Finding: "x\ny"}}, "Invalid", []string{"overlay a: Suspended=True (Invalid): x | y"}},
 		"refused":       {Overlay{Decision: &plan.Decision{}, Suspended: plan.Suspension{Code: plan.PushRefused, Finding: "no"}}, "PushRefused", []string{"overlay a: PushAccepted=False (PushRefused): no"}},
 		"overdue":       {Overlay{Decision: &overdue}, "Overdue", []string{"overlay a: AgentsArriving=False (Overdue): 1 of 10 agents registered, 6 min after they were ordered"}},
 		"orders failed": {Overlay{Decision: &failed}, "OrdersFailed", []string{"overlay a: AgentsArriving=False (OrdersFailed): the last 2 orders failed: 0 of 16 agents registered; 1 of 10 agents registered, 6 min after they were ordered"}},

@@ -83,9 +83,15 @@ func (o Overlay) suspended() Condition {
 	switch s := o.Suspended; s.Code {
 	case "", plan.BreakerOpen, plan.AgentsCannotWork, plan.PushRefused: // conditions of their own
 	default:
-		c.Status, c.Reason, c.Message, c.Remedy = True, string(s.Code), s.String(), remedies[string(s.Code)]
+		c.Status, c.Reason, c.Message, c.Remedy = True, string(s.Code), details(s), remedies[string(s.Code)]
 	}
 	return c
+}
+
+// details returns a suspension in words, without those of its code.
+func details(s plan.Suspension) string {
+	_, details, _ := strings.Cut(s.String(), ": ")
+	return details
 }
 
 func (o Overlay) push() Condition {
@@ -121,7 +127,7 @@ func (o Overlay) agentsArriving() Condition {
 		}
 		c.LastTransitionTime = b.At
 	case o.Suspended.Code == plan.AgentsCannotWork:
-		c.Status, c.Reason, c.Message = False, string(plan.AgentsCannotWork), o.Suspended.String()
+		c.Status, c.Reason, c.Message = False, string(plan.AgentsCannotWork), details(o.Suspended)
 	case a.FailedOrders > 0:
 		c.Status, c.Reason, c.Message = False, OrdersFailed, failedOrders(b)
 		if overdue != "" && !o.outdated() {

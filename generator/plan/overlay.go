@@ -137,7 +137,7 @@ func (s Suspension) String() string {
 	case Paused:
 		return "paused: " + cmp.Or(s.Finding, "spec.paused is true")
 	case PausedInBuildkite:
-		return fmt.Sprintf("paused in Buildkite: queue %q", s.Queue)
+		return fmt.Sprintf("paused in Buildkite: somebody paused the queue %q", s.Queue)
 	case Invalid:
 		return "invalid: " + strings.ReplaceAll(s.Finding, "\n", " | ")
 	case PushRefused:
