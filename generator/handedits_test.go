@@ -123,7 +123,7 @@ func handEdits() []handEdit {
 	return []handEdit{
 		{name: "fewer agents", change: rewrite(lowered, "$1: 1"), want: "a: repair", fault: "was edited (agents 5 → 1)", agents: 5},
 		{name: "more agents", change: rewrite(lowered, "$1: 50"), want: "a: repair", fault: "was edited (agents 5 → 50)", moved: true, agents: 50},
-		{name: "only more in parallel", change: rewrite("parallelism: 5", "parallelism: 50"), want: "a: repair", fault: "was edited (agents 5 → 50)", moved: true, agents: 50},
+		{name: "only more in parallel", change: rewrite("parallelism: 5", "parallelism: 50"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
 		{name: "only fewer in parallel", change: rewrite("parallelism: 5", "parallelism: 1"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
 		{name: "a shorter lease", change: rewrite("T06:10:00Z", "T06:00:00Z"), want: "a: repair", fault: "was edited (lease 2026-01-05T06:10:00Z → 2026-01-05T06:00:00Z)", agents: 5},
 		{name: "a longer lease", change: rewrite("T06:10:00Z", "T06:20:00Z"), want: "a: repair", fault: "was edited (lease 2026-01-05T06:10:00Z → 2026-01-05T06:20:00Z)", moved: true, agents: 5},

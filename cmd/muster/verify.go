@@ -362,7 +362,7 @@ func (s *settings) signatures(ctx context.Context, commits []string) (map[string
 		all[id] = letters[letter]
 	}
 	for _, id := range commits {
-		if all[id] == "" { // signatures that git does not report as good
+		if all[id] == "" { // git reported none, or an unknown letter
 			all[id] = verification.NoKey
 		}
 	}

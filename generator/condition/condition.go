@@ -156,7 +156,7 @@ func (c Condition) Same(o Condition) bool {
 }
 
 // Problems returns the abnormal conditions, the most urgent first. It leaves out Ready if another
-// condition, of the same overlay or of any for muster's own, is its cause, and returns a condition that is about a queue once and
+// condition is its cause, and returns a condition that is about a queue once and
 // not for each overlay of the queue.
 func Problems(all []Condition) []Condition {
 	var found []Condition
@@ -181,7 +181,7 @@ func Problems(all []Condition) []Condition {
 func ProblemsInGit(all []Condition) []Condition {
 	found := Problems(all)
 	for _, c := range all {
-		if c.Reason == NotRecorded {
+		if c.Reason == NotRecorded && c.Type != Ready {
 			found = append(found, c)
 		}
 	}
@@ -215,6 +215,8 @@ func State(all []Condition) string {
 	ready, _ := Find(all, Ready)
 	limited, _ := Find(all, ScalingLimited)
 	switch {
+	case ready.Reason == NotRecorded:
+		return NotRecorded
 	case ready.Status == "" || ready.Status == Unknown:
 		return string(Unknown)
 	case ready.Abnormal():
@@ -225,8 +227,8 @@ func State(all []Condition) string {
 	return string(Ready)
 }
 
-// StateLevel returns how urgent [State] is, as [Condition.Level] does; [slog.LevelDebug] if it is
-// "Ready".
+// StateLevel returns the level of Ready if it is false, [slog.LevelDebug] if the state is "Ready",
+// and otherwise [slog.LevelWarn].
 func StateLevel(all []Condition) slog.Level {
 	ready, _ := Find(all, Ready)
 	switch {

@@ -23,6 +23,9 @@ func InGit(o plan.Overlay, all []plan.Overlay, seed string, poll *plan.Observati
 		x.Recorded = plan.Breaker{} // an agent of a later order has registered
 	}
 	x.Suspended = suspension(o, now, then)
+	if d := x.Decision; x.Suspended.Code == plan.BreakerOpen && d != nil && d.Suspended.Code == plan.BreakerOpen {
+		x.Suspended = d.Suspended // without the time of a probe that is not due
+	}
 	return x
 }
 

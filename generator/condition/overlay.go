@@ -47,6 +47,9 @@ func (o Overlay) Conditions() []Condition {
 	if o.Decision == nil {
 		ready.Status, ready.Reason = Unknown, NotDecided
 	}
+	if all[2].Reason == NotRecorded {
+		ready.Status, ready.Reason = Unknown, NotRecorded
+	}
 	for _, c := range all[:3] {
 		if c.Abnormal() {
 			c.Type, c.Status = Ready, False
@@ -74,6 +77,8 @@ func (c Condition) OfPoll() bool {
 		return c.Reason != string(plan.Paused) && c.Reason != string(plan.Invalid)
 	case AgentsArriving:
 		return c.Reason == string(plan.AgentsCannotWork)
+	case Degraded:
+		return c.Reason == AgentsInOtherQueue || c.Reason == NameNotUnique
 	}
 	return c.Type == ScalingLimited || c.Type == JobsServed
 }
@@ -107,13 +112,19 @@ func (o Overlay) push() Condition {
 // same.
 func (o Overlay) agentsArriving() Condition {
 	c := Condition{Type: AgentsArriving, Status: True, Reason: AsExpected}
-	if o.Decision == nil || o.Suspended.Code == plan.Invalid {
+	if o.Decision == nil && !o.Recorded.Open() || o.Suspended.Code == plan.Invalid {
 		c.Status, c.Reason = Unknown, NotDecided
 		return c
 	}
-	a, b := o.Decision.Arrival, o.Decision.State.Breaker
-	if o.outdated() {
-		b, a.FailedOrders = o.Recorded, o.Recorded.Failures
+	var a plan.Arrival
+	b := o.Recorded
+	if o.Decision != nil {
+		a = o.Decision.Arrival
+	}
+	if o.Decision != nil && !o.outdated() {
+		b = o.Decision.State.Breaker
+	} else {
+		a.FailedOrders = b.Failures
 	}
 	overdue := ""
 	if a.Agents > 0 {
@@ -128,6 +139,7 @@ func (o Overlay) agentsArriving() Condition {
 		c.LastTransitionTime = b.At
 	case o.Suspended.Code == plan.AgentsCannotWork:
 		c.Status, c.Reason, c.Message = False, string(plan.AgentsCannotWork), details(o.Suspended)
+		return c.WithRemedy()
 	case a.FailedOrders > 0:
 		c.Status, c.Reason, c.Message = False, OrdersFailed, failedOrders(b)
 		if overdue != "" && !o.outdated() {
@@ -145,9 +157,16 @@ func (o Overlay) agentsArriving() Condition {
 	default:
 		return c
 	}
-	c.Remedy = strings.ReplaceAll(cmp.Or(remedies[string(b.Cause)], remedies[c.Reason]), "=NAME", "="+plan.Slug(o.Name))
-	if b.Open() {
+	c.Remedy = remedies[c.Reason]
+	if c.Reason != Overdue {
+		c.Remedy = cmp.Or(remedies[string(b.Cause)], c.Remedy)
+	}
+	c.Remedy = strings.ReplaceAll(c.Remedy, "=NAME", "="+plan.Slug(o.Name))
+	switch c.Reason {
+	case BreakerOpen:
 		c.Remedy += " After the repair, run muster close-breaker, or wait for the next probe: a successful probe closes the circuit breaker."
+	case OrdersFailed:
+		c.Remedy += " After the repair, run muster close-breaker, or wait until an agent of the next order registers."
 	}
 	return c
 }

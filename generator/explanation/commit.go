@@ -25,7 +25,7 @@ func (c Config) found(ctx context.Context, f found) ([]Explanation, error) {
 		return []Explanation{{
 			Subject: fmt.Sprintf("commit %.7s cannot be read", f.record.Commit.ID), At: f.record.Commit.At, Overlay: f.row.Overlay, Commit: f.row,
 			Why: []string{
-				fmt.Sprintf("Its message is malformed: somebody changed it, or muster did not write it: %s.", f.record.Damage),
+				fmt.Sprintf("Its message is malformed (%s): somebody changed it, or muster did not write it.", f.record.Damage),
 				"So its decision is unknown. git show prints what it changed. Only a signature proves who made it.",
 			},
 		}}, nil

@@ -82,7 +82,7 @@ func (m *situation) why(conditions []condition.Condition) []string {
 	}
 	all = append(all, m.demand()...)
 	if since, _ := m.waiting(); !sure && !since.IsZero() {
-		all = append(all, "Git does not contain why they were not polled earlier: muster commits nothing when it does nothing. It had not polled yet, did not run, or Buildkite or git did not answer: see its log and metrics.")
+		all = append(all, "Git does not record why muster did not order for them earlier: it commits nothing when it does nothing. Perhaps it had not polled yet, did not run, or Buildkite or git did not answer: see its log and metrics.")
 	}
 	return all
 }
@@ -90,13 +90,13 @@ func (m *situation) why(conditions []condition.Condition) []string {
 // reason returns why no more agents were ordered, or an empty text if a condition is the reason,
 // and whether that was certainly so at the moment, and not only at the last poll.
 func (m *situation) reason(conditions []condition.Condition) (text string, sure bool) {
+	s := m.decision.Sum
 	for _, c := range conditions {
 		switch {
 		case c.Type == condition.Suspended, c.Type == condition.ScalingLimited, c.Reason == condition.BreakerOpen, c.Reason == string(plan.AgentsCannotWork):
-			return "", !c.OfPoll() || m.full()
+			return "", !c.OfPoll() || m.full() || s.MaxPerHour > 0 && s.LeftThisHour == 0
 		}
 	}
-	s := m.decision.Sum
 	switch {
 	case m.full():
 		return fmt.Sprintf("No more agents were allowed: max was %d, and %d were connected or in flight.", s.Max, s.Current+s.Stopping), true
@@ -120,14 +120,14 @@ func (m *situation) demand() []string {
 	if m.after == nil {
 		return []string{"Git contains no later poll. muster plan shows which jobs are pending now."}
 	}
-	look := m.after.Observation.At.UTC().Format(time.RFC3339)
+	next := m.after.Observation.At.UTC().Format(time.RFC3339)
 	switch _, d := oldest(m.after.Observation, m.overlay.Name); {
 	case !since.IsZero():
-		return []string{fmt.Sprintf("Jobs were pending: the next poll, at %s, counted %d pending, the oldest runnable since %s.", look, pending, since.UTC().Format(time.RFC3339))}
+		return []string{fmt.Sprintf("Jobs were pending: the next poll, at %s, counted %d pending, the oldest runnable since %s.", next, pending, since.UTC().Format(time.RFC3339))}
 	case d != nil:
-		return []string{fmt.Sprintf("No job is known to have waited: those pending at the next poll, at %s, became runnable later, from %s on.", look, d.Oldest.UTC().Format(time.RFC3339))}
+		return []string{fmt.Sprintf("No job is known to have waited: those pending at the next poll, at %s, became runnable later, from %s on.", next, d.Oldest.UTC().Format(time.RFC3339))}
 	}
-	return []string{fmt.Sprintf("No job is known to have waited: at the next poll, at %s, none was pending.", look)}
+	return []string{fmt.Sprintf("No job is known to have waited: at the next poll, at %s, none was pending.", next)}
 }
 
 // inFlight are the dispatches in git whose agents could still come.

@@ -68,7 +68,8 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 	r.is("Job", "kind")
 	d.ID = strings.TrimSuffix(path.Base(file), ".yaml")
 	r.is(d.ID, "metadata", "name")
-	d.Agents = max(r.number("spec", "completions"), r.number("spec", "parallelism")) // they differ only if somebody edited one
+	d.Agents = r.number("spec", "completions")
+	r.number("spec", "parallelism") // if only this was edited, an Indexed Job still starts no more pods
 	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
 		r.is(d.ID, below(at, "labels", LabelDispatch)...)
 		r.text(below(at, "labels", LabelOverlay)...)

@@ -39,9 +39,6 @@ type stateDocument struct {
 // maxSeconds bounds how long agents can have lasted: a day, as all times of policies.
 const maxSeconds = 24 * 60 * 60
 
-// failures are the causes that state.yaml may name.
-var failures = []plan.Failure{"", plan.NeverRegistered, plan.NoJobTaken, plan.WrongTags, plan.LeftEarly}
-
 // readState reads state.yaml. An invalid file is a finding.
 func readState(file string, data []byte) (plan.State, *finding.Finding) {
 	wrong := func(problem string) (plan.State, *finding.Finding) {
@@ -64,7 +61,7 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 		Ordered: doc.Ordered, LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes, ServedAt: doc.ServedAt,
 	}
 	if b := doc.Breaker; b != nil {
-		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || !slices.Contains(failures, b.Cause) ||
+		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || b.Cause != "" && !slices.Contains(plan.Failures(), b.Cause) ||
 			b.LastedSeconds < 0 || b.LastedSeconds > maxSeconds {
 			return wrong("its breaker has failures without a time, an unknown cause, or seconds that cannot be")
 		}

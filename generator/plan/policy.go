@@ -108,12 +108,16 @@ func (p Policy) Suspension(t time.Time) Suspension {
 	if p.Paused {
 		return Suspension{Code: Paused}
 	}
+	var until time.Time
 	for _, o := range p.Overrides {
-		if o.Paused && t.Before(o.Until) {
-			return Suspension{Code: Paused, Finding: "an override is in force until " + o.Until.UTC().Format(time.RFC3339)}
+		if o.Paused && t.Before(o.Until) && o.Until.After(until) {
+			until = o.Until
 		}
 	}
-	return Suspension{}
+	if until.IsZero() {
+		return Suspension{}
+	}
+	return Suspension{Code: Paused, Finding: "an override is in force until " + until.UTC().Format(time.RFC3339)}
 }
 
 // Schedule is a window of the week with other values of a policy.

@@ -115,3 +115,16 @@ func TestLargestScheduleWins(t *testing.T) {
 		}
 	}
 }
+
+// TestPausedByOverrides asserts that the last override that pauses the overlay is named.
+func TestPausedByOverrides(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	p := Policy{Overrides: []Override{{Until: now.Add(time.Hour), Paused: true}, {Until: now.Add(2 * time.Hour), Paused: true}, {Until: now.Add(3 * time.Hour)}}}
+	want := Suspension{Code: Paused, Finding: "an override is in force until " + now.Add(2*time.Hour).UTC().Format(time.RFC3339)}
+	if got := p.Suspension(now); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := p.Suspension(now.Add(2 * time.Hour)); got.Active() {
+		t.Errorf("after both: %v", got)
+	}
+}

@@ -135,8 +135,6 @@ func OverlayTable(r generator.Result, conditions []condition.Condition, all bool
 func planState(d plan.Decision, all []condition.Condition) (state Cell, reason string) {
 	problems := condition.Problems(all)
 	switch {
-	case d.Probe:
-		return Cell{Text: "Probing", Style: Warning}, problems[0].Message
 	case len(problems) > 0:
 		return StateCell(all), strings.ReplaceAll(problems[0].Message, "\n", " | ")
 	case d.OverriddenUntil != nil:
