@@ -110,9 +110,9 @@ func Rough(id string, data []byte) plan.Dispatch {
 	if wrong != nil {
 		return d
 	}
-	for _, key := range []string{"completions", "parallelism"} {
+	for _, key := range []string{"parallelism", "completions"} { // an Indexed Job starts no more pods than completions
 		if n, ok := finding.Integer(job, "spec", key); ok && n <= policy.MaxAgents {
-			d.Agents = max(d.Agents, n)
+			d.Agents = n
 		}
 	}
 	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
