@@ -404,3 +404,19 @@ func starterChanges(edit func(policy []byte) []byte) ([]branch.Change, error) {
 	slices.SortFunc(changes, func(a, b branch.Change) int { return cmp.Compare(a.Path, b.Path) })
 	return changes, err
 }
+
+func (p program) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of scaling.yaml",
+		Long: `schema prints the JSON Schema of a policy, with which editors complete and validate
+it. init writes it to schema/scaling.json, and the policies that init writes name
+that file. Write it again after an upgrade of muster.`,
+		Example: `  muster schema > schema/scaling.json`,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(policy.Schema())
+			return err
+		},
+	}
+}

@@ -3,67 +3,14 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"strings"
-	"time"
 
 	"muster/cmd/muster/output"
-	"muster/generator/policy"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 )
-
-func (p program) manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "man DIR",
-		Short: "Write man pages",
-		Long: `man writes a man page for each command into a directory, which it creates if it
-does not exist. Their date is SOURCE_DATE_EPOCH, if that is set.`,
-		Example: `  muster man ~/.local/share/man/man1 && man muster-plan`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("which directory? muster man DIR, as in muster man ~/.local/share/man/man1")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			date := p.clock.Now().UTC()
-			if epoch := p.variable("SOURCE_DATE_EPOCH"); epoch != "" {
-				seconds, err := strconv.ParseInt(epoch, 10, 64)
-				if err != nil {
-					return output.Usage(fmt.Errorf("SOURCE_DATE_EPOCH: %q is not a number of seconds", epoch))
-				}
-				date = time.Unix(seconds, 0).UTC()
-			}
-			if err := os.MkdirAll(args[0], 0o777); err != nil {
-				return output.Usage(err)
-			}
-			cmd.Root().DisableAutoGenTag = true
-			header := &doc.GenManHeader{Title: "MUSTER", Section: "1", Date: &date, Source: "muster " + p.build.name(), Manual: "muster"}
-			return doc.GenManTree(cmd.Root(), header, args[0])
-		},
-	}
-}
-
-func (p program) schemaCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of scaling.yaml",
-		Long: `schema prints the JSON Schema of a policy, with which editors complete and validate
-it. init writes it to schema/scaling.json, and the policies that init writes name
-that file. Write it again after an upgrade of muster.`,
-		Example: `  muster schema > schema/scaling.json`,
-		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(policy.Schema())
-			return err
-		},
-	}
-}
 
 // Version is the version of this source: the next release until it is released.
 const Version = "v0.3.0-dev"

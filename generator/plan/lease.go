@@ -176,13 +176,6 @@ func (s *share) lease() time.Duration {
 	return s.policy.Lease
 }
 
-// overdueOrder is the overdue part of what was ordered at one time.
-type overdueOrder struct {
-	at         time.Time
-	dispatches []flight
-	agents     int // overdue ones of all of them
-}
-
 // giveUp computes how many agents in flight are presumed lost, by dispatch: they are overdue, and
 // others are dispatched to replace them. They count against max until their lease expires, because
 // they may still register.
@@ -216,26 +209,6 @@ func (s *share) giveUp(now time.Time) {
 	if s.sum.Overdue > 0 {
 		s.sum.OverdueAfter = int(after / time.Second)
 	}
-}
-
-// overdueOrders returns the orders of at least an age with their agents in flight, oldest first. It
-// omits dispatches for a queue or cluster that the policy no longer names: they do not count.
-func (s *share) overdueOrders(now time.Time, after time.Duration) (all []overdueOrder) {
-	for _, d := range s.overlay.Dispatches {
-		n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
-		if n == 0 || now.Sub(d.At) < after || d.Expired(now) || s.overlay.otherQueue(d) {
-			continue
-		}
-		i := slices.IndexFunc(all, func(o overdueOrder) bool { return o.at.Equal(d.At) })
-		if i < 0 {
-			i = len(all)
-			all = append(all, overdueOrder{at: d.At})
-		}
-		all[i].dispatches = append(all[i].dispatches, flight{dispatch: d.ID, agents: n})
-		all[i].agents += n
-	}
-	slices.SortStableFunc(all, func(a, b overdueOrder) int { return a.at.Compare(b.at) })
-	return all
 }
 
 // served returns the orders in git with at least half of their agents registered, by their time in

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -113,4 +114,47 @@ func repeat(request *http.Request, to *url.URL) (*http.Request, error) {
 	var err error
 	again.Body, err = request.GetBody()
 	return again, err
+}
+
+// refusal is the errors of a GraphQL response in one line, and the type of the first.
+type refusal struct{ kind, words string }
+
+func (r refusal) Error() string { return r.words }
+
+// ask sends a request to GraphQL. data may be nil.
+func (w *Writer) ask(ctx context.Context, question string, variables map[string]any, data any) error {
+	request, err := w.client.NewRequest(http.MethodPost, graphQL(w.client.BaseURL), map[string]any{"query": question, "variables": variables})
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Data   any
+		Errors []struct{ Type, Message string }
+	}{Data: data}
+	response, err := w.client.Do(ctx, request, &answer)
+	if err != nil {
+		return explain(err)
+	}
+	var words []string
+	for _, e := range answer.Errors {
+		words = append(words, strings.Join(strings.Fields(e.Message), " "))
+		// "The response status will still be 200" (docs.github.com/graphql, "Rate limits
+		// and query limits for the GraphQL API", "Exceeding the rate limit").
+		if e.Type == "RATE_LIMITED" || strings.Contains(strings.ToLower(e.Message), "rate limit") {
+			wait := heldFor(response.Response)
+			return held{answered{fmt.Sprintf("GitHub asks to wait %s (%s)", wait, e.Message), nil}, wait}
+		}
+	}
+	if len(words) > 0 {
+		return refusal{answer.Errors[0].Type, strings.Join(words, "; ")}
+	}
+	return nil
+}
+
+// graphQL returns the address of the GraphQL API for that of the REST API: on GitHub
+// Enterprise Server /api/graphql for /api/v3/.
+func graphQL(rest *url.URL) string {
+	address := *rest
+	address.Path = strings.TrimSuffix(address.Path, "v3/") + "graphql"
+	return address.String()
 }

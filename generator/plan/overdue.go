@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // OverdueUnlearned is the age at which an order is overdue while the start-up times of the
 // overlay's agents are unknown.
@@ -103,4 +106,31 @@ func (s *share) hasRegistered() bool {
 		}
 	}
 	return false
+}
+
+// overdueOrder is the overdue part of what was ordered at one time.
+type overdueOrder struct {
+	at         time.Time
+	dispatches []flight
+	agents     int // overdue ones of all of them
+}
+
+// overdueOrders returns the orders of at least an age with their agents in flight, oldest first. It
+// omits dispatches for a queue or cluster that the policy no longer names: they do not count.
+func (s *share) overdueOrders(now time.Time, after time.Duration) (all []overdueOrder) {
+	for _, d := range s.overlay.Dispatches {
+		n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+		if n == 0 || now.Sub(d.At) < after || d.Expired(now) || s.overlay.otherQueue(d) {
+			continue
+		}
+		i := slices.IndexFunc(all, func(o overdueOrder) bool { return o.at.Equal(d.At) })
+		if i < 0 {
+			i = len(all)
+			all = append(all, overdueOrder{at: d.At})
+		}
+		all[i].dispatches = append(all[i].dispatches, flight{dispatch: d.ID, agents: n})
+		all[i].agents += n
+	}
+	slices.SortStableFunc(all, func(a, b overdueOrder) int { return a.at.Compare(b.at) })
+	return all
 }

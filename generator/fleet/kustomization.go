@@ -1,0 +1,152 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"muster/generator/finding"
+)
+
+// vet refuses a kustomization that would fetch or run something, and reports missing files more
+// clearly than kustomize. It uses kustomize's own parser, so that both read the same.
+func (v *view) vet(name string, data []byte) {
+	if len(data) > maxParsed {
+		v.refuse(finding.Finding{File: name, Line: 1, Problem: fmt.Sprintf("has %d bytes, and a kustomization has at most %d", len(data), maxParsed), Remedy: "move patches to files of their own, or list directories"})
+		return
+	}
+	var k types.Kustomization
+	if err := k.Unmarshal(data); err != nil {
+		f := finding.Finding{File: name, Line: 1, Problem: "is not a kustomization: " + finding.OneLine(err), Remedy: "correct or remove the unknown part"}
+		if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
+			f.Line = max(1, finding.LineAmong(data, m[1]))
+		}
+		var any yaml.Node
+		if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&any); err != nil && !errors.Is(err, io.EOF) {
+			f = *finding.Syntax(name, err)
+		}
+		v.refuse(f)
+		return
+	}
+	for _, patch := range inlinePatches(k) {
+		if anchored([]byte(patch)) {
+			v.refuse(noAnchors(name, "patches", data))
+			return
+		}
+	}
+	plain := types.Kustomization{TypeMeta: k.TypeMeta, MetaData: k.MetaData, Resources: k.Resources}
+	v.changes = v.changes || !reflect.DeepEqual(k, plain)
+	if v.hide != "" && name == path.Join(v.hide, listFile) {
+		v.lists++
+	}
+	k.FixKustomization()
+	for _, f := range []struct {
+		name string
+		used bool
+	}{
+		{"helmCharts", len(k.HelmCharts) > 0}, {"helmGlobals", k.HelmGlobals != nil},
+		{"generators", len(k.Generators) > 0}, {"transformers", len(k.Transformers) > 0}, {"validators", len(k.Validators) > 0},
+	} {
+		if f.used {
+			v.refuseIn(data, "", finding.Finding{File: name, Field: f.name, Problem: "would run a program", Remedy: "muster and the syncer build plain kustomizations only: use resources, components and patches"})
+		}
+	}
+	v.writesPaths = v.writesPaths || len(k.BuildMetadata) > 0
+	v.selects = v.selects || len(k.Patches)+len(k.PatchesJson6902)+len(k.PatchesStrategicMerge)+len(k.Replacements)+len(k.Vars)+len(k.Replicas)+len(k.Configurations) > 0
+	for _, r := range references(k) {
+		v.vetReference(name, data, r)
+	}
+}
+
+// unknownField matches kustomize's error for an unknown field.
+var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
+
+// vetReference notes a path that the kustomization with a name references, and refuses one that
+// cannot be read.
+func (v *view) vetReference(name string, data []byte, r reference) {
+	dir := path.Dir(name)
+	at := path.Join(dir, r.path)
+	if v.hide != "" && at == v.hide {
+		v.listed++
+	}
+	for part := range strings.SplitSeq(r.path, "/") {
+		v.parts[part] = true
+	}
+	v.use(at, r.field)
+	switch {
+	case remote(r.path):
+		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing"})
+	case !r.must || path.IsAbs(r.path):
+	case at == ".." || strings.HasPrefix(at, "../"):
+		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is above the top of the repository", Remedy: "copy it into the repository: muster and the syncer read nothing else"})
+	case !v.Exists(at):
+		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: fmt.Sprintf("%s does not exist: there is no %s in the repository", finding.Quote(r.path), at), Remedy: "correct the path, or add what it names"})
+	case dir != "." && !strings.HasPrefix(at, dir+"/") && !v.IsDir(at):
+		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is a file of another directory, which kustomize does not read", Remedy: "list that directory, with a kustomization.yaml in it"})
+	}
+}
+
+// reference is a path that a kustomization names.
+type reference struct {
+	field, path string
+	// must reports that it can only be the name of a file or directory.
+	must bool
+}
+
+// references returns every string of a kustomization that kustomize would load.
+func references(k types.Kustomization) []reference {
+	var refs []reference
+	add := func(field string, must bool, paths ...string) {
+		for _, p := range paths {
+			if p != "" {
+				refs = append(refs, reference{field, p, must})
+			}
+		}
+	}
+	add("resources", true, k.Resources...)
+	add("components", true, k.Components...)
+	add("crds", true, k.Crds...)
+	add("configurations", true, k.Configurations...)
+	add("openapi", true, k.OpenAPI["path"])
+	for _, p := range slices.Concat(k.Patches, k.PatchesJson6902) {
+		add("patches", true, p.Path)
+	}
+	for _, p := range k.PatchesStrategicMerge { // a path, or the patch itself
+		add("patchesStrategicMerge", false, string(p))
+	}
+	for _, r := range k.Replacements {
+		add("replacements", true, r.Path)
+	}
+	sources := func(field string, s types.KvPairSources) {
+		add(field, true, s.EnvSources...)
+		for _, f := range s.FileSources {
+			_, file, named := strings.Cut(f, "=")
+			if !named {
+				file = f
+			}
+			add(field, true, file)
+		}
+	}
+	for _, g := range k.ConfigMapGenerator {
+		sources("configMapGenerator", g.KvPairSources)
+	}
+	for _, g := range k.SecretGenerator {
+		sources("secretGenerator", g.KvPairSources)
+	}
+	return refs
+}
+
+// fetched matches strings that kustomize treats as a URL or a git repository (its internal/git
+// and internal/loader), by their prefix, ignoring case.
+var fetched = regexp.MustCompile(`(?i)^(git::|https?:|ssh://|file://|github\.com[/:]|[a-z][a-z0-9-]*@)`)
+
+func remote(p string) bool { return fetched.MatchString(p) }

@@ -1,0 +1,132 @@
+package plan
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Tag keys that muster gives its agents, in addition to the policy's own.
+const (
+	TagQueue    = "queue"
+	TagDispatch = "dispatch"
+	TagIndex    = "index"
+	TagOverlay  = "overlay"
+	// TagFleet distinguishes the fleet repository from others of the same Buildkite organisation;
+	// see [Overlay.Fleet].
+	TagFleet = "muster"
+	// TagWarm is the idle time-out of agents of the warm pool, in seconds. The agent carries it
+	// because the manifest leaves git while the agent runs, and the policy may be edited.
+	TagWarm = "muster-warm"
+	// TagUptime is the uptime, in seconds, of agents that take more than one job. TagTemplate is a
+	// hash of the template that they were created from. Agents carry both for the same reason as
+	// TagWarm.
+	TagUptime   = "muster-uptime"
+	TagTemplate = "muster-template"
+)
+
+// TagValue returns the value of the first tag with the key; false if there is no such tag.
+func TagValue(tags []string, key string) (string, bool) {
+	for _, t := range tags {
+		if v, ok := strings.CutPrefix(t, key); ok && strings.HasPrefix(v, "=") {
+			return v[1:], true
+		}
+	}
+	return "", false
+}
+
+// Satisfies reports whether an agent with the tags may take a job with the
+// rules: every rule must be among the tags, and "key=*" and "key=" take any
+// value of key.
+// Source: buildkite.com/docs/agent/v3/cli-start#agent-targeting.
+func Satisfies(tags, rules []string) bool {
+	return !slices.ContainsFunc(rules, func(rule string) bool { return !carries(tags, rule) })
+}
+
+func carries(tags []string, rule string) bool {
+	if key, value, ok := strings.Cut(rule, "="); ok && (value == "*" || value == "") {
+		_, has := TagValue(tags, key)
+		return has
+	}
+	return slices.Contains(tags, rule)
+}
+
+// AgentTags returns the tags with which agents of the overlay are ordered, except those for their
+// dispatch and index: the queue, the policy's own, the overlay, and the fleet if it is known.
+func (o Overlay) AgentTags() []string {
+	tags := append([]string{TagQueue + "=" + o.Policy.Queue}, o.Policy.Tags...)
+	tags = append(tags, TagOverlay+"="+o.Slug())
+	if o.Fleet != "" {
+		tags = append(tags, TagFleet+"="+o.Fleet)
+	}
+	return tags
+}
+
+// outdated reports whether the policy has been given tags or another cluster
+// since the dispatch was ordered. Its agents cannot be expected to take jobs
+// that ask for those.
+func (o Overlay) outdated(d Dispatch) bool {
+	return o.otherQueue(d) || d.Tags != nil && !Satisfies(d.Tags, without(o.AgentTags(), TagFleet))
+}
+
+// otherQueue reports whether the policy has been given another queue or cluster since
+// the dispatch was ordered: its agents serve the old one.
+func (o Overlay) otherQueue(d Dispatch) bool {
+	queue, known := TagValue(d.Tags, TagQueue)
+	return known && queue != o.Policy.Queue || d.Cluster != o.Policy.Cluster
+}
+
+// owns reports whether an agent with the tags is the overlay's, and whether it is
+// a namesake's: of another fleet that has an overlay of the same name.
+func (o *Overlay) owns(tags []string, slug string) (own, namesake bool) {
+	if of, _ := TagValue(tags, TagOverlay); of != slug && !slices.Contains(o.Former, of) {
+		return false, false
+	}
+	loaded, said := TagValue(tags, TagFleet)
+	own = !said || o.Fleet == "" || loaded == o.Fleet
+	return own, !own
+}
+
+// ordered reports whether an agent known only by its name belongs to a dispatch of the overlay.
+func (o *Overlay) ordered(tags []string) bool {
+	if _, known := TagValue(tags, TagQueue); known {
+		return false
+	}
+	id, ok := TagValue(tags, TagDispatch)
+	return ok && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id })
+}
+
+// uptimeOf returns for how long an agent takes jobs; false if it takes one, or its uptime is
+// unknown.
+func uptimeOf(tags []string) (time.Duration, bool) {
+	return secondsIn(tags, TagUptime)
+}
+
+// secondsIn returns the value of a tag that is a number of seconds; false if it is
+// missing or not positive.
+func secondsIn(tags []string, key string) (time.Duration, bool) {
+	text, ok := TagValue(tags, key)
+	if !ok {
+		return 0, false // Atoi would allocate an error for nearly every agent
+	}
+	seconds, err := strconv.Atoi(text)
+	return time.Duration(seconds) * time.Second, err == nil && seconds > 0
+}
+
+// outgrown reports whether a reusable agent was created from another template than the overlay has
+// now. It returns false if either template is unknown, or if the current one is refused.
+func (o Overlay) outgrown(tags []string) bool {
+	made, known := TagValue(tags, TagTemplate)
+	return known && o.Template != "" && made != o.Template && !o.Refused.Active()
+}
+
+func without(tags []string, key string) []string {
+	return slices.DeleteFunc(slices.Clone(tags), func(t string) bool { return strings.HasPrefix(t, key+"=") })
+}
+
+// sameCluster reports whether an agent of one cluster can serve another; an
+// empty one is not known, or any.
+func sameCluster(agent, cluster string) bool {
+	return agent == "" || cluster == "" || agent == cluster
+}
