@@ -193,8 +193,9 @@ func timeline(e *ledger.Entry, row *history.Row) []Event {
 		all = append(all, Event{At: at.UTC(), What: fmt.Sprintf(format, args...)})
 	}
 	ordered := o.At
-	if pending, since := oldest(o, name); since != nil {
-		say(*since.Oldest, "the oldest of %s became runnable", ledger.Count(pending, "pending job"))
+	if since := o.Oldest(name); !since.IsZero() {
+		pending, _ := o.Count(name)
+		say(since, "the oldest of %s became runnable", ledger.Count(pending, "pending job"))
 	}
 	say(o.At, "Buildkite was polled")
 	if o.Until.After(o.At) {

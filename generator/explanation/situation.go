@@ -49,11 +49,11 @@ func (m *situation) waiting() (since time.Time, pending int) {
 	if m.after == nil {
 		return time.Time{}, 0
 	}
-	n, d := oldest(m.after.Observation, m.overlay.Name)
-	if d == nil || d.Oldest.After(m.at) {
-		return time.Time{}, n
+	pending, _ = m.after.Observation.Count(m.overlay.Name)
+	if since = m.after.Observation.Oldest(m.overlay.Name); since.After(m.at) {
+		return time.Time{}, pending
 	}
-	return *d.Oldest, n
+	return since, pending
 }
 
 // conditions returns the conditions of the moment that are abnormal, or for which git records too
@@ -121,11 +121,11 @@ func (m *situation) demand() []string {
 		return []string{"Git contains no later poll. muster plan shows which jobs are pending now."}
 	}
 	next := m.after.Observation.At.UTC().Format(time.RFC3339)
-	switch _, d := oldest(m.after.Observation, m.overlay.Name); {
+	switch oldest := m.after.Observation.Oldest(m.overlay.Name); {
 	case !since.IsZero():
 		return []string{fmt.Sprintf("Jobs were pending: the next poll, at %s, counted %d pending, the oldest runnable since %s.", next, pending, since.UTC().Format(time.RFC3339))}
-	case d != nil:
-		return []string{fmt.Sprintf("No job is known to have waited: those pending at the next poll, at %s, became runnable later, from %s on.", next, d.Oldest.UTC().Format(time.RFC3339))}
+	case !oldest.IsZero():
+		return []string{fmt.Sprintf("No job is known to have waited: those pending at the next poll, at %s, became runnable later, from %s on.", next, oldest.UTC().Format(time.RFC3339))}
 	}
 	return []string{fmt.Sprintf("No job is known to have waited: at the next poll, at %s, none was pending.", next)}
 }

@@ -65,21 +65,6 @@ func laterWhy(j plan.Demand) string {
 	return text
 }
 
-// oldest returns the number of pending jobs of an overlay, and the group with the oldest of them; nil
-// if its age is unknown.
-func oldest(o plan.Observation, overlay string) (pending int, since *plan.Demand) {
-	for _, j := range o.Jobs {
-		if j.Pending == 0 || !slices.Contains(j.Overlays, overlay) {
-			continue
-		}
-		pending += j.Pending
-		if j.Oldest != nil && (since == nil || j.Oldest.Before(*since.Oldest)) {
-			since = &j
-		}
-	}
-	return pending, since
-}
-
 func quoted(words []string) string {
 	q := make([]string, len(words))
 	for i, w := range words {

@@ -212,6 +212,17 @@ func (o Observation) Count(overlay string) (pending, idle int) {
 	return pending, idle
 }
 
+// Oldest returns the time since when the oldest pending job of the named overlay has been runnable;
+// zero if none is pending, or the time is unknown.
+func (o Observation) Oldest(overlay string) (since time.Time) {
+	for _, j := range o.Jobs {
+		if j.Pending > 0 && j.Oldest != nil && slices.Contains(j.Overlays, overlay) && (since.IsZero() || j.Oldest.Before(since)) {
+			since = *j.Oldest
+		}
+	}
+	return since
+}
+
 // orderedAt returns the time of new dispatches.
 func (o Observation) orderedAt() time.Time {
 	return cmp.Or(o.Until, o.At)

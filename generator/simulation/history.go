@@ -72,12 +72,6 @@ type history struct {
 
 func (h *history) add(o plan.Observation) {
 	pending, idle := o.Count(h.overlay)
-	var oldest *time.Time
-	for _, d := range o.Jobs {
-		if d.Pending > 0 && slices.Contains(d.Overlays, h.overlay) && d.Oldest != nil && (oldest == nil || d.Oldest.Before(*oldest)) {
-			oldest = d.Oldest
-		}
-	}
 	came, busy := h.registered, 0
 	for _, s := range o.Overlays {
 		if s.Overlay != h.overlay {
@@ -93,9 +87,9 @@ func (h *history) add(o plan.Observation) {
 	arrived := pending - h.pending + came - h.registered - (idle - h.idle) - h.owed
 	h.owed = max(0, -arrived)
 	from := h.last
-	switch {
-	case oldest != nil && oldest.After(from):
-		from = *oldest
+	switch oldest := o.Oldest(h.overlay); {
+	case oldest.After(from):
+		from = oldest
 	case from.IsZero():
 		from = o.At
 	}

@@ -10,7 +10,6 @@ import (
 	"muster/generator"
 	"muster/generator/condition"
 	"muster/generator/ledger"
-	"muster/generator/plan"
 )
 
 // Config is the configuration of a [Recorder].
@@ -144,7 +143,7 @@ func overlays(report generator.Report) []Overlay {
 		if b := d.State.Breaker; b.Open() || d.Arrival.FailedOrders > 0 {
 			o.FailedAgents, o.Failure = max(b.Agents, b.Failures), b.Cause
 		}
-		o.Oldest = oldest(d)
+		o.Oldest = d.Observation.Oldest(d.Overlay)
 	}
 	for _, s := range r.Suspended {
 		at(s.Overlay)
@@ -164,17 +163,6 @@ func committed(report generator.Report, overlay string) bool {
 	return !report.DryRun && slices.ContainsFunc(report.Result.Operations, func(a ledger.Operation) bool {
 		return a.Kind == ledger.Dispatch && a.Decision.Overlay == overlay
 	})
-}
-
-// oldest is since when the oldest job is runnable that the overlay could serve.
-func oldest(d plan.Decision) time.Time {
-	var first time.Time
-	for _, j := range d.Observation.Jobs {
-		if j.Pending > 0 && j.Oldest != nil && slices.Contains(j.Overlays, d.Overlay) && (first.IsZero() || j.Oldest.Before(first)) {
-			first = *j.Oldest
-		}
-	}
-	return first
 }
 
 func queues(r generator.Result) []Queue {
