@@ -75,18 +75,28 @@ type scrape struct {
 	goVersion string
 }
 
-// ofSum is a gauge of an overlay's arithmetic, which has no value while that is stale.
-func ofSum(name, help string, value func(s plan.Sum) int) metric {
+// ofDecision is a gauge of the last decision about an overlay. It has no value while the last poll
+// is outdated.
+func ofDecision[N int | float64](name, help string, value func(d plan.Decision) N) metric {
 	return metric{
 		Definition: Definition{Name: name, Type: gauge, Labels: []string{labelOverlay}, Help: help},
-		overlay:    func(o status.Overlay, at scrape) (float64, bool) { return float64(value(o.Sum)), o.Known && at.fresh },
+		overlay: func(o status.Overlay, at scrape) (float64, bool) {
+			if o.Decision == nil || !at.fresh {
+				return 0, false
+			}
+			return float64(value(*o.Decision)), true
+		},
 	}
 }
 
-// ofPolicy is a gauge of an overlay's policy as it was last decided with.
-func ofPolicy(name, help string, value func(s plan.Sum) int) metric {
-	m := ofSum(name, help, value)
-	m.overlay = func(o status.Overlay, _ scrape) (float64, bool) { return float64(value(o.Sum)), o.Known }
+// ofPolicy is an [ofDecision] of the policy, which has a value even while the last poll is outdated.
+func ofPolicy(name, help string, value func(d plan.Decision) int) metric {
+	m := ofDecision(name, help, value)
+	fresh := m.overlay
+	m.overlay = func(o status.Overlay, at scrape) (float64, bool) {
+		at.fresh = true
+		return fresh(o, at)
+	}
 	return m
 }
 
@@ -195,26 +205,24 @@ func table(registrations *registrations, starts *starts) []metric {
 	outcomes := each(slices.DeleteFunc(plan.Outcomes(), func(o string) bool { return o == string(plan.Withdrawn) })...)
 	quick := []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	return []metric{
-		ofSum("muster_pending_jobs", "Jobs that are runnable, have no agent and could be served by the overlay; overlays of one queue may count the same ones.", func(s plan.Sum) int { return s.Pending }),
-		{Definition: Definition{Name: "muster_oldest_pending_seconds", Type: gauge, Labels: overlay, Help: "How long the oldest of the overlay's pending jobs had been runnable at the last poll; 0 if none is pending."},
-			overlay: func(o status.Overlay, at scrape) (float64, bool) {
-				if o.Oldest.IsZero() {
-					return 0, o.Known && at.fresh
-				}
-				return max(0, at.Observed.Sub(o.Oldest).Seconds()), o.Known && at.fresh
-			}},
-		ofSum("muster_in_flight_agents", "Agents that are dispatched and have not registered, while their lease lasts.", func(s plan.Sum) int { return s.InFlight }),
-		{Definition: Definition{Name: "muster_overdue_agents", Type: gauge, Labels: overlay, Help: "Agents of overdue orders that have not registered; 0 while the circuit breaker is open."},
-			overlay: func(o status.Overlay, at scrape) (float64, bool) { return float64(o.Overdue), o.Known && at.fresh }},
+		ofDecision("muster_pending_jobs", "Jobs that are runnable, have no agent and could be served by the overlay; overlays of one queue may count the same ones.", func(d plan.Decision) int { return d.Sum.Pending }),
+		ofDecision("muster_oldest_pending_seconds", "How long the oldest of the overlay's pending jobs had been runnable at the last poll; 0 if none is pending.", func(d plan.Decision) float64 {
+			if oldest := d.Observation.Oldest(d.Overlay); !oldest.IsZero() {
+				return max(0, d.At().Sub(oldest).Seconds())
+			}
+			return 0
+		}),
+		ofDecision("muster_in_flight_agents", "Agents that are dispatched and have not registered, while their lease lasts.", func(d plan.Decision) int { return d.Sum.InFlight }),
+		ofDecision("muster_overdue_agents", "Agents of overdue orders that have not registered; 0 while the circuit breaker is open.", func(d plan.Decision) int { return d.Arrival.Agents - d.Arrival.Registered }),
 		{Definition: Definition{Name: "muster_failed_agents", Type: gauge, Labels: []string{labelOverlay, "cause"}, Help: "Agents of the orders that have failed in a row, at least one for each order, by the cause of the last failure; 0 once a later one succeeds."}, read: failedAgents},
-		ofSum("muster_idle_agents", "Connected agents without a job that could take one of the overlay's, from any source.", func(s plan.Sum) int { return s.Idle }),
-		ofSum("muster_busy_agents", "Agents of the overlay that run a job.", func(s plan.Sum) int { return s.Busy }),
-		ofSum("muster_stopping_agents", "Agents of the overlay that take no more jobs and count against max.", func(s plan.Sum) int { return s.Stopping }),
-		ofSum("muster_current_agents", "The overlay's agents: connected and in flight, stopping ones left out.", func(s plan.Sum) int { return s.Current }),
-		ofSum("muster_desired_agents", "How many agents the overlay should have.", func(s plan.Sum) int { return s.Desired }),
-		ofSum("muster_missing_agents", "Agents that jobs and buffer ask for beyond those idle and in flight.", func(s plan.Sum) int { return s.Missing }),
-		ofPolicy("muster_min_agents", "The policy's min, or that of the schedule in force.", func(s plan.Sum) int { return s.Min }),
-		ofPolicy("muster_max_agents", "The policy's max, or that of the schedule in force.", func(s plan.Sum) int { return s.Max }),
+		ofDecision("muster_idle_agents", "Connected agents without a job that could take one of the overlay's, from any source.", func(d plan.Decision) int { return d.Sum.Idle }),
+		ofDecision("muster_busy_agents", "Agents of the overlay that run a job.", func(d plan.Decision) int { return d.Sum.Busy }),
+		ofDecision("muster_stopping_agents", "Agents of the overlay that take no more jobs and count against max.", func(d plan.Decision) int { return d.Sum.Stopping }),
+		ofDecision("muster_current_agents", "The overlay's agents: connected and in flight, stopping ones left out.", func(d plan.Decision) int { return d.Sum.Current }),
+		ofDecision("muster_desired_agents", "How many agents the overlay should have.", func(d plan.Decision) int { return d.Sum.Desired }),
+		ofDecision("muster_missing_agents", "Agents that jobs and buffer ask for beyond those idle and in flight.", func(d plan.Decision) int { return d.Sum.Missing }),
+		ofPolicy("muster_min_agents", "The policy's min, or that of the schedule in force.", func(d plan.Decision) int { return d.Sum.Min }),
+		ofPolicy("muster_max_agents", "The policy's max, or that of the schedule in force.", func(d plan.Decision) int { return d.Sum.Max }),
 		{Definition: Definition{Name: "muster_live_dispatches", Type: gauge, Labels: overlay, Help: "Dispatches of the overlay that are in git."},
 			overlay: func(o status.Overlay, _ scrape) (float64, bool) { return float64(o.Dispatches), true }},
 		{Definition: Definition{Name: "muster_condition", Type: gauge, Labels: []string{labelOverlay, "type", labelReason}, Help: "1 if the condition is true, 0 if it is false, absent if it is unknown; without an overlay, a condition of muster itself or of a queue that no overlay serves."}, read: conditions},
@@ -314,13 +322,14 @@ func table(registrations *registrations, starts *starts) []metric {
 // failedAgents puts the agents of failed orders by overlay and cause.
 func failedAgents(at scrape, put func(value float64, labels ...string)) {
 	for _, o := range at.Overlays {
-		if !o.Known || !at.fresh {
+		if o.Decision == nil || !at.fresh {
 			continue
 		}
+		a, b := o.Decision.Arrival, o.Decision.State.Breaker
 		for _, cause := range plan.Failures() {
 			agents := 0
-			if cause == o.Failure {
-				agents = o.FailedAgents
+			if cause == b.Cause && (b.Open() || a.FailedOrders > 0) {
+				agents = max(b.Agents, b.Failures)
 			}
 			put(float64(agents), o.Name, string(cause))
 		}

@@ -139,11 +139,7 @@ func overlays(report generator.Report) []Overlay {
 	for _, d := range r.Decisions {
 		o := at(d.Overlay)
 		o.Known, o.Sum, o.Schedule, o.Why = true, d.Sum, d.Schedule, d.Why(committed(report, d.Overlay))
-		o.Overdue = d.Arrival.Agents - d.Arrival.Registered
-		if b := d.State.Breaker; b.Open() || d.Arrival.FailedOrders > 0 {
-			o.FailedAgents, o.Failure = max(b.Agents, b.Failures), b.Cause
-		}
-		o.Oldest = d.Observation.Oldest(d.Overlay)
+		o.Decision, o.Oldest = &d, d.Observation.Oldest(d.Overlay)
 	}
 	for _, s := range r.Suspended {
 		at(s.Overlay)

@@ -104,12 +104,8 @@ type Overlay struct {
 	Known bool `json:"known"`
 	// Sum is the arithmetic of the decision.
 	Sum plan.Sum `json:"sum"`
-	// Overdue is the number of agents of overdue orders that have not registered. FailedAgents is
-	// the number of agents of the orders that have failed in a row, and Failure how the last one
-	// failed. The JSON contains the condition AgentsArriving instead.
-	Overdue      int          `json:"-"`
-	FailedAgents int          `json:"-"`
-	Failure      plan.Failure `json:"-"`
+	// Decision is the decision, for metrics; nil if there are no figures. It must not be changed.
+	Decision *plan.Decision `json:"-"`
 	// Oldest is since when the oldest pending job that it could serve is runnable;
 	// zero: none is pending.
 	Oldest time.Time `json:"oldest,omitzero"`
