@@ -16,8 +16,10 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// TestQuirks: each quirk is complete, and its behavior quotes what the code looks up.
+// TestQuirks: each quirk is complete, its behavior quotes what the code looks up, and product code
+// looks up what it contains.
 func TestQuirks(t *testing.T) {
+	used := lookups(t)
 	quoted := regexp.MustCompile("`([^`]+)`")
 	for _, q := range remote.Quirks {
 		if q.Host == "" || q.Behavior == "" || q.Meaning == "" || q.Source == "" {
@@ -43,6 +45,95 @@ func TestQuirks(t *testing.T) {
 		if q.Meaning == remote.LimitHeaders && len(q.Names) != 2 {
 			t.Errorf("%s: %s: want the names of two headers", q.Host, q.Behavior)
 		}
+		for field, set := range map[string]bool{"Words": q.Words != nil, "Statuses": q.Statuses != nil, "Names": q.Names != nil} {
+			if set && !slices.Contains(used[q.Meaning], field) {
+				t.Errorf("%s: %s: has no effect: no code looks up the %s of its meaning", q.Host, q.Behavior, field)
+			}
+		}
+	}
+	for meaning, fields := range used {
+		if len(fields) == 0 {
+			t.Errorf("no code outside quirks.go uses the meaning %q", meaning)
+		}
+	}
+}
+
+// lookups returns the fields of quirks that product code outside quirks.go looks up, by meaning, for
+// each exported meaning.
+func lookups(t *testing.T) map[remote.Meaning][]string {
+	t.Helper()
+	fields := map[string]string{"Match": "Words", "MatchStatus": "Statuses", "MatchName": "Names", "MatchMissing": "Names", "quirks": "Names"}
+	meanings, used := map[string]remote.Meaning{}, map[remote.Meaning][]string{}
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, "quirks.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !spec.Names[0].IsExported() {
+			return true
+		}
+		if of, ok := spec.Type.(*ast.Ident); ok && of.Name == "Meaning" {
+			text, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			meanings[spec.Names[0].Name], used[remote.Meaning(text)] = remote.Meaning(text), nil
+		}
+		return true
+	})
+	eachFile(t, nil, func(path string, _ *token.FileSet, file *ast.File) {
+		if filepath.Base(path) == "quirks.go" {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			lookup, ok := n.(*ast.SelectorExpr)
+			if !ok || fields[lookup.Sel.Name] == "" {
+				return true
+			}
+			name := ""
+			switch x := lookup.X.(type) {
+			case *ast.Ident:
+				if file.Name.Name == "remote" {
+					name = x.Name
+				}
+			case *ast.SelectorExpr:
+				if of, ok := x.X.(*ast.Ident); ok && of.Name == "remote" {
+					name = x.Sel.Name
+				}
+			}
+			if meaning, ok := meanings[name]; ok {
+				used[meaning] = append(used[meaning], fields[lookup.Sel.Name])
+			}
+			return true
+		})
+	})
+	return used
+}
+
+// eachFile calls read with each file of product code of gitops, except in directories with the names
+// skipped.
+func eachFile(t *testing.T, skipped []string, read func(path string, files *token.FileSet, file *ast.File)) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains(skipped, d.Name()):
+			return fs.SkipDir
+		case filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, 0)
+		if err == nil {
+			read(path, files, file)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -65,22 +156,8 @@ func TestHostsAreInQuirks(t *testing.T) {
 		"gitserver",  // servers for tests and the demo
 		"canarytest", // secrets for tests
 	}
-	top := filepath.Join("..", "..")
 	found := false
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && slices.Contains(others, d.Name()):
-			return fs.SkipDir
-		case filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
-		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, path, nil, 0)
-		if err != nil {
-			return err
-		}
+	eachFile(t, others, func(path string, files *token.FileSet, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			text := ""
 			switch n := n.(type) {
@@ -103,11 +180,7 @@ func TestHostsAreInQuirks(t *testing.T) {
 			}
 			return true
 		})
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if !found {
 		t.Error("the test does not find the hosts in quirks.go")
 	}
