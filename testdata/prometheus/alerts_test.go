@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"muster/generator"
 	"muster/generator/condition"
 	"muster/generator/ledger"
@@ -64,6 +66,15 @@ func suspend(code plan.SuspensionCode) func(*site, *fleet) {
 func incidents() []incident {
 	return []incident{
 		{name: "muster is down", lasts: 30 * time.Minute, begin: func(s *site, _ *fleet) { s.down = true }, raises: "MusterDown", delay: 5 * time.Minute},
+		{
+			name: "one of two musters is down", lasts: 30 * time.Minute, raises: "MusterDown", delay: 5 * time.Minute, text: "kubectl -n muster get pods",
+			begin: func(s *site, _ *fleet) {
+				s.down = true
+				s.more = func(each func(labels.Labels, float64)) {
+					each(labels.FromStrings("__name__", "muster_build_info", "namespace", "other"), 1)
+				}
+			},
+		},
 		{name: "overlays cannot be read", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepLoad }, raises: "MusterUnavailable", condition: condition.RepositoryAvailable, delay: 2*time.Minute + 30*time.Second},
 		{
 			name: "defect of muster", lasts: 30 * time.Minute, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepDecide },

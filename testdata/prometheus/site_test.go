@@ -1,6 +1,7 @@
 package prometheus_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,9 @@ type site struct {
 	keep map[string]bool
 	// texts are the summaries and descriptions of alerts when they first fired, by their names.
 	texts map[string]string
+
+	// more adds series to each scrape: those of another muster or overlay.
+	more func(each func(labels.Labels, float64))
 
 	left    int64     // requests of Buildkite's limit
 	expires time.Time // of the token
@@ -134,6 +138,9 @@ func (s *site) turn(t *testing.T, r generator.Report) []string {
 		if !s.down {
 			s.read(t, each)
 		}
+		if s.more != nil {
+			s.more(each)
+		}
 	})
 	raised := s.evaluate(t)
 	s.now = r.Next
@@ -183,7 +190,7 @@ func (s *site) store(t *testing.T, scrape func(each func(labels.Labels, float64)
 	}
 	scrape(func(l labels.Labels, v float64) {
 		b := labels.NewBuilder(l)
-		b.Set("namespace", "muster").Set("pod", fmt.Sprint("muster-", s.pods)).Set("job", "muster/muster").Set("instance", fmt.Sprintf("10.0.0.%d:8080", s.pods))
+		b.Set("namespace", cmp.Or(l.Get("namespace"), "muster")).Set("pod", fmt.Sprint("muster-", s.pods)).Set("job", "muster/muster").Set("instance", fmt.Sprintf("10.0.0.%d:8080", s.pods))
 		l = b.Labels()
 		found[l.String()] = l
 		put(l, v)
