@@ -75,6 +75,28 @@ func incidents() []incident {
 				}
 			},
 		},
+		{
+			name: "muster restarts, and its first polls are spread over ticks", lasts: 30 * time.Minute,
+			begin: func(s *site, f *fleet) { s.restart(f) },
+			tick:  func(s *site, f *fleet) { f.spread = s.now.Minute() < 30 }, // incidents begin at 08:15
+		},
+		{
+			name: "muster restarts, and no poll ends", lasts: time.Hour, raises: "MusterNotTicking", delay: 20 * time.Minute, text: "The last successful tick was 21m",
+			begin: func(s *site, f *fleet) {
+				s.restart(f)
+				f.spread = true
+			},
+		},
+		{
+			name: "muster restarts every three minutes before a poll ends", lasts: time.Hour, raises: "MusterNotTicking", delay: 20 * time.Minute,
+			begin: func(_ *site, f *fleet) { f.spread = true },
+			tick: func(s *site, f *fleet) {
+				if s.now.Minute()%3 == 0 && s.now.Second() < 30 {
+					s.restart(f)
+				}
+				s.down = s.now.Minute()%3 == 2 && s.now.Second() >= 30
+			},
+		},
 		{name: "overlays cannot be read", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepLoad }, raises: "MusterUnavailable", condition: condition.RepositoryAvailable, delay: 2*time.Minute + 30*time.Second},
 		{
 			name: "defect of muster", lasts: 30 * time.Minute, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepDecide },
@@ -389,6 +411,26 @@ func healthy(t *testing.T, s *site, f *fleet, days int) {
 	t.Logf("%d of %d agents did not register", lost, ordered)
 	if lost < 5 || ordered < 300 {
 		t.Errorf("only %d of %d agents did not register", lost, ordered)
+	}
+}
+
+// TestFirstTicks asserts when a muster of which no tick has ever succeeded raises an alert.
+func TestFirstTicks(t *testing.T) {
+	s, f := newSite(t), newFleet(1)
+	f.spread = true
+	started := s.now
+	for {
+		raised := s.turn(t, f.tick(s.now))
+		if len(raised) == 0 && s.now.Sub(started) < 25*time.Minute {
+			continue
+		}
+		if took := s.now.Sub(started); !slices.Equal(raised, []string{"MusterNotTicking"}) || took < 20*time.Minute || took > 22*time.Minute {
+			t.Errorf("%s after the start, %q fire, want MusterNotTicking after 20 minutes", took, raised)
+		}
+		if text := s.texts["MusterNotTicking"]; !strings.Contains(text, "No tick has succeeded in the last day.") {
+			t.Errorf("the alert is %q", text)
+		}
+		return
 	}
 }
 

@@ -35,6 +35,7 @@ type fleet struct {
 	conflict    bool           // another writer pushes before every attempt
 	failsAt     generator.Step // the step in which ticks fail; empty: none
 	limited     bool           // Buildkite answers with 429
+	spread      bool           // polls are spread over several ticks, and this one does not end
 	unserved    int            // jobs in a queue without an overlay
 	lost        float64        // share of agents that never register
 	queuePaused bool           // the queue is paused in Buildkite
@@ -237,6 +238,11 @@ func (f *fleet) tick(now time.Time) generator.Report {
 	if f.limited {
 		r.Buildkite = time.Time{}
 		return f.fail(r, generator.StepPoll, generator.Limited, condition.Condition{Type: condition.BuildkiteAvailable, Reason: condition.RateLimited})
+	}
+	if f.spread {
+		r.Err, r.Outcome = errFailed, generator.Waiting
+		r.Conditions = append(slices.Clone(f.conditions), condition.DegradedBy(condition.Condition{Reason: condition.RateLimited})...)
+		return r
 	}
 	if f.unserved > 0 {
 		r.Result.Unserved = []plan.Unserved{{Queue: "gpu", Jobs: f.unserved}}

@@ -51,6 +51,7 @@ type site struct {
 	groups   []*rules.Group
 	served   map[string]labels.Labels // the series of the last scrape
 	pods     int                      // how often muster has started
+	restart  func(*fleet)             // starts muster again, which forgets the conditions
 	// only is the text that mentions the metrics to store; empty: all are stored.
 	only string
 	// keep maps the names of metrics to whether they are stored.
@@ -77,6 +78,10 @@ func newSite(t *testing.T) *site {
 	s := &site{now: time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC), served: map[string]labels.Labels{}, keep: map[string]bool{}, texts: map[string]string{}, left: 900}
 	s.expires = s.now.AddDate(0, 1, 0)
 	s.start(t)
+	s.restart = func(f *fleet) {
+		s.start(t)
+		f.conditions = nil
+	}
 	s.storage, s.engine = teststorage.New(t), promqltest.NewTestEngine(t, false, 0, 100_000)
 	s.loadRules(t)
 	return s
