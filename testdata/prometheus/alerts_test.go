@@ -180,7 +180,7 @@ func incidents() []incident {
 		},
 		{
 			name: "the push of one overlay is refused", lasts: 40 * time.Minute, begin: suspend(plan.PushRefused),
-			raises: "MusterPushRefused", condition: condition.PushAccepted,
+			raises: "MusterPushRefused", condition: condition.PushAccepted, text: "overlay linux (PushRefused): The git server refuses muster's commits of overlay linux",
 		},
 		{
 			name: "another writer pushes all the time", lasts: 40 * time.Minute, begin: waiting(5, func(f *fleet) { f.conflict = true }),
@@ -431,6 +431,54 @@ func TestFirstTicks(t *testing.T) {
 			t.Errorf("the alert is %q", text)
 		}
 		return
+	}
+}
+
+// TestRefusedOverlay asserts that the refusal of one overlay's commits leaves the alerts of other
+// overlays, and that a refusal of all leaves none.
+func TestRefusedOverlay(t *testing.T) {
+	for name, test := range map[string]struct {
+		begin func(*fleet)
+		want  []string
+	}{
+		"one overlay": {
+			begin: func(f *fleet) {
+				f.overlay.Suspended = plan.Suspension{Code: plan.PushRefused, Queue: queue, Cluster: "ci"}
+			},
+			want: []string{"MusterJobsPending", "MusterPushRefused", "MusterScalingLimited"},
+		},
+		"muster": {begin: func(f *fleet) { f.refused = true }, want: []string{"MusterPushRefused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, f := newSite(t), newFleet(1)
+			// Jobs of the overlays large and small wait too: max is reached in the first, and the second has room.
+			s.more = func(each func(labels.Labels, float64)) {
+				for _, name := range []string{"large", "small"} {
+					put := func(metric string, value float64, more ...string) {
+						each(labels.FromStrings(append([]string{"__name__", metric, "overlay", name}, more...)...), value)
+					}
+					put("muster_oldest_pending_seconds", 1200)
+					put("muster_idle_agents", 0)
+					put("muster_busy_agents", 0)
+					put("muster_max_agents", 5)
+					put("muster_condition", 1, "type", "AgentsArriving", "reason", condition.AsExpected)
+					put("muster_condition", 1, "type", "PushAccepted", "reason", condition.AsExpected)
+					if name == "large" {
+						put("muster_condition", 1, "type", "ScalingLimited", "reason", condition.MaxReached)
+					}
+				}
+			}
+			f.add(s.now, 2, 3*time.Minute)
+			test.begin(f)
+			var raised []string
+			for end := s.now.Add(40 * time.Minute); s.now.Before(end); {
+				raised = s.turn(t, f.tick(s.now))
+			}
+			if !slices.Equal(raised, test.want) {
+				t.Errorf("%q fire, want %q", raised, test.want)
+			}
+		})
 	}
 }
 
