@@ -104,7 +104,7 @@ func incidents() []incident {
 		},
 		{
 			name: "agents do not register", lasts: 2 * time.Hour, begin: waiting(10, broken),
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, text: "11 agents of linux are ordered and have not registered; 10 jobs are pending",
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, text: "11 agents of linux are ordered and have not registered; 10 jobs are pending. muster plan linux prints the cause and the remedy",
 		},
 		{
 			name: "two agents do not register", lasts: time.Hour, begin: waiting(2, broken),
@@ -121,6 +121,22 @@ func incidents() []incident {
 				waiting(1, broken)(s, f)
 			},
 			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 3 * time.Minute,
+		},
+		{ // the lease is as long as the incident, so that nothing replaces the agent
+			name: "the agent of a single job does not register, and max is 1", lasts: time.Hour,
+			begin: waiting(1, func(f *fleet) {
+				f.broken, f.overlay.Policy.Max, f.overlay.Policy.LeaseAuto, f.overlay.Policy.Lease = true, 1, false, 2*time.Hour
+			}),
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 11 * time.Minute,
+		},
+		{
+			name: "the agent of a single job does not register, and the others are busy", lasts: time.Hour,
+			begin: func(s *site, f *fleet) {
+				f.agents = append(f.agents, &agent{connected: true, until: s.now.Add(2 * time.Hour)})
+				f.overlay.Policy.Max, f.overlay.Policy.LeaseAuto, f.overlay.Policy.Lease = 2, false, 2*time.Hour
+				waiting(1, broken)(s, f)
+			},
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 11 * time.Minute,
 		},
 		{
 			name: "agents do not register on the first day", lasts: 2 * time.Hour, begin: waiting(10, broken), firstDay: true,
@@ -141,6 +157,10 @@ func incidents() []incident {
 		{
 			name: "the warm pool exits early", lasts: time.Hour, begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.leaving = 5, true },
 			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
+		},
+		{ // the alert fires when the second one has exited
+			name: "the only agent of the warm pool exits early", lasts: 4 * time.Hour, begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.leaving = 1, true },
+			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 2 * time.Minute,
 		},
 		{
 			name: "agents exit without a job", lasts: time.Hour, begin: waiting(10, func(f *fleet) { f.leaving = true }),
@@ -431,6 +451,50 @@ func TestFirstTicks(t *testing.T) {
 			t.Errorf("the alert is %q", text)
 		}
 		return
+	}
+}
+
+// TestNoDemand asserts that the alert for failed orders ends with the demand. They have failed until
+// muster orders again, which may be after a weekend.
+func TestNoDemand(t *testing.T) {
+	for name, test := range map[string]struct {
+		broken func(*fleet)
+		least  int // min of the policy
+	}{
+		"agents do not register":                                   {broken: func(f *fleet) { f.broken = true }},
+		"agents exit without a job":                                {broken: func(f *fleet) { f.leaving = true }},
+		"agents exit without a job, and the warm pool is complete": {broken: func(f *fleet) { f.leaving = true }, least: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, f := newSite(t), newFleet(1)
+			for range test.least {
+				f.agents = append(f.agents, &agent{connected: true, until: s.now.AddDate(0, 0, 7)})
+			}
+			test.broken(f)
+			f.add(s.now, 3, time.Minute)
+			var raised []string
+			for end := s.now.Add(time.Hour); s.now.Before(end); {
+				raised = s.turn(t, f.tick(s.now))
+			}
+			if !slices.Equal(raised, []string{"MusterAgentsNotArriving"}) {
+				t.Fatalf("%q fire while jobs are pending", raised)
+			}
+			f.overlay.Policy.Min, f.jobs = test.least, nil
+			cancelled := s.now
+			for s.now.Before(cancelled.Add(24 * time.Hour)) {
+				r := f.tick(s.now)
+				if s.now.After(cancelled.Add(time.Hour)) {
+					r.Next = s.now.Add(coarse)
+				}
+				if raised = s.turn(t, r); len(raised) > 0 && s.now.After(cancelled.Add(time.Hour)) {
+					t.Fatalf("%s after the jobs were cancelled, %q fire", s.now.Sub(cancelled), raised)
+				}
+			}
+			if !s.shows(condition.AgentsArriving) {
+				t.Error("muster does not report failed orders any more")
+			}
+		})
 	}
 }
 

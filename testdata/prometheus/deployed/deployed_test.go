@@ -149,6 +149,9 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 			if want := "docs/reference/alerts.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
 				t.Errorf("%s has the runbook %q, want %q", r.Alert, r.Annotations["runbook"], want)
 			}
+			if strings.Contains(r.Annotations["description"], "muster.dev/overlay=") {
+				t.Errorf("%s selects by the overlay's name, from which the label differs: %s", r.Alert, r.Annotations["description"])
+			}
 			if !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {
 				t.Errorf("%s has the severity %q", r.Alert, r.Labels["severity"])
 			}
