@@ -35,7 +35,8 @@ const tokenWarning = 14 * 24 * time.Hour
 // BuildkiteAvailable are false only if the server has not answered for two intervals, and
 // PushAccepted if pushes fail for that long or are refused, so that a single failed tick changes
 // nothing. An interval is the time from tick to tick as it is: a tick
-// that takes longer makes it longer.
+// that takes longer, or a wait that a server asks for, makes it longer. A tick that is under way
+// does not count: its requests may not have been sent yet, and [Snapshot.Stuck] limits it.
 func (s Snapshot) At(now time.Time) Snapshot {
 	kept := []condition.Condition{}
 	var degraded []condition.Condition
@@ -140,7 +141,11 @@ const notAsked = "no request was sent, because an earlier step failed"
 func (s Snapshot) server(t condition.Type, c Contact, now time.Time) condition.Condition {
 	failed, ok := condition.Find(s.Conditions, t)
 	failing := ok && failed.Abnormal()
-	if !c.Answered.IsZero() && !now.After(c.until) {
+	asked := now
+	if s.Tick.Running && s.Tick.Began.Before(now) {
+		asked = s.Tick.Began
+	}
+	if !c.Answered.IsZero() && !asked.After(c.until) {
 		if failing && failed.Reason != condition.RateLimited && now.Sub(failed.LastTransitionTime) > 2*s.interval {
 			return failed // it answers, but what it answers is of no use
 		}
@@ -150,7 +155,7 @@ func (s Snapshot) server(t condition.Type, c Contact, now time.Time) condition.C
 		return condition.Normal(t)
 	}
 	name := map[condition.Type]string{condition.RepositoryAvailable: "git", condition.BuildkiteAvailable: "Buildkite"}[t]
-	result := condition.Condition{Type: t, Status: condition.False, Reason: condition.NoAnswer, Message: c.silent(name, now)[0], LastTransitionTime: c.Answered}
+	result := condition.Condition{Type: t, Status: condition.False, Reason: condition.NoAnswer, Message: c.silence(name, now), LastTransitionTime: c.Answered}
 	switch {
 	case failing:
 		result.Reason, result.LastTransitionTime = failed.Reason, failed.LastTransitionTime
@@ -182,19 +187,13 @@ func (s Snapshot) NotReady() []string {
 	return all
 }
 
-// Silent lists which of git and Buildkite have not answered lately, and why, a
-// line for each.
-func (s Snapshot) Silent(now time.Time) []string {
-	return append(s.Git.silent("git", now), s.Buildkite.silent("Buildkite", now)...)
+// Fresh reports whether the figures are those of now: git and Buildkite have answered lately.
+func (s Snapshot) Fresh(now time.Time) bool {
+	return !now.After(s.Git.fresh) && !now.After(s.Buildkite.fresh)
 }
 
-// Fresh reports whether the figures are those of now: git and Buildkite answer.
-func (s Snapshot) Fresh(now time.Time) bool { return len(s.Silent(now)) == 0 }
-
-func (c Contact) silent(name string, now time.Time) []string {
-	if !c.Answered.IsZero() && !now.After(c.until) {
-		return nil
-	}
+// silence describes since when a server has not answered, and why.
+func (c Contact) silence(name string, now time.Time) string {
 	text := name + " has not been read yet"
 	if !c.Answered.IsZero() {
 		text = fmt.Sprintf("the last successful read of %s was %s ago", name, now.Sub(c.Answered).Round(time.Second))
@@ -202,7 +201,7 @@ func (c Contact) silent(name string, now time.Time) []string {
 	if c.Problem != "" {
 		text += ": " + strings.ReplaceAll(c.Problem, "\n", " | ")
 	}
-	return []string{text}
+	return text
 }
 
 // Interval is the time from tick to tick, as configured.

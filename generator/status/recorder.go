@@ -67,13 +67,15 @@ func (r *Recorder) Ended(report generator.Report) {
 		next.Success = report.Ended
 	}
 	recent := 2 * max(r.cfg.Interval, report.Ended.Sub(report.Began))
-	atBuildkite := report.Failed == generator.StepPoll
-	next.Git = before.Git.after(report.Git, recent, report.Err, !atBuildkite)
-	wait := time.Duration(0)
+	// muster sends no request during a wait that is longer than the interval.
+	wait := max(0, report.Next.Sub(report.Ended)-r.cfg.Interval)
+	fresh := recent
 	if report.Outcome == generator.Waiting {
-		wait = report.Next.Sub(report.Ended)
+		fresh += wait
 	}
-	next.Buildkite = before.Buildkite.after(report.Buildkite, recent+wait, report.Err, atBuildkite)
+	atBuildkite := report.Failed == generator.StepPoll
+	next.Git = before.Git.after(report.Git, recent+wait, fresh, report.Err, !atBuildkite)
+	next.Buildkite = before.Buildkite.after(report.Buildkite, recent+wait, fresh, report.Err, atBuildkite)
 	next.Conditions = condition.Of(report.Conditions, "")
 	if report.Err == nil || len(report.Result.Decisions) > 0 {
 		next.Overlays, next.Queues = overlays(report), queues(report.Result)
@@ -111,10 +113,11 @@ func tick(r generator.Report, count int) Tick {
 }
 
 // after is the contact after a tick in which the server answered at some time;
-// zero: it did not. The error of the tick is its own, or the other's.
-func (c Contact) after(answered time.Time, recent time.Duration, err error, own bool) Contact {
+// zero: it did not. The answer is recent, and its figures are fresh, for some time. The error of
+// the tick is its own, or the other's.
+func (c Contact) after(answered time.Time, recent, fresh time.Duration, err error, own bool) Contact {
 	if !answered.IsZero() {
-		return Contact{Answered: answered, until: answered.Add(recent)}
+		return Contact{Answered: answered, until: answered.Add(recent), fresh: answered.Add(fresh)}
 	}
 	c.Problem = notAsked
 	if err != nil && own {

@@ -89,8 +89,9 @@ type Contact struct {
 	Answered time.Time `json:"answered,omitzero"`
 	// Problem is the last error that it had a part in; empty once it answers.
 	Problem string `json:"problem,omitempty"`
-	// until is when the answer no longer counts as recent.
-	until time.Time
+	// until is when the answer no longer counts as recent, and fresh when figures of that time are
+	// outdated. They differ if muster waits because a server asks it to.
+	until, fresh time.Time
 }
 
 // Overlay is one overlay. Its figures are those of the decision at the snapshot's
