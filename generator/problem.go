@@ -92,7 +92,8 @@ func (r Result) Conditions(now time.Time) []condition.Condition {
 	return all
 }
 
-// own returns the conditions that concern no single overlay.
+// own returns the conditions that concern no single overlay. BuildkiteAvailable is unknown if the
+// tick did not poll.
 func (r Result) own() []condition.Condition {
 	var degraded []condition.Condition
 	if unread := r.Looked.Snapshot.Unread; unread != "" {
@@ -104,8 +105,12 @@ func (r Result) own() []condition.Condition {
 	if r.PollTook > condition.SlowPoll {
 		degraded = append(degraded, condition.Condition{Reason: condition.PollSlow, Message: fmt.Sprintf("the poll of Buildkite took %d s: agents are ordered that much later", r.PollTook/time.Second)})
 	}
+	buildkite := condition.Normal(condition.BuildkiteAvailable)
+	if r.Looked.Snapshot.At.IsZero() {
+		buildkite.Status, buildkite.Reason, buildkite.Message = condition.Unknown, condition.NoAnswer, "Buildkite was not polled, because no overlay is valid"
+	}
 	all := append([]condition.Condition{
-		condition.Normal(condition.RepositoryAvailable), condition.Normal(condition.BuildkiteAvailable), condition.Normal(condition.PushAccepted),
+		condition.Normal(condition.RepositoryAvailable), buildkite, condition.Normal(condition.PushAccepted),
 	}, condition.DegradedBy(degraded...)...)
 	for _, u := range r.Unserved {
 		all = append(all, condition.NotServed(u))
@@ -265,7 +270,11 @@ func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
 		}
 		rep.conditions = condition.Since(rep.conditions, withFailure(before, failed.Condition), now)
 	default:
-		all := condition.Since(rep.conditions, r.Conditions(now), now)
+		all := r.Conditions(now)
+		if pushed := !rep.dryRun && len(r.Operations)+len(r.Landed) > 0; !pushed {
+			all = withoutPush(rep.conditions, all)
+		}
+		all = condition.Since(rep.conditions, all, now)
 		found := problems(all)
 		rest := lasting(rep.problems.current(), all)
 		rep.problems.update(rep.log, now, found, func(p problem) bool { return p.in(rest) })
@@ -279,8 +288,34 @@ func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
 // stepConditions are the conditions of muster itself in the order of the steps of a tick.
 var stepConditions = []condition.Type{condition.RepositoryAvailable, condition.BuildkiteAvailable, condition.PushAccepted}
 
+// withoutPush returns the conditions after a tick that pushed nothing. If the last push failed,
+// PushAccepted is unknown until the next push.
+func withoutPush(before, all []condition.Condition) []condition.Condition {
+	all = slices.Clone(all)
+	for _, b := range before {
+		if b.Type != condition.PushAccepted || b.Overlay != "" || b.Status == condition.True {
+			continue
+		}
+		for i, c := range all {
+			if c.Type == b.Type && c.Overlay == "" {
+				all[i] = notObserved(b)
+			}
+		}
+	}
+	return all
+}
+
+// notObserved returns a condition after a tick that did not observe it: an abnormal one becomes
+// unknown, with the same reason.
+func notObserved(c condition.Condition) condition.Condition {
+	if c.Abnormal() {
+		c.Status, c.Message, c.Remedy, c.LastTransitionTime = condition.Unknown, "not tried again since: "+c.Message, "", time.Time{}
+	}
+	return c
+}
+
 // withFailure returns the conditions after a tick that failed: those of earlier steps are normal,
-// and the others stay.
+// and abnormal ones of later steps are unknown. The others stay.
 func withFailure(before []condition.Condition, failed condition.Condition) []condition.Condition {
 	step := slices.Index(stepConditions, failed.Type)
 	all := []condition.Condition{failed}
@@ -291,7 +326,10 @@ func withFailure(before []condition.Condition, failed condition.Condition) []con
 	}
 	for _, c := range before {
 		own := c.Overlay == "" && c.Queue == ""
-		if at := slices.Index(stepConditions, c.Type); !own || at > step || at < 0 && c.Type != failed.Type {
+		switch at := slices.Index(stepConditions, c.Type); {
+		case own && at > step:
+			all = append(all, notObserved(c))
+		case !own, at < 0 && c.Type != failed.Type:
 			all = append(all, c)
 		}
 	}

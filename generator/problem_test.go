@@ -2,6 +2,7 @@ package generator_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"muster/generator"
 	"muster/generator/condition"
 	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 // TestUnreadIsAProblem: what cannot be read of Buildkite is among the problems for
@@ -67,5 +69,82 @@ func TestUnservedOfEachCluster(t *testing.T) {
 		if n := strings.Count(b.log.String(), line); n != want {
 			t.Errorf("%d lines have %s, want %d:\n%s", n, line, want, b.log.String())
 		}
+	}
+}
+
+// TestUnobservedConditions asserts the conditions of muster itself after ticks that did not poll or
+// did not push: what an earlier tick observed to fail is unknown then, and is not logged as resolved.
+func TestUnobservedConditions(t *testing.T) {
+	const ok, notPolled = "True (AsExpected)", "Unknown (NoAnswer)"
+	refused := &branch.Refused{Message: "protected branch"}
+	a := unavailable{bench: newBench("a")}
+	var git, buildkite error
+	a.git = func(time.Time) error { return git }
+	a.buildkite = func(time.Time) error { return buildkite }
+	valid := branch.Change{Path: "overlays/a/scaling.yaml", Content: a.overlays[0].policyText()}
+	steps := []struct {
+		name   string
+		change func()
+		// want are RepositoryAvailable, BuildkiteAvailable and PushAccepted.
+		want     [3]string
+		resolved int // lines of the log, so far
+	}{
+		{"nothing to push", func() {}, [3]string{ok, ok, ok}, 0},
+		{"every try conflicts", func() {
+			a.jobs("a", 2)
+			a.onCommit = func(branch.Head) error { return branch.ErrMoved }
+		}, [3]string{ok, ok, "False (Conflict)"}, 0},
+		{"git is down", func() { git = errors.New("no route to host") }, [3]string{"False (ReadFailed)", ok, "Unknown (Conflict)"}, 0},
+		{"git is still down", func() {}, [3]string{"False (ReadFailed)", ok, "Unknown (Conflict)"}, 0},
+		{"the push is refused", func() {
+			git, a.onCommit = nil, func(branch.Head) error { return refused }
+		}, [3]string{ok, ok, "False (PushRefused)"}, 2},
+		{"Buildkite is down", func() { buildkite = errors.New("503") }, [3]string{ok, "False (PollFailed)", "Unknown (PushRefused)"}, 2},
+		{"git is down, too", func() { git = errors.New("no route to host") }, [3]string{"False (ReadFailed)", "Unknown (PollFailed)", "Unknown (PushRefused)"}, 2},
+		{"no overlay is valid", func() {
+			git, buildkite = nil, nil
+			a.fleet.edit("a person", branch.Change{Path: valid.Path, Content: []byte("spec: 7\n")})
+		}, [3]string{ok, notPolled, "Unknown (PushRefused)"}, 2},
+		{"nothing to push any more", func() {
+			a.fleet.edit("a person", valid)
+			a.snapshot.Jobs = nil
+		}, [3]string{ok, ok, "Unknown (PushRefused)"}, 4},
+		{"a push succeeds", func() {
+			a.jobs("a", 2)
+			a.onCommit = nil
+		}, [3]string{ok, ok, ok}, 5},
+	}
+	var got [][3]string
+	var resolved []int
+	a.run(t, 15*time.Second, func(ticks int, _ generator.Result, _ error) bool {
+		resolved = append(resolved, strings.Count(a.log.String(), "resolved: "))
+		if ticks < len(steps) {
+			steps[ticks].change()
+		}
+		return ticks < len(steps)
+	}, func(c *generator.Config) {
+		c.Repository, c.Buildkite = a, a
+		c.Watch = reports(func(r generator.Report) {
+			var now [3]string
+			for i, kind := range []condition.Type{condition.RepositoryAvailable, condition.BuildkiteAvailable, condition.PushAccepted} {
+				c, _ := condition.Find(condition.Of(r.Conditions, ""), kind)
+				now[i] = string(c.Status) + " (" + c.Reason + ")"
+				if strings.Count(c.Message, "not tried again since") > 1 {
+					t.Errorf("message %q", c.Message)
+				}
+			}
+			got = append(got, now)
+		})
+	})
+	for i, step := range steps {
+		if got[i] != step.want {
+			t.Errorf("%s: %q, want %q", step.name, got[i], step.want)
+		}
+		if resolved[i] != step.resolved {
+			t.Errorf("%s: %d problems are resolved, want %d", step.name, resolved[i], step.resolved)
+		}
+	}
+	if t.Failed() {
+		t.Log(a.log.String())
 	}
 }

@@ -115,11 +115,12 @@ func blocks(c condition.Condition) bool {
 	return c.Abnormal() && c.Queue == "" && (unavailable || c.Level() == slog.LevelError)
 }
 
-// blocking returns the conditions for which muster is not ready.
+// blocking returns the conditions for which muster is not ready. It ignores an unknown PushAccepted:
+// there was nothing to push since a failed push.
 func (s Snapshot) blocking(own []condition.Condition) []condition.Condition {
 	var all []condition.Condition
 	for _, c := range own {
-		if c.Status == condition.Unknown || blocks(c) {
+		if c.Status == condition.Unknown && c.Type != condition.PushAccepted || blocks(c) {
 			all = append(all, c)
 		}
 	}
@@ -149,7 +150,7 @@ func (s Snapshot) server(t condition.Type, c Contact, now time.Time) condition.C
 		if failing && failed.Reason != condition.RateLimited && now.Sub(failed.LastTransitionTime) > 2*s.interval {
 			return failed // it answers, but what it answers is of no use
 		}
-		if ok && !failing {
+		if ok && failed.Status == condition.True {
 			return failed
 		}
 		return condition.Normal(t)

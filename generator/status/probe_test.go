@@ -39,6 +39,9 @@ func TestNotReady(t *testing.T) {
 		{[]condition.Condition{failed}, nil},
 		{[]condition.Condition{failed}, []string{noAnswer}},
 		{},
+		{[]condition.Condition{{Type: condition.PushAccepted, Status: condition.Unknown, Reason: condition.Refused}}, nil},
+		{[]condition.Condition{{Type: condition.BuildkiteAvailable, Status: condition.Unknown, Reason: condition.NoAnswer}}, nil}, // as it answered before
+		{},
 	} {
 		if got := tick(test.conditions...); !slices.Equal(got, test.want) {
 			t.Errorf("tick %d: not ready because of %q, want %q", i, got, test.want)
