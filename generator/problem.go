@@ -289,11 +289,11 @@ func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
 var stepConditions = []condition.Type{condition.RepositoryAvailable, condition.BuildkiteAvailable, condition.PushAccepted}
 
 // withoutPush returns the conditions after a tick that pushed nothing. If the last push failed,
-// PushAccepted is unknown until the next push.
+// PushAccepted is unknown until the next push. A conflict is over: the server has refused nothing.
 func withoutPush(before, all []condition.Condition) []condition.Condition {
 	all = slices.Clone(all)
 	for _, b := range before {
-		if b.Type != condition.PushAccepted || b.Overlay != "" || b.Status == condition.True {
+		if b.Type != condition.PushAccepted || b.Overlay != "" || b.Status == condition.True || b.Reason == condition.Conflict {
 			continue
 		}
 		for i, c := range all {

@@ -96,8 +96,10 @@ func TestUnobservedConditions(t *testing.T) {
 		}, [3]string{ok, ok, "False (Conflict)"}, 0},
 		{"git is down", func() { git = errors.New("no route to host") }, [3]string{"False (ReadFailed)", ok, "Unknown (Conflict)"}, 0},
 		{"git is still down", func() {}, [3]string{"False (ReadFailed)", ok, "Unknown (Conflict)"}, 0},
+		{"nothing to push after a conflict", func() { git, a.snapshot.Jobs = nil, nil }, [3]string{ok, ok, ok}, 2},
 		{"the push is refused", func() {
-			git, a.onCommit = nil, func(branch.Head) error { return refused }
+			a.jobs("a", 2)
+			a.onCommit = func(branch.Head) error { return refused }
 		}, [3]string{ok, ok, "False (PushRefused)"}, 2},
 		{"Buildkite is down", func() { buildkite = errors.New("503") }, [3]string{ok, "False (PollFailed)", "Unknown (PushRefused)"}, 2},
 		{"git is down, too", func() { git = errors.New("no route to host") }, [3]string{"False (ReadFailed)", "Unknown (PollFailed)", "Unknown (PushRefused)"}, 2},
