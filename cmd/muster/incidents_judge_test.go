@@ -54,6 +54,11 @@ func judge(t *testing.T, x incident, samples []minuteSample) outcome {
 	first := map[surface]int{}
 	for _, s := range samples {
 		consistent(t, x, s)
+		if k := ofMuster(condition.RepositoryAvailable, condition.NoAnswer); x.want.Type != k.Type {
+			if message, ok := s.readings[surfaceJSON].found[k]; ok {
+				t.Errorf("minute %d: git answers, but status.json reports %s: %s", s.minute, k, message)
+			}
+		}
 		if x.fine {
 			nothingReported(t, s)
 			continue

@@ -33,6 +33,7 @@ const (
 	notPushed = "it does not push"
 	notPolled = "it does not read the metrics"
 	notSlow   = "its own poll is not slow here"
+	waits     = "it waits until Buildkite allows its poll"
 )
 
 // incidents are all incidents that are played.
@@ -99,6 +100,14 @@ var incidents = []incident{
 		begin: func(w *incidentWorld) {
 			w.build(5, 20*time.Minute)
 			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusServiceUnavailable})
+		},
+	},
+	{ // muster asks once a minute, and git, which it asks as rarely, is available
+		name: "Buildkite answers 429 for minutes", want: ofMuster(condition.BuildkiteAvailable, condition.RateLimited),
+		blind: map[surface]string{surfacePlan: waits},
+		begin: func(w *incidentWorld) {
+			w.build(5, 20*time.Minute)
+			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}})
 		},
 	},
 	{ // polls and orders take longer

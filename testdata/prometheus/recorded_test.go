@@ -123,8 +123,11 @@ var expectedAlerts = map[condition.Type]map[string]expected{
 		string(plan.AgentsCannotWork): {alert: "MusterAgentsNotArriving"},
 	},
 	condition.RepositoryAvailable: {condition.ReadFailed: {"MusterUnavailable", 2 * time.Minute, "After 2 minutes"}},
-	condition.BuildkiteAvailable:  {condition.PollFailed: {"MusterUnavailable", 2 * time.Minute, "After 2 minutes"}},
-	condition.PushAccepted:        {condition.Refused: {alert: "MusterPushRefused"}},
+	condition.BuildkiteAvailable: {
+		condition.PollFailed:  {"MusterUnavailable", 2 * time.Minute, "After 2 minutes"},
+		condition.RateLimited: {}, // MusterRateLimited fires after 15 minutes
+	},
+	condition.PushAccepted: {condition.Refused: {alert: "MusterPushRefused"}},
 	condition.Suspended: {
 		string(plan.Invalid): {alert: "MusterOverlaySuspended"},
 		string(plan.Paused):  {"MusterOverlayPaused", 24 * time.Hour, "After a day"},
