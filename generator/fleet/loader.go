@@ -353,7 +353,7 @@ func readFile(tree fs.FS, file string, e fs.DirEntry) ([]byte, error) {
 // dispatch reads one manifest, and proves that kustomize can read it too, unless the overlay has
 // no template. The template's proof covers a file that equals what muster would write now. Any
 // other file was written from an older template or edited: it is built once, separately.
-// notDispatch reports that the file is no dispatch, whatever the other files contain.
+// notDispatch reports that the file is not a dispatch, whatever the other files contain.
 func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch, notDispatch bool, wrong *finding.Finding) {
 	d, wrong = parseDispatch(file, data)
 	if wrong != nil {
