@@ -321,7 +321,7 @@ const pods = "Check in this order: the syncer has applied the newest commit; the
 var remedies = map[string]string{
 	string(plan.Paused):            "Remove paused: true from scaling.yaml, or run muster resume.",
 	string(plan.PausedInBuildkite): "Resume the queue in Buildkite.",
-	string(plan.Invalid):           "Correct the file in the fleet repository and push; muster check, in a clone, reports when it is valid. Running agents continue.",
+	string(plan.Invalid):           "Correct what the message names and push; muster check, in a clone, reports when the files are valid. Running agents continue.",
 	string(plan.UnknownCluster):    queueRemedy,
 	string(plan.UnknownQueue):      queueRemedy,
 	string(plan.AmbiguousQueue):    queueRemedy,
