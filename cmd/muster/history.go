@@ -303,13 +303,13 @@ func overlaysWithin(names, known []string) error {
 func (h *historyFlags) report(count history.Count, printed int) {
 	say := h.settings.program.printMessage
 	if printed == 0 && h.by == "" {
-		say("nothing to show in %s", commits(count.Commits, "", ""))
+		say("nothing to show in %s", commits(count.Commits))
 	}
 	if count.Malformed > 0 {
-		say("%s by muster cannot be read: muster history --act damaged", commits(count.Malformed, "", ""))
+		say("%s by muster cannot be read: muster history --act damaged", commits(count.Malformed))
 	}
 	if count.Unknown > 0 {
-		say("%s cannot be compared with the parent: muster history --act unknown", commits(count.Unknown, "", ""))
+		say("%s cannot be compared with the parent: muster history --act unknown", commits(count.Unknown))
 	}
 	h.settings.program.printShallow(count.Cut)
 }
@@ -321,12 +321,12 @@ func (p program) printShallow(commit string) {
 	}
 }
 
-// commits returns a number of commits with a verb.
-func commits(n int, one, many string) string {
+// commits returns a number of commits in words.
+func commits(n int) string {
 	if n == 1 {
-		return "1 commit" + one
+		return "1 commit"
 	}
-	return fmt.Sprintf("%d commits%s", n, many)
+	return fmt.Sprintf("%d commits", n)
 }
 
 const (

@@ -297,7 +297,7 @@ func (p *verifyText) end(c verification.Config, count verification.Count) error 
 			kinds = append(kinds, fmt.Sprintf("%d %s", n, v))
 		}
 	}
-	_, err := fmt.Fprintf(p.out.Text, "%s, %d of them by muster: %s\n", commits(count.Commits, "", ""), count.Muster, strings.Join(kinds, ", "))
+	_, err := fmt.Fprintf(p.out.Text, "%s, %d of them by muster: %s\n", commits(count.Commits), count.Muster, strings.Join(kinds, ", "))
 	for _, note := range verifyNotes(c, count) {
 		fmt.Fprintln(p.out.Text, note)
 	}

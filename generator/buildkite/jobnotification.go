@@ -113,7 +113,7 @@ func (k *Stacks) tryNotify(ctx context.Context, c *stackCluster, queues []string
 	try := func() error {
 		refused, err := k.notify(ctx, c, queues, []JobNote{{Job: noJob, Text: "muster check"}})
 		if err == nil && len(refused) == 0 {
-			return errors.New("Buildkite accepted one for a job that does not exist")
+			return errors.New("a notification for a job that does not exist was accepted")
 		}
 		return err
 	}
