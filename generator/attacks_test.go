@@ -201,8 +201,8 @@ func lastOrder(w *scenario) int {
 	return 0
 }
 
-// TestTwoFleets: another fleet of the organisation has an overlay of the same name,
-// 10 agents of which are busy. Jobs get max agents anyway.
+// TestTwoFleets: another fleet of the organisation has an overlay of the same name, with 10 busy
+// agents. Jobs still get as many agents as max allows.
 func TestTwoFleets(t *testing.T) {
 	t.Parallel()
 	w := attacked(t, func(s *shape, p *policy) {

@@ -175,7 +175,7 @@ func TestPollTooLong(t *testing.T) {
 	c := newClient(t, buildkite.Config{HTTP: o.Transport()})
 	for o.Now().Before(now.Add(buildkite.LongestPoll)) {
 		_, err := c.Snapshot(context.Background(), plan.Query{At: o.Now()})
-		checkError(t, "while it goes on", err, "2 a minute are allowed")
+		checkError(t, "during the poll", err, "2 a minute are allowed")
 		o.Advance(15 * time.Second)
 	}
 	o.Advance(15 * time.Second)

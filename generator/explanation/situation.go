@@ -16,16 +16,16 @@ import (
 type situation struct {
 	overlay *fleet.Overlay
 	at      time.Time
-	// before and after are the nearest polls of its queue that git knows; nil: none.
+	// before and after are the nearest polls of its queue in git; nil without one.
 	before, after *ledger.Entry
-	// decision is what the files of the moment make of the last poll.
+	// decision is the decision by the files of the moment and the last poll.
 	decision plan.Decision
 	// repair is the last commit that repaired the overlay, or nil.
 	repair *ledger.Entry
 }
 
-// decide makes the decision of the moment, on what was last known of Buildkite. What the
-// last poll led to is among the files, so that it is not ordered again.
+// decide makes the decision of the moment, by the last poll. What that poll led to is among the
+// files, so it is not ordered again.
 func (m *situation) decide(commit string, all []fleet.Overlay) {
 	o := plan.Observation{Queue: m.overlay.Policy.Queue}
 	if m.before != nil {
@@ -39,7 +39,7 @@ func (m *situation) decide(commit string, all []fleet.Overlay) {
 	}
 }
 
-// full reports whether no agent more was allowed.
+// full reports whether max allowed no more agents.
 func (m *situation) full() bool { return m.decision.Sum.Room == 0 }
 
 // waiting returns since when the oldest job was runnable that was pending both at the moment and

@@ -184,7 +184,7 @@ func TestProcessesAreKept(t *testing.T) {
 	}
 }
 
-// waiting is a file system of a build that goes on when another has begun.
+// waiting is a file system of a build that continues when another has begun.
 type waiting struct {
 	filesys.FileSystem
 	begun  *sync.WaitGroup

@@ -205,7 +205,7 @@ func (l labelled) Gather() ([]*dto.MetricFamily, error) {
 	return families, err
 }
 
-// all are labels as they are shown. They are not changed: several metrics share them.
+// all returns copies of the labels with printable values: several metrics share the originals.
 func (l labelled) all(labels []*dto.LabelPair) []*dto.LabelPair {
 	var all []*dto.LabelPair
 	for _, pair := range labels {

@@ -34,9 +34,8 @@ const tokenWarning = 14 * 24 * time.Hour
 // At returns the snapshot with the conditions of muster itself at a time. RepositoryAvailable and
 // BuildkiteAvailable are false only if the server has not answered for two intervals, and
 // PushAccepted if pushes fail for that long or are refused, so that a single failed tick changes
-// nothing. An interval is the time from tick to tick as it is: a tick
-// that takes longer, or a wait that a server asks for, makes it longer. A tick that is under way
-// does not count: its requests may not have been sent yet, and [Snapshot.Stuck] limits it.
+// nothing. A longer tick, or a wait that a server asks for, makes the interval longer. A running
+// tick does not count: its requests may not have been sent yet, and [Snapshot.Stuck] limits it.
 func (s Snapshot) At(now time.Time) Snapshot {
 	kept := []condition.Condition{}
 	var degraded []condition.Condition

@@ -434,7 +434,7 @@ func healthy(t *testing.T, s *site, f *fleet, days int) {
 	}
 }
 
-// TestFirstTicks asserts when a muster of which no tick has ever succeeded raises an alert.
+// TestFirstTicks asserts when an alert is raised if no tick has succeeded since muster started.
 func TestFirstTicks(t *testing.T) {
 	s, f := newSite(t), newFleet(1)
 	f.spread = true
