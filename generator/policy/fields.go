@@ -2,10 +2,12 @@ package policy
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"muster/generator/plan"
 
@@ -80,11 +82,13 @@ type specField struct {
 // generated from it or tested against it.
 func specFields() []specField {
 	return []specField{
-		{describe("queue", "string, 1 to 100 letters, digits, `-`, `_`", "", "key of the Buildkite queue", "key of the Buildkite queue").shows(func(p plan.Policy) string { return p.Queue }).limits(),
-			nil, (*policyReader).queue, func() keywords { return keywords{"type": "string", "pattern": queueRule.String()} }},
-		{describe("cluster", "string", `""`, "name or id of the Buildkite cluster, if the queue's key is in several",
-			"name or ID of the Buildkite cluster; required if several clusters have the queue's key").shows(func(p plan.Policy) string { return p.Cluster }).limits(),
-			nil, (*policyReader).cluster, clusterShape},
+		needed(text("queue", "1 to 100 letters, digits, `-`, `_`", "key of the Buildkite queue", "key of the Buildkite queue",
+			"the key of a Buildkite queue", "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores", queueRule, 0,
+			func(p *plan.Policy) *string { return &p.Queue })).limits(),
+		text("cluster", "", "name or id of the Buildkite cluster, if the queue's key is in several",
+			"name or ID of the Buildkite cluster; required if several clusters have the queue's key",
+			"the name or id of a Buildkite cluster", "a name has printable characters, and no space at its ends", clusterRule, longestCluster,
+			func(p *plan.Policy) *string { return &p.Cluster }).limits(),
 		{describe("tags", "map of strings", "{}", "further agent tags, as in {os: linux, size: large}",
 			"additional agent tags, as in `{os: linux}`; muster adds queue, dispatch, overlay and index").shows(func(p plan.Policy) string { return strings.Join(p.Tags, " ") }),
 			nil, (*policyReader).tags, tagsShape},
@@ -164,6 +168,36 @@ func count(name, comment, meaning string, into func(p *plan.Policy) *int) specFi
 		nil,
 		func(r *policyReader, n *yaml.Node) { *into(&r.policy) = r.count(n, name) },
 		countShape,
+	}
+}
+
+// text is a field that takes a string which matches rule and has at most longest characters; 0 is
+// no limit but the rule. Problems say that a value is not what, and give the remedy.
+func text(name, form, comment, meaning, what, remedy string, rule *regexp.Regexp, longest int, into func(p *plan.Policy) *string) specField {
+	kind := "string"
+	if form != "" {
+		kind += ", " + form
+	}
+	return specField{
+		describe(name, kind, `""`, comment, meaning).shows(func(p plan.Policy) string { return *into(&p) }),
+		nil,
+		func(r *policyReader, n *yaml.Node) {
+			switch {
+			case n.Kind == yaml.ScalarNode && n.Tag != "!!str":
+				r.bad(n, "spec."+name, Shown(n)+" is not a string", "write it in quotes")
+			case n.Kind != yaml.ScalarNode || !rule.MatchString(n.Value) || longest > 0 && utf8.RuneCountInString(n.Value) > longest:
+				r.bad(n, "spec."+name, Shown(n)+" is not "+what, remedy)
+			default:
+				*into(&r.policy) = n.Value
+			}
+		},
+		func() keywords {
+			shape := keywords{"type": "string", "pattern": rule.String()}
+			if longest > 0 {
+				shape["maxLength"] = longest
+			}
+			return shape
+		},
 	}
 }
 

@@ -240,27 +240,8 @@ func (r *policyReader) paused(n *yaml.Node) {
 // (buildkite/docs, pages/agent/queues/managing.md).
 var queueRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-func (r *policyReader) queue(n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode && n.Tag != "!!str" {
-		r.bad(n, "spec.queue", Shown(n)+" is not a string", "write it in quotes")
-		return
-	}
-	if n.Kind != yaml.ScalarNode || !queueRule.MatchString(n.Value) {
-		r.bad(n, "spec.queue", Shown(n)+" is not the key of a Buildkite queue", "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores")
-		return
-	}
-	r.policy.Queue = n.Value
-}
-
-func (r *policyReader) cluster(n *yaml.Node) {
-	bad := n.Kind != yaml.ScalarNode || n.Tag != "!!str" || utf8.RuneCountInString(n.Value) > longestCluster || strings.TrimSpace(n.Value) != n.Value ||
-		strings.ContainsFunc(n.Value, func(c rune) bool { return !unicode.IsPrint(c) })
-	if bad {
-		r.bad(n, "spec.cluster", Shown(n)+" is not the name or id of a Buildkite cluster", "write it as a string, in quotes if need be")
-		return
-	}
-	r.policy.Cluster = n.Value
-}
+// clusterRule accepts printable characters (unicode.IsPrint), with spaces only between them.
+var clusterRule = regexp.MustCompile("^([" + printed + "]|[" + printed + "][" + printed + " ]*[" + printed + "])?$")
 
 // reservedTags are those that muster and the agent Job fill in.
 var reservedTags = []string{plan.TagQueue, plan.TagDispatch, plan.TagIndex, plan.TagOverlay, plan.TagFleet, plan.TagWarm, plan.TagUptime, plan.TagTemplate}

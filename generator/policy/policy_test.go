@@ -86,7 +86,7 @@ func TestPolicySpec(t *testing.T) {
 		{`queue: [a, b]`, `:4: spec.queue: a list is not the key of a Buildkite queue; ` + keys},
 		{`queue: 12`, `:4: spec.queue: 12 is not a string; write it in quotes`},
 		{`queue:`, `:4: spec.queue: has no value; write one`},
-		{`cluster: 7`, `:4: spec.cluster: 7 is not the name or id of a Buildkite cluster; write it as a string, in quotes if need be`},
+		{`cluster: 7`, `:4: spec.cluster: 7 is not a string; write it in quotes`},
 		{`min: 51`, `:4: spec.min: 51 is above max, which is 50; raise max or lower min`},
 		{`min: -1`, `:4: spec.min: -1 is too small; write one from 0 to 100000`},
 		{`max: -1`, `:4: spec.max: -1 is too small; write one from 0 to 100000`},

@@ -126,10 +126,6 @@ const (
 	longestLabel   = 60
 )
 
-func clusterShape() keywords {
-	return keywords{"type": "string", "maxLength": longestCluster, "pattern": "^([" + printed + "]|[" + printed + "][" + printed + " ]*[" + printed + "])?$"}
-}
-
 func tagsShape() keywords {
 	var reserved []string
 	for _, tag := range reservedTags {
