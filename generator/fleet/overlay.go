@@ -169,7 +169,7 @@ func (o *Overlay) proven(objects []object) {
 }
 
 // listHeader is the comment on the list, word for word as muster init has it.
-const listHeader = "# Written by muster: the agents on order. Do not edit: muster restores it.\n"
+const listHeader = "# Written by muster: the dispatches. Do not edit: muster reverts changes.\n"
 
 // list prints dispatches/kustomization.yaml. An empty list is written out: a
 // kustomization with no field at all does not build, and a marshalled one

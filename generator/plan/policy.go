@@ -27,7 +27,7 @@ type Policy struct {
 	// LeaseAuto reports whether the lease is derived from start-up times. Lease is then only its
 	// value until enough of them are known, and overdue agents are presumed lost.
 	LeaseAuto bool
-	// IdleTimeout is how long an agent ordered for a job waits for one, and
+	// IdleTimeout is how long an agent that was ordered for a job stays idle, and
 	// WarmIdleTimeout how long an agent kept for Min and Buffer does.
 	IdleTimeout, WarmIdleTimeout time.Duration
 	// Reuse lets agents take more than one job; zero: each takes one.
@@ -56,7 +56,7 @@ type Reuse struct {
 // On reports whether agents take more than one job.
 func (r Reuse) On() bool { return r.Uptime > 0 }
 
-// DemandIdleTimeout is how long an agent ordered for a job waits for one.
+// DemandIdleTimeout is how long an agent that was ordered for a job stays idle.
 func (p Policy) DemandIdleTimeout() time.Duration {
 	if p.Reuse.On() {
 		return p.Reuse.Idle

@@ -37,11 +37,11 @@ func TestEditPolicy(t *testing.T) {
 		edit       Edit
 		was, is    []string // lines
 	}{
-		{"a value", starter, Edit{Set: map[string]string{"max": "4000"}}, []string{"  max: 10                   # agents never passed"}, []string{"  max: 4000                 # agents never passed"}},
-		{"one behind #", starter, Edit{Set: map[string]string{"paused": "true"}}, []string{"  # paused: false           # true: muster orders nothing here"}, []string{"  paused: true              # true: muster orders nothing here"}},
+		{"a value", starter, Edit{Set: map[string]string{"max": "4000"}}, []string{"  max: 10                   # maximum number of agents"}, []string{"  max: 4000                 # maximum number of agents"}},
+		{"one behind #", starter, Edit{Set: map[string]string{"paused": "true"}}, []string{"  # paused: false           # true: muster orders no agents"}, []string{"  paused: true              # true: muster orders no agents"}},
 		{"one that is not there", minimal, Edit{Set: map[string]string{"buffer": "2"}}, nil, []string{"  buffer: 2"}},
 		{"overrides behind #", starter, Edit{Override: true, Overrides: []plan.Override{{Until: end, Max: number(40), Paused: true}}},
-			[]string{"  # overrides: []           # other min, max, buffer, maxPerHour or paused until a moment; above schedules"},
+			[]string{"  # overrides: []           # other min, max, buffer, maxPerHour or paused until a given time; take precedence over schedules"},
 			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", max: 40, paused: true}`}},
 		{"overrides that are not there", minimal, Edit{Override: true, Overrides: []plan.Override{{Until: end, MaxPerHour: number(0)}}}, nil,
 			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", maxPerHour: 0}`}},
@@ -50,8 +50,8 @@ func TestEditPolicy(t *testing.T) {
 		{"no overrides", overridden, Edit{Override: true}, []string{"  overrides:", "    - until: 2026-11-21T18:00:00Z", "      max: 3"}, nil},
 		{"no overrides where there are none", minimal, Edit{Override: true}, nil, nil},
 		{"reuse behind #", starter, Edit{Set: map[string]string{"reuse": "idle:1m,uptime:30m"}},
-			[]string{"  # reuse: {}               # agents that take more than one job, as in {idle: 1m, uptime: 30m}; see muster's docs/explanation/agent-job.md first"},
-			[]string{"  reuse: {idle: 1m, uptime: 30m} # agents that take more than one job, as in {idle: 1m, uptime: 30m}; see muster's docs/explanation/agent-job.md first"}},
+			[]string{"  # reuse: {}               # lets agents run several jobs, as in {idle: 1m, uptime: 30m}: see muster's docs/explanation/agent-job.md first"},
+			[]string{"  reuse: {idle: 1m, uptime: 30m} # lets agents run several jobs, as in {idle: 1m, uptime: 30m}: see muster's docs/explanation/agent-job.md first"}},
 		{"reuse that is not there", minimal, Edit{Set: map[string]string{"reuse": "uptime:2h,idle:90s"}}, nil, []string{"  reuse: {idle: 90s, uptime: 2h}"}},
 		{"no reuse where there is none", minimal, Edit{Set: map[string]string{"reuse": "none"}}, nil, nil},
 		{"another reuse", minimal + "  reuse: {uptime: 30m,  idle: 1m}   # why\n", Edit{Set: map[string]string{"reuse": "idle:5m,uptime:1h"}},

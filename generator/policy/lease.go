@@ -14,7 +14,7 @@ const LeaseAuto = "auto"
 
 // leaseField is the field lease: a length of time, or auto.
 func leaseField() specField {
-	f := span("lease", time.Minute, LongestLease, plan.FirstLease, "the time an ordered agent has to start; later it leaves at once",
+	f := span("lease", time.Minute, LongestLease, plan.FirstLease, "how long after its order an agent may start; a later one exits",
 		"the time in which an ordered agent must start; a later one exits at once. Longer than syncer and node need, shorter than you would wait for a lost agent. "+
 			"Above 50m, increase the template's `ttlSecondsAfterFinished`. "+
 			fmt.Sprintf("`auto`, which `muster init` writes, adapts to this overlay's start-up times: %s until %d are known, then four times their 99th percentile, from %s to %s; ",

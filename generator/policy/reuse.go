@@ -75,7 +75,7 @@ func (r *policyReader) wholeReuse(n *yaml.Node) bool {
 // reuseShape has the fields of reuse, as reuseFields lists them.
 func reuseShape() keywords {
 	idle, uptime := spanShape(minReuseIdle, maxReuseIdle), spanShape(minReuseUptime, maxReuseUptime)
-	idle["description"] = "how long an agent ordered for a job waits for one, each time"
+	idle["description"] = "how long an agent that was ordered for a job stays idle, each time"
 	uptime["description"] = "for how long an agent takes jobs in all; what it has then it finishes"
 	return keywords{
 		"type": "object", "additionalProperties": false,

@@ -195,7 +195,7 @@ func TestLeaseOver(t *testing.T) {
 	w := newWorld(t, fakebuildkite.Options{})
 	p := w.start(options{lease: -2 * time.Second})
 	p.ends(0)
-	p.wantSaid("muster: the lease ended at ")
+	p.wantSaid("muster: the lease expired at ")
 	p.wantRequests()
 	p.wantCounts(counts{})
 }
