@@ -105,7 +105,7 @@ func TestRepairNamesItsCause(t *testing.T) {
 			}
 			test.want.Faults = []ledger.Fault{
 				{File: "kustomization.yaml", Problem: "was missing or empty"},
-				{File: "kustomization.yml", Problem: "stood beside kustomization.yaml, and kustomize takes only one of them"},
+				{File: "kustomization.yml", Problem: "was next to kustomization.yaml; kustomize reads only one of them"},
 				{File: "state.yaml", Problem: `was not valid (its kind is "Nonsense" of "", not OverlayState of muster.dev/v1alpha1), so that the circuit breaker counts as closed`},
 			}
 			got := ledger.Operation{Faults: ops[0].Faults, Suspects: ops[0].Suspects, SuspectsUnknown: ops[0].SuspectsUnknown}
@@ -129,11 +129,11 @@ func TestFaultsOfTheList(t *testing.T) {
 	for _, test := range []struct{ list, want string }{
 		{"", "was missing or empty"},
 		{"a: [", "could not be read"},
-		{"a: 1\n", "was something else than a list of the dispatches"},
-		{header + "resources: [{a: 1}]\n", "was something else than a list of the dispatches"},
-		{header + "resources: []\n", "did not name " + id + ".yaml"},
-		{header + "resources: [" + id + ".yaml, other.yaml]\n", `named "other.yaml", and there is no such dispatch`},
-		{header + fmt.Sprintf("resources: [%[1]s.yaml, %[1]s.yaml]\n", id), "named the dispatches in another order, or twice"},
+		{"a: 1\n", "was not a list of the dispatches"},
+		{header + "resources: [{a: 1}]\n", "was not a list of the dispatches"},
+		{header + "resources: []\n", "did not list " + id + ".yaml"},
+		{header + "resources: [" + id + ".yaml, other.yaml]\n", `listed "other.yaml", which is not a dispatch`},
+		{header + fmt.Sprintf("resources: [%[1]s.yaml, %[1]s.yaml]\n", id), "listed dispatches in another order, or twice"},
 	} {
 		b.fleet.edit("a person", branch.Change{Path: "overlays/a/dispatches/kustomization.yaml", Content: []byte(test.list)})
 		ops := tick(t, g).Operations

@@ -40,7 +40,7 @@ func (o *Overlay) Faults() []Fault {
 		all = append(all, Fault{File: listFile, Problem: problem})
 	}
 	for _, file := range o.surplus {
-		f := Fault{File: path.Base(file), Problem: "stood beside " + listFile + ", and kustomize takes only one of them"}
+		f := Fault{File: path.Base(file), Problem: "was next to " + listFile + "; kustomize reads only one of them"}
 		if f.File == stateFile && o.invalidState != nil {
 			f.Problem = "was not valid (" + strings.TrimPrefix(o.invalidState.Problem, invalidPrefix) + "), so that the circuit breaker counts as closed"
 		}
@@ -84,12 +84,12 @@ func (o *Overlay) listFault() string {
 	names := finding.Lookup(top, "resources")
 	if len(top.Content) != 2*3 || names == nil || names.Kind != yaml.SequenceNode ||
 		finding.Scalar(top, "apiVersion") != types.KustomizationVersion || finding.Scalar(top, "kind") != types.KustomizationKind {
-		return "was something else than a list of the dispatches"
+		return "was not a list of the dispatches"
 	}
 	var named []string
 	for _, n := range names.Content {
 		if n.Kind != yaml.ScalarNode {
-			return "was something else than a list of the dispatches"
+			return "was not a list of the dispatches"
 		}
 		named = append(named, n.Value)
 	}
@@ -105,15 +105,15 @@ func (o *Overlay) namesFault(named []string) string {
 	}
 	for _, name := range named {
 		if !slices.ContainsFunc(there, func(d plan.Dispatch) bool { return name == d.ID+manifestType }) {
-			return fmt.Sprintf("named %s, and there is no such dispatch", finding.Quote(name))
+			return fmt.Sprintf("listed %s, which is not a dispatch", finding.Quote(name))
 		}
 	}
 	for _, d := range there {
 		if !slices.Contains(named, d.ID+manifestType) {
-			return "did not name " + d.ID + manifestType
+			return "did not list " + d.ID + manifestType
 		}
 	}
-	return "named the dispatches in another order, or twice"
+	return "listed dispatches in another order, or twice"
 }
 
 // Edit is a dispatch in git that is not as muster wrote it.
