@@ -61,11 +61,15 @@ func testUnstarted(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 		v.runs(2)
-		for _, lives := range v.events.jobsOf(v.name) {
-			if j := lives[0]; len(lives) != 1 || j.Failed != (j.Name == first) {
-				t.Errorf("of the Jobs only %s, whose pods were deleted, has failed: %+v", first, lives)
+		// The Job's status follows its pods.
+		v.until("of the Jobs only "+first+", whose pods were deleted, has failed", func() error {
+			for _, lives := range v.events.jobsOf(v.name) {
+				if j := lives[0]; len(lives) != 1 || j.Failed != (j.Name == first) {
+					return fmt.Errorf("%+v", lives)
+				}
 			}
-		}
+			return nil
+		})
 		v.open()
 		v.passes(2)
 		v.leavesGit()
