@@ -35,11 +35,15 @@ COMMIT     ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>
 LDFLAGS     = -s -w -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)
 # The race detector needs a C compiler. Where there is none, go env says so.
 RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
+# Packages in which goroutines run, in the code or in the tests. In the others (SEQUENTIAL) the race
+# detector finds nothing, and make test plays them without it.
+CONCURRENT = $(shell grep -rlE '"sync(/atomic)?"|/errgroup"|^[[:space:]]*go [a-z]' --include='*.go' ./cmd ./generator ./gitops | xargs -n1 dirname | sort -u)
+SEQUENTIAL = $(filter-out $(CONCURRENT),$(patsubst muster/%,./%,$(shell $(GO) list ./...)))
 # Tests that call unraced.Only, which make test plays without the race detector: in the
 # packages with most of them, which play simulations, in the other packages, and in ./generator,
 # where TestFaults is played with them.
-SIMULATED  := ./generator/advice ./generator/history ./generator/simulation
-UNRACED     = $(filter-out ./generator $(SIMULATED),$(shell grep -rl 'unraced\.Only' --include='*_test.go' ./cmd ./generator ./gitops | xargs -n1 dirname | sort -u))
+SIMULATED  := ./generator/advice ./generator/simulation
+UNRACED     = $(filter-out ./generator $(SIMULATED) $(SEQUENTIAL),$(shell grep -rl 'unraced\.Only' --include='*_test.go' ./cmd ./generator ./gitops | xargs -n1 dirname | sort -u))
 unraced-tests = $(or $(shell grep -hE '^func Test|unraced\.Only' $(1:%=%/*_test.go) | awk -F'[ \050]' '/^func/ {name = $$2} /unraced/ {print name}' | sort -u | paste -sd'|' -),$(error no test in $(1) calls unraced.Only))
 # Packages whose tests take the longest: begun first, so that none is played alone at the end.
 LONG       := ./cmd/muster ./gitops/git ./generator
@@ -54,7 +58,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: docs unraced unraced-some seeds nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile browser hosts clean
+.PHONY: docs unraced unraced-some seeds sequential nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile browser hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,8 +98,8 @@ image-test: image ## Run the image as a container; needs root, and Debian's cont
 test: tools ## Run every test: vet, the race detector, the API server's validation, the published agent
 	$(GO) vet -trimpath ./...
 	@[ -n "$(RACE)" ] || echo "no C compiler: the tests run without the race detector"
-	$(GO) test $(RACE) -trimpath -vet=off -shuffle=on -timeout 30m $(LONG) ./...
-	@$(MAKE) --no-print-directory -j2 -Otarget $(if $(RACE),unraced unraced-some) seeds nested agent-cached
+	$(GO) test $(RACE) -trimpath -vet=off -shuffle=on -timeout 30m $(LONG) $(CONCURRENT)
+	@$(MAKE) --no-print-directory -j2 -Otarget $(if $(RACE),unraced unraced-some) seeds sequential nested agent-cached
 
 # Parts of make test, two at a time.
 unraced:
@@ -106,6 +110,9 @@ unraced-some:
 
 seeds:
 	GOGC=400 $(GO) test -trimpath -vet=off -shuffle=on -timeout 30m -run '^(TestFaults|$(call unraced-tests,./generator))$$' ./generator -seeds 100
+
+sequential:
+	$(GO) test -trimpath -vet=off -shuffle=on -timeout 30m $(SEQUENTIAL)
 
 # Go keeps results of tests until a file changes, but does not see those outside of their
 # module, which these are about.
