@@ -20,64 +20,6 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// TestBranchIsReset: a commit does not restore what was removed from the branch meanwhile.
-func TestBranchIsReset(t *testing.T) {
-	t.Parallel()
-	r, _, _, w, first := opened(t)
-	head, err := w.Push(t.Context(), first, commit("a", []byte("a")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Git("update-ref", "refs/heads/main", first.Commit); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Push(t.Context(), head, commit("b", []byte("b"))); !errors.Is(err, branch.ErrMoved) {
-		t.Errorf("Push: %v, want ErrMoved", err)
-	}
-	if head, _ := r.Head(); head != first.Commit {
-		t.Errorf("the branch is at %s, want %s", head, first.Commit)
-	}
-	if head, err = w.Head(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Push(t.Context(), head, commit("b", []byte("b"))); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestLimitsOfGitHub: the error of a rate limit has the wait, is not a refusal of the commits, and no
-// request follows.
-func TestLimitsOfGitHub(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		limit githubtest.Limit
-		want  time.Duration
-	}{
-		// docs.github.com/rest, "Rate limits for the REST API", "Exceeding the rate limit".
-		"Retry-After": {githubtest.Limit{Status: 403, Header: map[string]string{"Retry-After": "90"}, Words: "You have exceeded a secondary rate limit"}, 90 * time.Second},
-		"no time":     {githubtest.Limit{Status: 403, Words: "You have exceeded a secondary rate limit"}, time.Minute},
-		"429":         {githubtest.Limit{Status: 429, Words: "Too many requests"}, time.Minute},
-		"reset": {githubtest.Limit{Status: 403, Header: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1763692240", "Date": "Fri, 21 Nov 2025 02:30:00 GMT"},
-			Words: "API rate limit exceeded for installation ID 42"}, 41 * time.Second},
-		"too long": {githubtest.Limit{Status: 429, Header: map[string]string{"Retry-After": "86400"}, Words: "Too many requests"}, time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, _, s, w, head := opened(t)
-			s.LimitNext(test.limit)
-			_, err := w.Push(t.Context(), head, commit("a", []byte("a")))
-			var wait interface{ RetryAfter() time.Duration }
-			var refused *branch.Refused
-			if !errors.As(err, &wait) || wait.RetryAfter() != test.want || errors.As(err, &refused) {
-				t.Fatalf("%v, want to wait %s", err, test.want)
-			}
-			if !strings.Contains(err.Error(), test.limit.Words) {
-				t.Errorf("GitHub's words are missing: %v", err)
-			}
-		})
-	}
-}
-
 // TestLimitInGraphQL: a rate limit with status 200 is recognized.
 func TestLimitInGraphQL(t *testing.T) {
 	t.Parallel()
@@ -101,9 +43,7 @@ func TestRevokedToken(t *testing.T) {
 	repository := overGit(t, r, s, a)
 	w := writerOf(t, github.Config{Repository: repository, API: s.URL, Now: c.Now, Token: a.Token, Refused: a.Refused})
 	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Revoke()
 	if _, err := w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
 		t.Fatalf("Push with a revoked token: %v", err)
@@ -126,7 +66,7 @@ func overGit(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *gith
 	t.Helper()
 	host, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-			if _, token, _ := request.BasicAuth(); !s.Valid(token) {
+			if name, token, _ := request.BasicAuth(); name != "x-access-token" || !s.Valid(token) {
 				w.Header().Set("WWW-Authenticate", `Basic realm="GitHub"`)
 				http.Error(w, "Invalid username or token.", http.StatusUnauthorized)
 				return
@@ -134,14 +74,10 @@ func overGit(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *gith
 			next.ServeHTTP(w, request)
 		})
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(host.Close)
 	repository, err := gitops.New(gitops.Config{URL: host.URL + "/fleet.git", Credentials: remote.Credentials{Password: a.Password(), Refused: a.Refused}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return repository
 }
 
@@ -150,9 +86,8 @@ func TestRenamedRepository(t *testing.T) {
 	t.Parallel()
 	r, _, s, w, head := opened(t)
 	s.Rename()
-	if _, err := w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.Push(t.Context(), head, commit("a", []byte("a")))
+	must(t, err)
 	if got, err := r.ReadFile("overlays/a"); err != nil || string(got) != "a" {
 		t.Errorf("content = %q, %v", got, err)
 	}
@@ -172,9 +107,7 @@ func TestMovedToAnotherHost(t *testing.T) {
 	t.Cleanup(here.Close)
 	w := writerOf(t, github.Config{Repository: fromDisk(t, r), API: here.URL, Now: c.Now, Token: app(s, c).Token})
 	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := w.Push(t.Context(), head, commit("a", []byte("a"))); err == nil || asked > 0 {
 		t.Errorf("the other host was asked %d times: %v", asked, err)
 	}
@@ -210,17 +143,14 @@ func TestUnsignedCommitsAreLogged(t *testing.T) {
 	a := app(s, c)
 	w := writerOf(t, github.Config{Repository: fromDisk(t, r), API: s.URL, Now: c.Now, Token: a.Token, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if head, err = w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil || log.Len() > 0 {
 		t.Fatalf("%v; of a signed commit the log says %s", err, log.String())
 	}
 	s.LeaveUnsigned()
 	for _, drafts := range [][]branch.Draft{commit("b", []byte("b")), append(commit("c", []byte("c")), commit("d", []byte("d"))...)} {
-		if head, err = w.Push(t.Context(), head, drafts); err != nil {
-			t.Fatal(err)
-		}
+		head, err = w.Push(t.Context(), head, drafts)
+		must(t, err)
 	}
 	if n := strings.Count(log.String(), `msg="GitHub does not sign the commits"`); n != 1 || !strings.Contains(log.String(), "reason=unsigned") {
 		t.Errorf("said %d times: %s", n, log.String())

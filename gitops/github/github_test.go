@@ -12,7 +12,6 @@ import (
 
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/git/remote"
 	"muster/gitops/github"
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
@@ -23,6 +22,14 @@ import (
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
+}
+
+// must ends a test at an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func newClock() *clock { return &clock{now: time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)} }
@@ -42,9 +49,7 @@ func (c *clock) advance(d time.Duration) {
 func serve(t *testing.T, r gitserver.Repository, c *clock) *githubtest.Server {
 	t.Helper()
 	s, err := githubtest.Serve(r, t.TempDir(), c.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -63,9 +68,7 @@ func writer(t *testing.T, r gitserver.Repository, s *githubtest.Server, a *githu
 func fromDisk(t *testing.T, r gitserver.Repository) *gitops.Repository {
 	t.Helper()
 	repository, err := gitops.New(gitops.Config{URL: r.Dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return repository
 }
 
@@ -74,9 +77,7 @@ func writerOf(t *testing.T, c github.Config) *github.Writer {
 	t.Helper()
 	c.Owner, c.Name = githubtest.Owner, githubtest.Name
 	w, err := github.NewWriter(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }
 
@@ -87,9 +88,7 @@ func opened(t *testing.T) (r gitserver.Repository, c *clock, s *githubtest.Serve
 	s = serve(t, r, c)
 	w = writer(t, r, s, app(s, c))
 	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r, c, s, w, head
 }
 
@@ -117,9 +116,8 @@ func TestWriter(t *testing.T) {
 func seeded(t *testing.T) gitserver.Repository {
 	t.Helper()
 	r := gitserver.NewRepository(t)
-	if _, err := r.Commit("seed", time.Unix(1_700_000_000, 0), branch.Change{Path: "overlays/default/scaling.yaml", Content: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Commit("seed", time.Unix(1_700_000_000, 0), branch.Change{Path: "overlays/default/scaling.yaml", Content: []byte("x")})
+	must(t, err)
 	return r
 }
 
@@ -138,9 +136,7 @@ func TestTokenIsReplacedInTime(t *testing.T) {
 	}{{0, 1}, {30 * time.Minute, 1}, {24 * time.Minute, 1}, {2 * time.Minute, 2}, {50 * time.Minute, 2}, {time.Hour, 3}} {
 		c.advance(step.after)
 		token, err := a.Token(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if s.Issued() != step.issued {
 			t.Errorf("at %s %d tokens were issued, want %d", c.Now(), s.Issued(), step.issued)
 		}
@@ -150,37 +146,12 @@ func TestTokenIsReplacedInTime(t *testing.T) {
 	}
 }
 
-// TestAppTokenIsAPasswordForGit uses the App with git's own protocol.
-func TestAppTokenIsAPasswordForGit(t *testing.T) {
-	t.Parallel()
-	r, c := seeded(t), newClock()
-	s := serve(t, r, c)
-	token, err := app(s, c).Token(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "x-access-token", Password: strings.Replace(token, "1", "2", 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(host.Close)
-	repository, err := gitops.New(gitops.Config{URL: host.URL + "/fleet.git", Credentials: remote.Credentials{Password: app(s, c).Password()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := repository.Head(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	r, c := seeded(t), newClock()
 	s := serve(t, r, c)
 	other := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(other, []byte("no key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(other, []byte("no key"), 0o600))
 	for name, test := range map[string]struct {
 		change func(*github.App)
 		want   string
@@ -201,12 +172,9 @@ func TestErrors(t *testing.T) {
 	a := app(s, c)
 	w := writer(t, r, s, a)
 	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Token(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	_, err = a.Token(t.Context())
+	must(t, err)
 	s.Revoke()
 	_, err = w.Push(t.Context(), head, commit("a", []byte("a")))
 	if err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "ghs_") {

@@ -18,6 +18,7 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/github"
 	"muster/gitops/github/githubtest"
+	"muster/gitops/unraced"
 )
 
 // paper is a branch of which only the head is kept, and GitHub's API for it: what limits
@@ -79,9 +80,7 @@ func limitedWriter(t *testing.T, c *clock) (*github.Writer, *githubtest.Limiter)
 	t.Cleanup(server.Close)
 	w, err := github.NewWriter(github.Config{Repository: p, Owner: "acme", Name: "fleet", API: server.URL, Now: c.Now,
 		Token: func(context.Context) (string, error) { return "ghs_1", nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w, limiter
 }
 
@@ -90,15 +89,11 @@ func land(t *testing.T, w *github.Writer, c *clock, n int) (waits int) {
 	t.Helper()
 	for {
 		head, err := w.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = w.Push(t.Context(), head, commit(fmt.Sprint("act-", n), []byte("x")))
 		var wait interface{ RetryAfter() time.Duration }
 		if !errors.As(err, &wait) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return waits
 		}
 		waits++
@@ -109,7 +104,7 @@ func land(t *testing.T, w *github.Writer, c *clock, n int) (waits int) {
 // TestLimitsOfBusyDay: 4,000 operations of a day, half of them in four bursts of ten minutes, land with
 // one write each, and GitHub refuses none.
 func TestLimitsOfBusyDay(t *testing.T) {
-	t.Parallel()
+	unraced.Only(t)
 	const acts = 4000
 	c := newClock()
 	w, limiter := limitedWriter(t, c)
@@ -171,9 +166,7 @@ func TestPace(t *testing.T) {
 		t.Errorf("%d operations at once, want almost %d", n, githubtest.MinuteContent)
 	}
 	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 {
 		if _, err = w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
 			break

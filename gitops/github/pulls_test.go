@@ -20,19 +20,13 @@ import (
 func pullsOf(t *testing.T, token string) (*github.Pulls, *githubtest.Server, string, *[]time.Duration) {
 	t.Helper()
 	r, err := gitserver.Init(t.TempDir() + "/fleet.git")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Commit("Begin\n", newClock().Now(), branch.Change{Path: "a", Content: []byte("a")}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Git("branch", "work", "main"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	_, err = r.Commit("Begin\n", newClock().Now(), branch.Change{Path: "a", Content: []byte("a")})
+	must(t, err)
+	_, err = r.Git("branch", "work", "main")
+	must(t, err)
 	sha, err := r.Git("rev-parse", "work")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := newClock()
 	s := serve(t, r, c)
 	var slept []time.Duration
@@ -42,9 +36,7 @@ func pullsOf(t *testing.T, token string) (*github.Pulls, *githubtest.Server, str
 		config.Token = func(context.Context) (string, error) { return token, nil }
 	}
 	p, err := github.NewPulls(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p, s, strings.TrimSpace(sha), &slept
 }
 

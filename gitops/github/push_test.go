@@ -33,9 +33,8 @@ func file(name, content string) branch.Change {
 func executable(t *testing.T, r gitserver.Repository) {
 	t.Helper()
 	stream := "commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 4\nmode\nfrom refs/heads/main^0\nM 100755 inline overlays/run\ndata 1\nx\n"
-	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.GitInput([]byte(stream), "fast-import", "--quiet")
+	must(t, err)
 }
 
 // TestRequestsOfCommits: what createCommitOnBranch can express is one request that writes, and what
@@ -84,12 +83,9 @@ func TestRequestsOfCommits(t *testing.T) {
 			s := serve(t, r, c2)
 			w := writer(t, r, s, app(s, c2))
 			tip, err := w.Head(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if tip, err = w.Push(t.Context(), tip, c.drafts); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			tip, err = w.Push(t.Context(), tip, c.drafts)
+			must(t, err)
 			if got := made(s); got != c.want {
 				t.Errorf("it wrote %q, want %q", got, c.want)
 			}
@@ -122,13 +118,9 @@ func TestMessageIsKept(t *testing.T) {
 	message := "default: dispatch 2 agents\n\n2 jobs are pending.\n\nOverlay: overlays/default\nObservation: {\"version\":2}\nCI: [skip ci]\n"
 	c.advance(time.Minute)
 	head, err := w.Push(t.Context(), head, []branch.Draft{{Message: message, At: at, Changes: []branch.Change{file("a", "a")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for commit, err := range w.Commits(t.Context(), head.Commit, branch.Limit{Commits: 1}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := strings.TrimSuffix(commit.Message, "\n"); got != strings.TrimSuffix(message, "\n") {
 			t.Errorf("the message is %q, want %q", got, message)
 		}
@@ -148,22 +140,18 @@ func TestLargeCommitIsSplit(t *testing.T) {
 		name := fmt.Sprintf("d/%04d.yaml", i)
 		there, gone = append(there, file(name, "kind: Job\n")), append(gone, branch.Change{Path: "overlays/" + name})
 	}
-	if _, err := r.Commit("many\n", c.Now(), there...); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Commit("many\n", c.Now(), there...)
+	must(t, err)
 	s := serve(t, r, c)
 	s.Bound(200, 2_500_000)
 	w := writer(t, r, s, app(s, c))
 	head, err := w.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err = w.Push(t.Context(), head, []branch.Draft{{Message: "retire 301\n", Changes: append(gone, file("d", "now a file"))}}); !errors.Is(err, branch.ErrInvalid) {
 		t.Errorf("Push: %v, want ErrInvalid", err)
 	}
-	if _, err = w.Push(t.Context(), head, []branch.Draft{{Message: "retire 301\n", Changes: append(gone, file("left", "x"))}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Push(t.Context(), head, []branch.Draft{{Message: "retire 301\n", Changes: append(gone, file("left", "x"))}})
+	must(t, err)
 	if got := made(s); got != "1 commits, 3 trees, 1 updateRefs" {
 		t.Errorf("it wrote %s", got)
 	}
@@ -218,27 +206,38 @@ func TestResponseLost(t *testing.T) {
 	}
 }
 
-// TestLimitOfACommit: a limit that meets the one request is waited for, and the pace
-// after it is slow.
+// TestLimitOfACommit: a limit that meets the one request is no refusal of the commit and is waited for,
+// at most an hour, and the pace after it is slow.
 func TestLimitOfACommit(t *testing.T) {
 	t.Parallel()
-	_, c, s, w, head := opened(t)
-	head, err := w.Push(t.Context(), head, commit("a", []byte("a")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.LimitNext(githubtest.Limit{Status: http.StatusForbidden, Header: map[string]string{"Retry-After": "61"}, Words: "You have exceeded a secondary rate limit"})
-	_, err = w.Push(t.Context(), head, commit("b", []byte("b")))
-	var wait interface{ RetryAfter() time.Duration }
-	if !errors.As(err, &wait) || wait.RetryAfter() != 61*time.Second {
-		t.Errorf("%v, want to wait 61 s", err)
-	}
-	if _, err = w.Push(t.Context(), head, commit("b", []byte("b"))); !errors.As(err, &wait) || !strings.Contains(err.Error(), "to stay below GitHub's limits") {
-		t.Errorf("at once again: %v", err)
-	}
-	c.advance(61 * time.Second)
-	if _, err = w.Push(t.Context(), head, commit("b", []byte("b"))); err != nil {
-		t.Error(err)
+	for words, test := range map[string]struct {
+		header map[string]string
+		want   time.Duration
+	}{
+		// docs.github.com/rest, "Rate limits for the REST API", "Exceeding the rate limit".
+		"You have exceeded a secondary rate limit": {map[string]string{"Retry-After": "86400"}, time.Hour},
+		"API rate limit exceeded for installation ID 42": {map[string]string{
+			"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1763692240", "Date": "Fri, 21 Nov 2025 02:30:00 GMT",
+		}, 41 * time.Second},
+	} {
+		_, c, s, w, head := opened(t)
+		head, err := w.Push(t.Context(), head, commit("a", []byte("a")))
+		must(t, err)
+		s.LimitNext(githubtest.Limit{Status: http.StatusForbidden, Header: test.header, Words: words})
+		_, err = w.Push(t.Context(), head, commit("b", []byte("b")))
+		var wait interface{ RetryAfter() time.Duration }
+		var refused *branch.Refused
+		if !errors.As(err, &wait) || wait.RetryAfter() != test.want || errors.As(err, &refused) ||
+			!strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want to wait %s", err, test.want)
+		}
+		_, err = w.Push(t.Context(), head, commit("b", []byte("b")))
+		if !errors.As(err, &wait) || !strings.Contains(err.Error(), "to stay below GitHub's limits") {
+			t.Errorf("at once again: %v", err)
+		}
+		c.advance(test.want)
+		_, err = w.Push(t.Context(), head, commit("b", []byte("b")))
+		must(t, err)
 	}
 }
 
@@ -256,9 +255,8 @@ func TestChain(t *testing.T) {
 	if head, _ := r.Head(); head != tip.Commit {
 		t.Errorf("the branch is at %s, Push returned %s", head, tip.Commit)
 	}
-	if _, err := r.Git("update-ref", "refs/heads/main", first.Commit); err != nil {
-		t.Fatal(err)
-	}
+	_, err = r.Git("update-ref", "refs/heads/main", first.Commit)
+	must(t, err)
 	if _, err := w.Push(t.Context(), tip, two("c", "d")); !errors.Is(err, branch.ErrMoved) {
 		t.Errorf("on a branch that was set back: %v, want ErrMoved", err)
 	}
