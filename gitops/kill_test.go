@@ -17,6 +17,7 @@ import (
 
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
+	"muster/testdata/bench"
 )
 
 // decideRole makes one decision: if the head does not have it yet, it is
@@ -145,9 +146,7 @@ func decideAndDie(t *testing.T, k *killer, url string) bool {
 		<-dead
 	}
 	k.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bench.Check(t, err)
 	err = cmd.Wait()
 	close(dead)
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"muster/gitops/gitserver"
+	"muster/testdata/bench"
 )
 
 // roles are what the test binary can be besides a test: processes of their
@@ -41,16 +42,10 @@ func start(t testing.TB, role string, env ...string) (*exec.Cmd, *bufio.Scanner)
 	cmd.Env = append(append(cmd.Environ(), roleVariable+"="+role), env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bench.Check(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	bench.Check(t, err)
+	bench.Check(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait()
