@@ -20,87 +20,59 @@ import (
 func archive(t *testing.T, c git.Config) *git.Archive {
 	t.Helper()
 	a, err := open(t, c).Archive(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(a.Close)
 	return a
 }
 
-// TestArchive reads and compares many commits, from every server, with and without
-// their being fetched ahead.
-func TestArchive(t *testing.T) {
-	t.Parallel()
-	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
-		past(t, r, 120)
-		out, err := r.Git("rev-list", "--first-parent", "main")
-		if err != nil {
-			t.Fatal(err)
+// readArchive reads and compares many commits, with and without their being fetched ahead.
+func readArchive(t *testing.T, a *git.Archive, commits []string) {
+	t.Helper()
+	must(t, a.Ahead(t.Context(), commits[:60], []string{"f"}))
+	for back := range 66 { // the last ones are not announced
+		tree, err := a.Tree(t.Context(), commits[back])
+		must(t, err)
+		number := 120 - back
+		name := fmt.Sprintf("f/%d.txt", number%50)
+		got, err := fs.ReadFile(tree, name)
+		if want := fmt.Sprintf("%06d", number); err != nil || string(got) != want {
+			t.Fatalf("%d commits back: %q, %v; want %q", back, got, err, want)
 		}
-		commits := strings.Fields(out) // the newest first, the last of which wrote file 120 % 50
-		a := archive(t, c)
-		if err := a.Ahead(t.Context(), commits[:60], []string{"f"}); err != nil {
-			t.Fatal(err)
+		if _, err := fs.ReadFile(tree, "nowhere/x"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("what is not there: %v", err)
 		}
-		for back := range 66 { // the last ones are not announced
-			tree, err := a.Tree(t.Context(), commits[back])
-			if err != nil {
-				t.Fatal(err)
-			}
-			number := 120 - back
-			name := fmt.Sprintf("f/%d.txt", number%50)
-			got, err := fs.ReadFile(tree, name)
-			if want := fmt.Sprintf("%06d", number); err != nil || string(got) != want {
-				t.Fatalf("%d commits back: %q, %v; want %q", back, got, err, want)
-			}
-			if _, err := fs.ReadFile(tree, "nowhere/x"); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("what is not there: %v", err)
-			}
-			all, err := a.Differences(t.Context(), commits[back+1], commits[back], "")
-			if err != nil || len(all) != 1 || all[0].Path != name || all[0].After != (branch.Blob{ID: git.BlobID(got), Mode: branch.PlainFile}) {
-				t.Fatalf("%d commits back: %+v, %v", back, all, err)
-			}
-			if all, err := a.Differences(t.Context(), commits[back+1], commits[back], "g"); err != nil || len(all) > 0 {
-				t.Errorf("elsewhere: %+v, %v", all, err)
-			}
+		all, err := a.Differences(t.Context(), commits[back+1], commits[back], "")
+		if err != nil || len(all) != 1 || all[0].Path != name || all[0].After != (branch.Blob{ID: git.BlobID(got), Mode: branch.PlainFile}) {
+			t.Fatalf("%d commits back: %+v, %v", back, all, err)
 		}
-		if _, err := a.Tree(t.Context(), "main"); err == nil {
-			t.Error("a commit of that name is read")
+		if all, err := a.Differences(t.Context(), commits[back+1], commits[back], "g"); err != nil || len(all) > 0 {
+			t.Errorf("elsewhere: %+v, %v", all, err)
 		}
-		if _, err := a.Tree(t.Context(), strings.Repeat("1", 40)); err == nil {
-			t.Error("a commit that is not there is read")
+	}
+	for _, bad := range []string{"main", strings.Repeat("1", 40)} {
+		if _, err := a.Tree(t.Context(), bad); err == nil {
+			t.Errorf("a commit %s is read", bad)
 		}
-	})
+	}
 }
 
 // TestArchiveDifferences compares what is not often seen: modes, a file that becomes a
 // directory, names that are none, a name twice.
 func TestArchiveDifferences(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	r := gitserver.Repository{Dir: dir}
-	if _, err := r.Git("init", "--quiet", "--bare", "--initial-branch=main"); err != nil {
-		t.Fatal(err)
-	}
+	r := gitserver.NewRepository(t)
 	hash := func(arguments ...string) string {
-		out, err := r.Git(append([]string{"-c", "user.name=A", "-c", "user.email=a@example.com"}, arguments...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(out)
+		return gitIn(t, r, append([]string{"-c", "user.name=A", "-c", "user.email=a@example.com"}, arguments...)...)
 	}
 	object := func(kind, text string) string {
-		file := filepath.Join(t.TempDir(), "object")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return hash("hash-object", "-w", "--literally", "-t", kind, file)
+		out, err := r.GitInput([]byte(text), "hash-object", "-w", "--literally", "-t", kind, "--stdin")
+		must(t, err)
+		return strings.TrimSpace(out)
 	}
 	entry := func(mode, name, id string) string {
 		var raw []byte
-		if _, err := fmt.Sscanf(id, "%x", &raw); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscanf(id, "%x", &raw)
+		must(t, err)
 		return mode + " " + name + "\x00" + string(raw)
 	}
 	commit := func(tree string) string { return hash("commit-tree", "-m", "x", object("tree", tree)) }
@@ -108,9 +80,8 @@ func TestArchiveDifferences(t *testing.T) {
 	inside := object("tree", entry("100644", "x", x))
 	before := commit(entry("100644", "a", x) + entry("100644", "b", x))
 	blob := func(mode uint32) branch.Blob { return branch.Blob{ID: x, Mode: mode} }
-	c := git.Config{URL: dir, Branch: "main", AuthorName: "A", AuthorEmail: "a@example.com"}
 	hash("update-ref", "refs/heads/main", before)
-	a := archive(t, c)
+	a := archive(t, git.Config{URL: r.Dir})
 	for name, test := range map[string]struct {
 		after string
 		want  []branch.Difference
@@ -136,24 +107,13 @@ func TestArchiveDifferences(t *testing.T) {
 // TestArchiveMissing: missing objects of a clone are an error.
 func TestArchiveMissing(t *testing.T) {
 	t.Parallel()
-	r := gitserver.Repository{Dir: t.TempDir()}
-	if _, err := r.Git("init", "--quiet", "--bare", "--initial-branch=main"); err != nil {
-		t.Fatal(err)
-	}
+	r := gitserver.NewRepository(t)
 	past(t, r, 5)
 	clone := filepath.Join(t.TempDir(), "clone")
-	if _, err := r.Git("clone", "--quiet", "--bare", "--depth=2", "file://"+r.Dir, clone); err != nil {
-		t.Fatal(err)
-	}
-	a := archive(t, git.Config{URL: clone, Branch: "main", AuthorName: "A", AuthorEmail: "a@example.com"})
-	out, err := r.Git("rev-list", "--first-parent", "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	commits := strings.Fields(out)
-	if _, err := a.Differences(t.Context(), commits[1], commits[0], ""); err != nil {
-		t.Error(err)
-	}
+	gitIn(t, r, "clone", "--quiet", "--bare", "--depth=2", "file://"+r.Dir, clone)
+	a, commits := archive(t, git.Config{URL: clone}), firstParents(t, r)
+	_, err := a.Differences(t.Context(), commits[1], commits[0], "")
+	must(t, err)
 	if _, err := a.Differences(t.Context(), commits[2], commits[1], ""); !errors.Is(err, branch.ErrMissing) {
 		t.Errorf("got %v", err)
 	}
@@ -163,24 +123,14 @@ func TestArchiveMissing(t *testing.T) {
 // to use none that it comes upon.
 func TestExplicitBareRepositories(t *testing.T) {
 	settings := filepath.Join(t.TempDir(), "gitconfig")
-	if err := os.WriteFile(settings, []byte("[safe]\n\tbareRepository = explicit\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r, err := gitserver.Init(t.TempDir() + "/fleet.git")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(settings, []byte("[safe]\n\tbareRepository = explicit\n"), 0o600))
+	r := gitserver.NewRepository(t)
 	past(t, r, 3)
 	t.Setenv("GIT_CONFIG_GLOBAL", settings)
 	c := git.Config{URL: r.Dir}
-	commits := listed(t, open(t, c), "", branch.Limit{})
-	if len(commits) == 0 {
-		t.Fatal("no history")
-	}
-	newest, _, _ := strings.Cut(commits[0], "|")
-	if _, err := archive(t, c).Tree(t.Context(), newest); err != nil {
-		t.Error(err)
-	}
+	newest, _, _ := strings.Cut(listed(t, open(t, c), "", branch.Limit{})[0], "|")
+	_, err := archive(t, c).Tree(t.Context(), newest)
+	must(t, err)
 }
 
 // TestPartialCloneWithoutHints: a file that a partial clone lacks is not fetched, and the error
@@ -189,22 +139,10 @@ func TestPartialCloneWithoutHints(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	past(t, r, 2)
-	if err := r.Configure("uploadpack.allowFilter", "true"); err != nil {
-		t.Fatal(err)
-	}
 	dir := filepath.Join(t.TempDir(), "partial.git")
-	if _, err := r.Git("clone", "--quiet", "--bare", "--filter=blob:none", "file://"+r.Dir, dir); err != nil {
-		t.Fatal(err)
-	}
-	a := archive(t, git.Config{URL: dir})
-	head, err := r.Git("rev-parse", "main")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree, err := a.Tree(t.Context(), strings.TrimSpace(head))
-	if err != nil {
-		t.Fatal(err)
-	}
+	gitIn(t, r, "clone", "--quiet", "--bare", "--filter=blob:none", "file://"+r.Dir, dir)
+	tree, err := archive(t, git.Config{URL: dir}).Tree(t.Context(), gitIn(t, r, "rev-parse", "main"))
+	must(t, err)
 	if _, err := fs.ReadFile(tree, "f/2.txt"); err == nil || !strings.Contains(err.Error(), "promisor") || strings.Contains(err.Error(), "hint") {
 		t.Errorf("a file that is not here: %v", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -38,16 +37,12 @@ func TestLargeObjectsAreNotInflated(t *testing.T) {
 	}
 	delta := newObject{hash: plumbing.Hash{1}, rawObject: large.rawObject, base: small.hash, delta: makes}
 	data, err := writePack([]newObject{small, large, delta}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	p, err := indexPack(t.Context(), fetched(data), nil)
 	runtime.ReadMemStats(&after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
 		t.Errorf("reading %d bytes took %d MiB", len(data), used>>20)
 	}
@@ -63,29 +58,20 @@ func TestLargeObjectsAreNotInflated(t *testing.T) {
 // every server.
 func TestLargeFileHarmsNoOther(t *testing.T) {
 	unraced.Only(t)
-	noise := make([]byte, 20<<20)
-	random := rand.NewChaCha8([32]byte{})
-	_, _ = random.Read(noise)
 	for _, offer := range []string{"partial", "whole"} {
 		t.Run(offer, func(t *testing.T) {
 			t.Parallel()
 			f := gitserver.NewServer(t, gitserver.Options{})
 			if offer == "whole" {
-				for _, key := range []string{"uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"} {
-					if err := f.Configure(key, "false"); err != nil {
-						t.Fatal(err)
-					}
-				}
+				sendsWholeCommits(t, f.Repository)
 			}
 			r, _ := opened(t, f,
 				branch.Change{Path: "deploy/web/a", Content: []byte("a")}, branch.Change{Path: "deploy/web/b", Content: make([]byte, maxObject+1)},
-				branch.Change{Path: "deploy/web/c", Content: noise}, branch.Change{Path: "deploy/web/d", Content: bytes.Repeat([]byte("d"), smallFile+1)},
+				branch.Change{Path: "deploy/web/c", Content: noise(20 << 20)}, branch.Change{Path: "deploy/web/d", Content: bytes.Repeat([]byte("d"), smallFile+1)},
 			)
 			for range 2 {
 				head, err := r.Head(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for name, fine := range map[string]bool{"a": true, "b": false, "c": false, "d": true} {
 					_, err := fs.ReadFile(head.Tree, "deploy/web/"+name)
 					if (err == nil) != fine || err != nil && !strings.Contains(err.Error(), "larger than the 4 MiB") {
@@ -95,9 +81,8 @@ func TestLargeFileHarmsNoOther(t *testing.T) {
 				if kept := size(r.store.blobs); kept > 2<<20 {
 					t.Errorf("%d bytes of files are kept", kept)
 				}
-				if _, err := r.Push(t.Context(), head, []branch.Draft{{Message: "add", At: time.Unix(1, 0), Changes: []branch.Change{{Path: "deploy/web/e", Content: []byte("e")}}}}); err != nil {
-					t.Fatal(err)
-				}
+				_, err = r.Push(t.Context(), head, []branch.Draft{{Message: "add", At: time.Unix(1, 0), Changes: []branch.Change{{Path: "deploy/web/e", Content: []byte("e")}}}})
+				must(t, err)
 			}
 		})
 	}
@@ -108,12 +93,10 @@ func TestLargeFileHarmsNoOther(t *testing.T) {
 func TestBatchLargerThanItsBound(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
-	random := rand.NewChaCha8([32]byte{1})
+	const size = 3 << 20
 	var changes []branch.Change
-	for i := range 6 {
-		noise := make([]byte, 3<<20)
-		_, _ = random.Read(noise)
-		changes = append(changes, branch.Change{Path: fmt.Sprintf("deploy/web/%d", i), Content: noise})
+	for i, all := 0, noise(6*size); len(all) > 0; i, all = i+1, all[size:] {
+		changes = append(changes, branch.Change{Path: fmt.Sprintf("deploy/web/%d", i), Content: all[:size]})
 	}
 	_, head := opened(t, gitserver.NewServer(t, gitserver.Options{}), changes...)
 	for _, c := range changes {
@@ -158,22 +141,16 @@ func TestTreeOfManyDirectories(t *testing.T) {
 			edits = append(edits, edit{name: e.name, dir: e.mode == filemode.Dir, to: &e})
 		}
 		raw, _, err := (&tree{}).splice(edits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		parsed, err := parseTree(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		below = entry{mode: filemode.Dir, hash: nameOf(plumbing.TreeObject, raw)}
 		s.trees[below.hash] = parsed
 	}
 	top := below
 	top.name = "deploy"
 	raw, _, err := (&tree{}).splice([]edit{{name: top.name, dir: true, to: &top}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	root := nameOf(plumbing.TreeObject, raw)
 	s.trees[root], _ = parseTree(raw)
 	s.prune(root)
@@ -209,9 +186,7 @@ func TestInvalidNamesAreNotListed(t *testing.T) {
 	}
 	root := nameOf(plumbing.TreeObject, raw)
 	parsed, err := parseTree(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.trees[root] = parsed
 	f := &treeFS{branch: &Branch{store: s}, store: s, ctx: t.Context(), root: root}
 	list, err := f.ReadDir(".")
@@ -220,11 +195,18 @@ func TestInvalidNamesAreNotListed(t *testing.T) {
 	}
 }
 
-// TestPackWithoutEnd: a pack that is too large is an error with a remedy.
+// TestPackWithoutEnd: a pack that is too large is an error with a remedy, and one with more objects than
+// can be indexed is refused by its header.
 func TestPackWithoutEnd(t *testing.T) {
+	many := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), remote.MaxEntries+1)
 	for most, want := range map[uint32]error{0: remote.ErrPack, 10: remote.ErrTooMany} {
 		if _, err := (&remote.Connection{TempDir: t.TempDir()}).ReadPack(endless{}, most); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	for _, most := range []uint32{0, 1 << 30} {
+		if _, err := (&remote.Connection{}).ReadPack(bytes.NewReader(many), most); err == nil {
+			t.Errorf("at most %d: it is read", most)
 		}
 	}
 }

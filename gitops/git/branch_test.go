@@ -2,11 +2,11 @@ package git_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"muster/gitops/branch"
 	"muster/gitops/canarytest"
@@ -35,9 +37,7 @@ func hosts() []host {
 	return []host{
 		{"http", func(t *testing.T, r gitserver.Repository) git.Config {
 			s, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "robot", Password: canarytest.GitPassword})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(s.Close)
 			return git.Config{
 				URL:         s.URL + "/" + filepath.Base(r.Dir),
@@ -45,11 +45,7 @@ func hosts() []host {
 			}
 		}},
 		{"ssh", func(t *testing.T, r gitserver.Repository) git.Config {
-			s, err := gitserver.ServeSSH(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(s.Close)
+			s := serveSSH(t)
 			return git.Config{
 				URL:         s.URL(r),
 				Credentials: remote.Credentials{SSHKeyFile: s.KeyFile, SSHKnownHostsFile: s.KnownHostsFile},
@@ -62,13 +58,7 @@ func hosts() []host {
 // clones are what a server may offer.
 func clones() map[string]func(t *testing.T, r gitserver.Repository) {
 	set := func(pairs ...string) func(*testing.T, gitserver.Repository) {
-		return func(t *testing.T, r gitserver.Repository) {
-			for i := 0; i < len(pairs); i += 2 {
-				if err := r.Configure(pairs[i], pairs[i+1]); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+		return func(t *testing.T, r gitserver.Repository) { configure(t, r, pairs...) }
 	}
 	return map[string]func(*testing.T, gitserver.Repository){
 		"partial":    set(),
@@ -85,48 +75,41 @@ func clones() map[string]func(t *testing.T, r gitserver.Repository) {
 // pullRequests adds refs that nobody here has a use for.
 func pullRequests(t *testing.T, r gitserver.Repository, n int) {
 	t.Helper()
-	if err := r.AddPullRequests(n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.AddPullRequests(n))
 }
 
-// contract runs a test against every host with some of the clones, and over HTTP with all.
-func contract(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config), onEveryHost ...string) {
+// hostTest is a test with an empty repository at a host.
+type hostTest func(t *testing.T, r gitserver.Repository, c git.Config)
+
+// contract runs a test over HTTP with some clones, and against every other host with others.
+func contract(t *testing.T, test hostTest, overHTTP []string, onOthers ...string) {
 	for _, h := range hosts() {
-		for name, offer := range clones() {
-			if h.name != "http" && !slices.Contains(onEveryHost, name) {
-				continue
-			}
+		names := onOthers
+		if h.name == "http" {
+			names = overHTTP
+		}
+		for _, name := range names {
 			t.Run(h.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				r := gitserver.NewRepository(t)
-				offer(t, r)
+				clones()[name](t, r)
 				test(t, r, h.serve(t, r))
 			})
 		}
 	}
 }
 
-// contractOfHead is the contract of what reads the head.
-func contractOfHead(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
-	contract(t, test, "partial", "shallow", "long list")
-}
-
 // contractOfPast is the contract of what reads commits by their identifiers: a long list of refs
 // makes no difference to it.
-func contractOfPast(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
-	contract(t, test, "partial", "shallow")
+func contractOfPast(t *testing.T, test hostTest) {
+	contract(t, test, []string{
+		"partial", "depth zero", "no limit", "no trees", "shallow", "reachable", "named only",
+	}, "partial", "shallow")
 }
 
 // onEveryHost runs a test against every host, with partial clone.
-func onEveryHost(t *testing.T, test func(t *testing.T, r gitserver.Repository, c git.Config)) {
-	for _, h := range hosts() {
-		t.Run(h.name, func(t *testing.T) {
-			t.Parallel()
-			r := gitserver.NewRepository(t)
-			test(t, r, h.serve(t, r))
-		})
-	}
+func onEveryHost(t *testing.T, test hostTest) {
+	contract(t, test, []string{"partial"}, "partial")
 }
 
 // usual fills in what most tests have in common.
@@ -144,9 +127,7 @@ func open(t testing.TB, c git.Config) *git.Branch {
 	t.Helper()
 	c.Log = canarytest.Log(func(text string) { t.Error(text) }, c.Log)
 	r, err := git.New(usual(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -159,9 +140,7 @@ func remove(path string) branch.Change { return branch.Change{Path: path} }
 func seed(t testing.TB, r gitserver.Repository, changes ...branch.Change) string {
 	t.Helper()
 	head, err := r.Commit("seed", at.Add(-time.Hour), changes...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return head
 }
 
@@ -182,9 +161,7 @@ func files() []branch.Change {
 func headOf(t testing.TB, r *git.Branch) branch.Head {
 	t.Helper()
 	head, err := r.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return head
 }
 
@@ -198,24 +175,97 @@ func wantFile(t testing.TB, fsys fs.FS, name, want string) {
 
 func fsck(t testing.TB, r gitserver.Repository) {
 	t.Helper()
-	if out, err := r.Git("fsck", "--strict", "--full"); err != nil {
-		t.Errorf("fsck: %v\n%s", err, out)
+	gitIn(t, r, "fsck", "--strict", "--full")
+}
+
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
+}
+
+// gitIn runs git in a repository, and returns what it prints without the last line end.
+func gitIn(t testing.TB, r gitserver.Repository, args ...string) string {
+	t.Helper()
+	out, err := r.Git(args...)
+	must(t, err)
+	return strings.TrimSpace(out)
+}
+
+// fastImport writes commits as git fast-import reads them.
+func fastImport(t testing.TB, r gitserver.Repository, stream string) {
+	t.Helper()
+	_, err := r.GitInput([]byte(stream), "fast-import", "--quiet", "--force")
+	must(t, err)
+}
+
+// wantHead asserts that the branch of a repository is at a commit.
+func wantHead(t testing.TB, r gitserver.Repository, commit string) {
+	t.Helper()
+	if head, _ := r.Head(); head != commit {
+		t.Errorf("the branch is at %s, want %s", head, commit)
+	}
+}
+
+// wantError asserts that there is an error with some words.
+func wantError(t testing.TB, err error, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("the error is %v, want one with %q", err, word)
+		}
+	}
+}
+
+// configure sets values of a repository's configuration, each after its key.
+func configure(t testing.TB, r gitserver.Repository, pairs ...string) {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		must(t, r.Configure(pairs[i], pairs[i+1]))
+	}
+}
+
+// serveSSH starts a server that ends with the test.
+func serveSSH(t *testing.T) *gitserver.SSHServer {
+	t.Helper()
+	s, err := gitserver.ServeSSH(t.TempDir())
+	must(t, err)
+	t.Cleanup(s.Close)
+	return s
 }
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	contractOfHead(t, keepsTheContract)
+	contract(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
+		var log bytes.Buffer
+		c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		keepsTheContract(t, r, c)
+		got := strings.Count(log.String(), "fetching each commit whole")
+		if got > 1 || got == 0 && strings.HasSuffix(t.Name(), "/shallow") {
+			t.Errorf("the fallback is logged %d times:\n%s", got, &log)
+		}
+		if strings.Contains(log.String(), "reading all refs") {
+			t.Errorf("version 2 is not used:\n%s", &log)
+		}
+	}, slices.Sorted(maps.Keys(clones())), "partial", "shallow", "long list")
 }
 
-// TestContractOfStrictHosts: reads from and writes to hosts that are stricter than git's own server.
-func TestContractOfStrictHosts(t *testing.T) {
+// TestStrictHosts reads from and writes to hosts that are stricter than git's own server, and reads
+// more than a page of their history.
+func TestStrictHosts(t *testing.T) {
 	t.Parallel()
 	for name, s := range strictHosts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := gitserver.NewRepository(t)
-			keepsTheContract(t, r, serveStrict(t, r, s))
+			c := serveStrict(t, r, s)
+			keepsTheContract(t, r, c)
+			past(t, r, 100)
+			if got := listed(t, open(t, c), "", branch.Limit{}); len(got) != 110 {
+				t.Errorf("the history has %d commits, want 110", len(got))
+			}
 		})
 	}
 }
@@ -229,9 +279,9 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	if headID.Commit != head {
 		t.Fatalf("head is %s, want %s", headID.Commit, head)
 	}
-	wantFile(t, headID.Tree, "deploy/web/settings.yaml", "settings\n")
-	wantFile(t, headID.Tree, "deploy/linux/large/settings.yaml", "large\n")
-	wantFile(t, headID.Tree, "base/job.yaml", "job\n")
+	if diff := cmp.Diff(filesAt(t, r, head), filesOf(t, headID.Tree)); diff != "" {
+		t.Errorf("the head (-git +got)\n%s", diff)
+	}
 
 	// One push of two commits.
 	headID, err := repository.Push(t.Context(), headID, []branch.Draft{
@@ -244,12 +294,8 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 			write("deploy/linux/large/jobs/b.yaml", "b\n"),
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if now, _ := r.Head(); now != headID.Commit {
-		t.Errorf("the branch is at %s, Push returned %s", now, headID.Commit)
-	}
+	must(t, err)
+	wantHead(t, r, headID.Commit)
 	wantFile(t, headID.Tree, "deploy/linux/large/jobs/b.yaml", "b\n")
 	if _, err := fs.Stat(headID.Tree, "deploy/web/jobs/a.yaml"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the removed file: %v", err)
@@ -275,14 +321,10 @@ func keepsTheContract(t *testing.T, r gitserver.Repository, c git.Config) {
 	wantFile(t, headID.Tree, "base/kustomization.yaml", "base\n")
 	wantFile(t, headID.Tree, "apps/web/deploy.yaml", "web 2\n")
 	headID, err = repository.Push(t.Context(), headID, []branch.Draft{{Message: "again", At: at, Changes: []branch.Change{write("deploy/x", "x")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	// The branch is forced back: everything is read afresh.
-	if _, err := r.Git("update-ref", "refs/heads/main", head); err != nil {
-		t.Fatal(err)
-	}
+	gitIn(t, r, "update-ref", "refs/heads/main", head)
 	headID = headOf(t, repository)
 	if headID.Commit != head {
 		t.Errorf("after a force push: %s, want %s", headID.Commit, head)
@@ -349,9 +391,7 @@ func TestRequests(t *testing.T) {
 			wantFile(t, head.Tree, "deploy/linux/large/settings.yaml", "large\n")
 			count("an idle tick", 1, 0)
 			push := func(name string) error { return push(t, r, &head, name) }
-			if err := push("a"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, push("a"))
 			count("a push", 2, 1)
 			seed(t, f.Repository, write("deploy/web/jobs/theirs", "theirs"))
 			if err := push("b"); !errors.Is(err, branch.ErrMoved) {
@@ -359,27 +399,20 @@ func TestRequests(t *testing.T) {
 			}
 			head = headOf(t, r)
 			wantFile(t, head.Tree, "deploy/web/jobs/theirs", "theirs")
-			if err := push("b"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, push("b"))
 			count("a conflict and the push after it", 4, 2)
 			nothing := []branch.Change{write("deploy/web/jobs/b", "b"), remove("deploy/none")}
-			if _, err := r.Push(t.Context(), head, []branch.Draft{{Message: "nothing", At: at, Changes: nothing}}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := r.Push(t.Context(), head, []branch.Draft{{Message: "nothing", At: at, Changes: nothing}})
+			must(t, err)
 			count("a push of nothing", 0, 0)
 			fsck(t, f.Repository)
 
 			// A branch whose name begins like the one that is wanted is another.
-			if _, err := f.Git("branch", "main-2", "main~1"); err != nil {
-				t.Fatal(err)
-			}
+			gitIn(t, f.Repository, "branch", "main-2", "main~1")
 			if again := headOf(t, r); again.Commit != head.Commit {
 				t.Errorf("the head is %s, want %s", again.Commit, head.Commit)
 			}
-			if _, err := f.Git("update-ref", "-d", "refs/heads/main"); err != nil {
-				t.Fatal(err)
-			}
+			gitIn(t, f.Repository, "update-ref", "-d", "refs/heads/main")
 			if _, err := r.Head(t.Context()); err == nil || !strings.Contains(err.Error(), `no branch "main"; it has main-2`) {
 				t.Errorf("without the branch: %v", err)
 			}
@@ -405,33 +438,11 @@ func TestRequestsAfterALongChain(t *testing.T) {
 		chain = append(chain, one(fmt.Sprint("in-chain-", i))...)
 	}
 	head, err := r.Push(t.Context(), head, chain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Requests()
-	if err := push(t, r, &head, "next"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, push(t, r, &head, "next"))
 	if got := f.Requests(); len(got) != 2 {
 		t.Errorf("%d requests, want 2:\n%s", len(got), strings.Join(got, "\n"))
-	}
-}
-
-func TestFallBackIsLoggedOnce(t *testing.T) {
-	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{})
-	if err := f.Configure("uploadpack.allowFilter", "false"); err != nil {
-		t.Fatal(err)
-	}
-	seed(t, f.Repository, files()...)
-	var log bytes.Buffer
-	r := open(t, git.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
-	for i := range 3 {
-		headOf(t, r)
-		seed(t, f.Repository, write("deploy/file", fmt.Sprint(i)))
-	}
-	if got := strings.Count(log.String(), "fetching each commit whole"); got != 1 {
-		t.Errorf("said %d times:\n%s", got, log.String())
 	}
 }
 
@@ -440,15 +451,11 @@ func TestLinksAndSubmodulesAreListed(t *testing.T) {
 	r := gitserver.NewRepository(t)
 	stream := "blob\nmark :1\ndata 5\nhello\ncommit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\n" +
 		"M 100755 :1 deploy/run.sh\nM 120000 :1 deploy/link\nM 160000 b2a258c7a5e3aef37a35b4cf2a13ba0bd0b2b6b2 deploy/module\nM 100644 :1 deploy/a.txt\nM 100644 :1 deploy/a/b\n"
-	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
-		t.Fatal(err)
-	}
+	fastImport(t, r, stream)
 	repository := open(t, git.Config{URL: r.Dir})
 	head := headOf(t, repository)
 	entries, err := fs.ReadDir(head.Tree, "deploy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Type().String()+" "+e.Name())
@@ -465,57 +472,4 @@ func TestLinksAndSubmodulesAreListed(t *testing.T) {
 			t.Errorf("writing %s succeeded", name)
 		}
 	}
-}
-
-func TestSameCommitsHaveTheSameIdentifier(t *testing.T) {
-	t.Parallel()
-	var ids []string
-	for range 2 {
-		r := gitserver.NewRepository(t)
-		seed(t, r, files()...)
-		repository := open(t, git.Config{URL: r.Dir})
-		head, err := repository.Push(t.Context(), headOf(t, repository), []branch.Draft{
-			{Message: "m\n", At: at.Add(300 * time.Millisecond).In(time.FixedZone("x", 3600)), Changes: []branch.Change{write("deploy/b", "b"), write("deploy/a", "a"), remove("README.md")}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, head.Commit)
-	}
-	if ids[0] != ids[1] {
-		t.Errorf("the same commit is %s and %s", ids[0], ids[1])
-	}
-}
-
-func TestTimeout(t *testing.T) {
-	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{})
-	seed(t, f.Repository, files()...)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := open(t, git.Config{URL: f.URL()}).Head(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Tip with a context that is over: %v", err)
-	}
-}
-
-// TestNothingReadAhead reads and writes with a configuration that has no
-// directory to read ahead.
-func TestNothingReadAhead(t *testing.T) {
-	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{})
-	seed(t, f.Repository, files()...)
-	r, err := git.New(git.Config{URL: f.URL(), Branch: "main", AuthorName: "robot", AuthorEmail: "robot@localhost"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	head := headOf(t, r)
-	wantFile(t, head.Tree, "README.md", "hello\n")
-	wantFile(t, head.Tree, "deploy/web/settings.yaml", "settings\n")
-	if err := push(t, r, &head, "a"); err != nil {
-		t.Fatal(err)
-	}
-	seed(t, f.Repository, write("deploy/web/settings.yaml", "settings 2\n"))
-	head = headOf(t, r)
-	wantFile(t, head.Tree, "deploy/web/settings.yaml", "settings 2\n")
-	wantFile(t, head.Tree, "deploy/web/jobs/a", "a")
-	fsck(t, f.Repository)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,10 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
-
-	"muster/gitops/branch"
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
@@ -27,9 +22,7 @@ func gitHelper(t *testing.T, store string) remote.HelperFunc {
 	t.Helper()
 	home := t.TempDir()
 	config := fmt.Sprintf("[credential]\n\thelper = store --file=%s\n", store)
-	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(config), 0o600))
 	return func(ctx context.Context, action string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "git", "credential", action)
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS="}
@@ -48,9 +41,7 @@ func TestCredentialHelper(t *testing.T) {
 	host := strings.TrimPrefix(server.URL(), "http://")
 	host = host[:strings.IndexByte(host, '/')]
 	remember := func(password string) {
-		if err := os.WriteFile(store, []byte("http://ada:"+password+"@"+host+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(store, []byte("http://ada:"+password+"@"+host+"\n"), 0o600))
 	}
 	var asked []string
 	known := "hunter2" // to the person who is asked where the helper has nothing
@@ -75,9 +66,7 @@ func TestCredentialHelper(t *testing.T) {
 	server.SetPassword("hunter2")
 	head := headOf(t, b)
 	wantAsked("a server that wants one", "fill", "approve")
-	if _, err := b.Push(t.Context(), head, []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("deploy/web/x.yaml", "x\n")}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, push(t, b, &head, "x"))
 	headOf(t, b)
 	wantAsked("one that has taken it")
 
@@ -119,17 +108,13 @@ func TestCredentialHelperHasNothing(t *testing.T) {
 func startAgent(t *testing.T, keyFile string) (socket string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "agent") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "s")
 	listening := make(chan error, 1)
 	daemon := exec.Command("ssh-agent", "-D", "-a", socket)
 	out, err := daemon.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := daemon.Start(); err != nil {
 		t.Fatalf("ssh-agent comes with OpenSSH, which this test needs: %v", err)
 	}
@@ -144,33 +129,16 @@ func startAgent(t *testing.T, keyFile string) (socket string) {
 	if keyFile == "" {
 		return socket
 	}
-	text, err := os.ReadFile(keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.ParseRawPrivateKey(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := agent.NewClient(conn).Add(agent.AddedKey{PrivateKey: key}); err != nil {
-		t.Fatal(err)
-	}
+	add := exec.Command("ssh-add", "-q", keyFile)
+	add.Env = append(add.Environ(), "SSH_AUTH_SOCK="+socket)
+	must(t, add.Run())
 	return socket
 }
 
 // TestSSHAgent reads and pushes with a key that only the real ssh-agent has.
 func TestSSHAgent(t *testing.T) {
 	t.Parallel()
-	server, err := gitserver.ServeSSH(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
+	server := serveSSH(t)
 	r := gitserver.NewRepository(t)
 	seed(t, r, files()...)
 	credentials := func(socket string) git.Config {
@@ -178,18 +146,14 @@ func TestSSHAgent(t *testing.T) {
 	}
 	b := open(t, credentials(startAgent(t, server.KeyFile)))
 	head := headOf(t, b)
-	next, err := b.Push(t.Context(), head, []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("deploy/web/x.yaml", "x\n")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if head, _ := r.Head(); head != next.Commit {
-		t.Errorf("the branch is at %s, want %s", head, next.Commit)
-	}
-	if _, err := open(t, credentials(startAgent(t, ""))).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "does not accept the ssh key") {
-		t.Errorf("an agent without a key: %v", err)
-	}
-	if _, err := open(t, credentials(filepath.Join(t.TempDir(), "none"))).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "requesting keys from the ssh-agent") {
-		t.Errorf("an agent that is gone: %v", err)
+	must(t, push(t, b, &head, "x"))
+	wantHead(t, r, head.Commit)
+	for want, socket := range map[string]string{
+		"does not accept the ssh key":        startAgent(t, ""),
+		"requesting keys from the ssh-agent": filepath.Join(t.TempDir(), "none"),
+	} {
+		_, err := open(t, credentials(socket)).Head(t.Context())
+		wantError(t, err, want)
 	}
 }
 
@@ -248,9 +212,7 @@ func TestNetrc(t *testing.T) {
 			f := gitserver.NewServer(t, gitserver.Options{Username: "ada", Password: "hunter3", Wrap: host.wrap})
 			home := t.TempDir()
 			file := filepath.Join(home, ".netrc")
-			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(test.text), 0o600))
 			url := f.URL()
 			if test.user != "" {
 				url = strings.Replace(url, "http://", "http://"+test.user+"@", 1)
@@ -293,9 +255,7 @@ func TestNetrcAndHelper(t *testing.T) {
 		{"machine 127.0.0.1 login ada password hunter2", "helped", "ada hunter2, ada helped"},
 		{"machine 127.0.0.1 login ada password hunter3", "hunter3", "ada helped, ada hunter3"},
 	} {
-		if err := os.WriteFile(file, []byte(step.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(step.file), 0o600))
 		f.SetPassword(step.server)
 		headOf(t, b)
 		if got := host.was(); got != step.want {

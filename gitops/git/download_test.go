@@ -2,7 +2,6 @@ package git
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -75,30 +74,26 @@ func noise(size int) []byte {
 	return content
 }
 
+// sendsWholeCommits makes a server send neither parts of a commit nor single objects.
+func sendsWholeCommits(t *testing.T, r gitserver.Repository) {
+	t.Helper()
+	for _, key := range []string{"uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"} {
+		must(t, r.Configure(key, "false"))
+	}
+}
+
 // TestWholePackIsNotInMemory: if the server sends only whole commits, files outside of overlays take no
 // memory, and leave no file.
 func TestWholePackIsNotInMemory(t *testing.T) {
 	unraced.Only(t)
 	repository := gitserver.NewRepository(t)
-	for _, key := range []string{"uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"} {
-		if err := repository.Configure(key, "false"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := repository.Commit("seed", time.Unix(0, 0), branch.Change{Path: "deploy/web/a", Content: []byte("a")}, branch.Change{Path: "noise", Content: noise(32 << 20)}); err != nil {
-		t.Fatal(err)
-	}
+	sendsWholeCommits(t, repository)
+	_, err := repository.Commit("seed", time.Unix(0, 0), branch.Change{Path: "deploy/web/a", Content: []byte("a")}, branch.Change{Path: "noise", Content: noise(32 << 20)})
+	must(t, err)
 	temp := t.TempDir()
 	const most = 16 << 20
 	used := peakHeap(most, func() {
-		r, err := New(Config{URL: repository.Dir, Branch: "main", ReadAhead: "deploy", TempDir: temp})
-		if err != nil {
-			t.Fatal(err)
-		}
-		head, err := r.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, head := begun(t, Config{URL: repository.Dir, TempDir: temp})
 		if content, err := fs.ReadFile(head.Tree, "deploy/web/a"); err != nil || string(content) != "a" {
 			t.Errorf("%q, %v", content, err)
 		}
@@ -115,18 +110,14 @@ func TestWholePackIsNotInMemory(t *testing.T) {
 func TestNoPlaceForTemporaryFiles(t *testing.T) {
 	var log bytes.Buffer
 	where, err := remote.ParseAddress("https://git.example.com/fleet.git")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := &remote.Connection{Address: where, TempDir: filepath.Join(t.TempDir(), "none"), Log: slog.New(slog.NewTextHandler(&log, nil))}
 	content := append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01"), noise(20<<20)...)
 	const most = 150 << 20 // io.ReadAll takes most of it
 	used := peakHeap(most, func() {
 		for range 2 {
 			got, err := c.ReadPack(bytes.NewReader(content), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			same, err := io.ReadAll(io.NewSectionReader(got, 0, got.Size))
 			if err != nil || !bytes.Equal(same, content) {
 				t.Errorf("what is kept is not what came: %v", err)
@@ -172,18 +163,14 @@ func (f *fullFile) Write(p []byte) (int, error) {
 // memory completely, as if no temporary file could be made.
 func TestNoRoomForTemporaryFiles(t *testing.T) {
 	where, err := remote.ParseAddress("https://git.example.com/fleet.git")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	content := noise(remote.MaxInMemory + 1)
 	for _, c := range []struct {
 		room, size int
 		fits       bool
 	}{{0, 5 << 20, true}, {1<<20 + 1, 5 << 20, true}, {6 << 20, 5 << 20, true}, {remote.MaxInMemory, remote.MaxInMemory, true}, {remote.MaxInMemory, remote.MaxInMemory + 1, false}, {9 << 20, remote.MaxInMemory + 1, false}} {
 		file, err := os.Create(filepath.Join(t.TempDir(), "pack"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var log bytes.Buffer
 		s := &remote.Spool{Connection: &remote.Connection{Address: where, Log: slog.New(slog.NewTextHandler(&log, nil))}, File: &fullFile{file, c.room}}
 		_, err = io.Copy(s, struct{ io.Reader }{bytes.NewReader(content[:c.size])})
@@ -205,17 +192,6 @@ func TestNoRoomForTemporaryFiles(t *testing.T) {
 	}
 }
 
-// TestManyObjects: a pack of more objects than can be indexed is refused by its
-// header.
-func TestManyObjects(t *testing.T) {
-	for _, most := range []uint32{0, 1 << 30} {
-		header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), remote.MaxEntries+1)
-		if _, err := (&remote.Connection{}).ReadPack(bytes.NewReader(header), most); err == nil {
-			t.Errorf("at most %d: it is read", most)
-		}
-	}
-}
-
 // TestLongChainOfDeltas: one delta of a chain is in memory at a time. Here each precedes its base.
 func TestLongChainOfDeltas(t *testing.T) {
 	unraced.Only(t)
@@ -229,13 +205,9 @@ func TestLongChainOfDeltas(t *testing.T) {
 			base: chain[i].hash, delta: deltaOf(chain[i].data, content, nil)})
 	}
 	data, err := writePack(chain, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := indexPack(t.Context(), fetched(data), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	last := chain[long].hash
 	clear(chain) // what the test holds itself lets the collector wait longer
 	const most = 16 << 20
@@ -257,9 +229,7 @@ func TestWideTrees(t *testing.T) {
 	repository := gitserver.NewRepository(t)
 	git := func(input string, args ...string) string {
 		out, err := repository.GitInput([]byte(input), args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return strings.TrimSpace(out)
 	}
 	git("", "config", "pack.window", "0") // to look for deltas takes git half a minute
@@ -276,15 +246,10 @@ func TestWideTrees(t *testing.T) {
 	root := git("040000 tree "+git(deploy.String(), "mktree")+"\tdeploy\n", "mktree")
 	git("", "update-ref", "refs/heads/main", git("wide", "-c", "user.name=Else", "-c", "user.email=grace@example.com", "commit-tree", root))
 	used := peakHeap(2*maxTrees, func() {
-		r, err := New(Config{URL: repository.Dir, Branch: "main", ReadAhead: "deploy", TempDir: t.TempDir()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := begun(t, Config{URL: repository.Dir, TempDir: t.TempDir()})
 		for range 2 {
 			head, err := r.Head(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for dir := range dirs {
 				if list, err := fs.ReadDir(head.Tree, fmt.Sprintf("deploy/d%02d", dir)); err != nil || len(list) != files {
 					t.Errorf("%d entries, %v", len(list), err)

@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,21 +13,30 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// diffTree is what git says that a commit changed below directories.
-func diffTree(t *testing.T, r gitserver.Repository, commit string, below ...string) []string {
+// diffTree is what git says that each commit changed below directories, which end with a slash.
+func diffTree(t *testing.T, r gitserver.Repository, below ...string) map[string][]string {
 	t.Helper()
-	trees := []string{"--root", commit}
-	if _, err := r.Git("rev-parse", "--verify", "--quiet", commit+"^1"); err == nil {
-		trees = []string{commit + "^1", commit}
+	log := gitIn(t, r, "log", "--format=commit %H", "--diff-merges=first-parent", "--name-status", "--no-renames")
+	all, commit := map[string][]string{}, ""
+	for line := range strings.Lines(log) {
+		status, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if id, begins := strings.CutPrefix(status, "commit "); begins {
+			commit = id
+		}
+		if slices.ContainsFunc(below, func(dir string) bool { return strings.HasPrefix(name, dir) }) {
+			all[commit] = append(all[commit], status+" "+name)
+		}
 	}
-	args := append([]string{"diff-tree", "-r", "--no-commit-id", "--name-status", "--no-renames"}, append(trees, "--")...)
-	out, err := r.Git(append(args, below...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for line := range strings.Lines(out) {
-		all = append(all, strings.ReplaceAll(strings.TrimSpace(line), "\t", " "))
+	return all
+}
+
+// commitsOf reads the history of the branch.
+func commitsOf(t *testing.T, b *git.Branch, limit branch.Limit) []branch.Commit {
+	t.Helper()
+	var all []branch.Commit
+	for x, err := range b.Commits(t.Context(), "", limit) {
+		must(t, err)
+		all = append(all, x)
 	}
 	return all
 }
@@ -56,13 +66,8 @@ func TestEdits(t *testing.T) {
 		seed(t, r, remove("deploy/web/a"), write("deploy/web/a/b", "a directory now"), write("deploy/big", strings.Repeat("x", 1<<20)))
 		b := open(t, c)
 		look := branch.Selection{Below: []string{"deploy", "f"}, Content: func(path string) bool { return strings.HasSuffix(path, "/a") }}
-		var commits []branch.Commit
-		trees := map[string]string{}
-		for x, err := range b.Commits(t.Context(), "", branch.Limit{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			commits = append(commits, x)
+		commits, trees, want := commitsOf(t, b, branch.Limit{}), map[string]string{}, diffTree(t, r, "deploy/", "f/")
+		for _, x := range commits {
 			trees[x.ID] = x.Tree
 		}
 		for what, known := range map[string]map[string]string{"with all trees": trees, "with none": nil} {
@@ -71,11 +76,9 @@ func TestEdits(t *testing.T) {
 				some = commits[:2] // the parent of the second is not known
 			}
 			all, err := b.Edits(t.Context(), some, known, look)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for i, e := range all {
-				if diff := cmp.Diff(diffTree(t, r, some[i].ID, look.Below...), editLines(e)); diff != "" || e.Unknown != nil || e.More {
+				if diff := cmp.Diff(want[some[i].ID], editLines(e)); diff != "" || e.Unknown != nil || e.More {
 					t.Errorf("%s: commit %d (-git +got): %v %t\n%s", what, i, e.Unknown, e.More, diff)
 				}
 			}
@@ -103,22 +106,16 @@ func TestEditsBounds(t *testing.T) {
 	seed(t, r, many...)
 	seed(t, r, write("deploy/last", "1"))
 	cut := gitserver.NewRepository(t)
-	if _, err := cut.Git("fetch", "--quiet", "--depth=2", "file://"+r.Dir, "main:main"); err != nil {
-		t.Fatal(err)
-	}
+	gitIn(t, cut, "fetch", "--quiet", "--depth=2", "file://"+r.Dir, "main:main")
 	for what, dir := range map[string]string{"whole": r.Dir, "shallow": cut.Dir} {
 		b := open(t, git.Config{URL: dir})
-		var commits []branch.Commit
-		for x, err := range b.Commits(t.Context(), "", branch.Limit{Commits: 2}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			commits = append(commits, x)
+		want := gitLog(t, gitserver.Repository{Dir: dir}, "main")
+		if got := listed(t, b, "", branch.Limit{}); len(got) != len(want) {
+			t.Errorf("%s: %d commits, git has %d", what, len(got), len(want))
 		}
+		commits := commitsOf(t, b, branch.Limit{Commits: 2})
 		all, err := b.Edits(t.Context(), commits, nil, branch.Selection{Below: []string{"deploy"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := editLines(all[0]); len(got) != 1 || got[0] != "A deploy/last" {
 			t.Errorf("%s: the last commit: %v %v", what, got, all[0].Unknown)
 		}

@@ -2,7 +2,6 @@ package git_test
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -27,18 +26,17 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.Header.Get("Git-Protocol") != "" && answer != nil {
-						answer(w, r)
-						return
-					}
-					r.Header.Del("Git-Protocol")
-					next.ServeHTTP(w, r)
-				})
-			}})
+			f := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Header.Get("Git-Protocol") != "" && answer != nil {
+					answer(w, r)
+					return true
+				}
+				r.Header.Del("Git-Protocol")
+				return false
+			})
 			pullRequests(t, f.Repository, 150)
-			head := seed(t, f.Repository, files()...)
+			head, err := f.Head()
+			must(t, err)
 			var log bytes.Buffer
 			r := open(t, git.Config{URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, nil))})
 			headID := headOf(t, r)
@@ -46,10 +44,7 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 				if headID.Commit != head {
 					t.Fatalf("the head is %s, want %s", headID.Commit, head)
 				}
-				var err error
-				if headID, err = r.Push(t.Context(), headID, one(name)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, push(t, r, &headID, name))
 				head = seed(t, f.Repository, write("deploy/web/jobs/theirs", name))
 				headID = headOf(t, r)
 			}
@@ -61,29 +56,6 @@ func TestLongListWithoutVersionTwo(t *testing.T) {
 	}
 }
 
-// TestLongListEverywhere polls a repository again and again on every host: the server answers in
-// version 2 each time.
-func TestLongListEverywhere(t *testing.T) {
-	t.Parallel()
-	onEveryHost(t, func(t *testing.T, f gitserver.Repository, config git.Config) {
-		pullRequests(t, f, 150)
-		seed(t, f, files()...)
-		var log bytes.Buffer
-		config.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		r := open(t, config)
-		headOf(t, r)
-		for i := range 2 {
-			head := seed(t, f, write("deploy/web/jobs/theirs", fmt.Sprint(i)))
-			if headID := headOf(t, r); headID.Commit != head {
-				t.Errorf("the head is %s, want %s", headID.Commit, head)
-			}
-		}
-		if log.Len() > 0 {
-			t.Errorf("something did not work:\n%s", log.String())
-		}
-	})
-}
-
 // TestLongListAfterOneFailure has a host that has long spoken version 2 and then is
 // faulty for one request: that must not end it.
 func TestLongListAfterOneFailure(t *testing.T) {
@@ -93,18 +65,16 @@ func TestLongListAfterOneFailure(t *testing.T) {
 	}))
 	t.Cleanup(other.Close)
 	var trouble atomic.Int32
-	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if code := int(trouble.Swap(0)); code != 0 {
-				w.Header().Set("Location", other.URL+r.URL.Path)
-				http.Error(w, "trouble", code)
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}})
+	f := intercept(t, func(w http.ResponseWriter, r *http.Request) bool {
+		code := int(trouble.Swap(0))
+		if code == 0 {
+			return false
+		}
+		w.Header().Set("Location", other.URL+r.URL.Path)
+		http.Error(w, "trouble", code)
+		return true
+	})
 	pullRequests(t, f.Repository, 150)
-	seed(t, f.Repository, files()...)
 	r := open(t, git.Config{URL: f.URL()})
 	headOf(t, r)
 	for _, code := range []int32{401, 403, 404, 429, 500, 503, 307} {
@@ -132,9 +102,7 @@ func TestDeltasDoNotDependOnEachOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := gitserver.NewServer(t, gitserver.Options{})
-			if err := f.Configure("receive.unpackLimit", "1"); err != nil {
-				t.Fatal(err)
-			}
+			configure(t, f.Repository, "receive.unpackLimit", "1")
 			seed(t, f.Repository, append(files(), write(a, text+"x"))...)
 			r := open(t, git.Config{URL: f.URL()})
 			head := headOf(t, r)
@@ -143,9 +111,8 @@ func TestDeltasDoNotDependOnEachOther(t *testing.T) {
 			for _, c := range chain {
 				commits = append(commits, branch.Draft{Message: "m", At: at, Changes: []branch.Change{c}})
 			}
-			if _, err := r.Push(t.Context(), head, commits); err != nil {
-				t.Fatal(err)
-			}
+			_, err := r.Push(t.Context(), head, commits)
+			must(t, err)
 			fsck(t, f.Repository)
 		})
 	}

@@ -13,21 +13,23 @@ import (
 	"muster/gitops/unraced"
 )
 
+// begun returns a branch that has read its head.
+func begun(t *testing.T, c Config) (*Branch, branch.Head) {
+	t.Helper()
+	c.Branch, c.ReadAhead, c.AuthorName, c.AuthorEmail = "main", "deploy", "robot", "robot@localhost"
+	r, err := New(c)
+	must(t, err)
+	head, err := r.Head(t.Context())
+	must(t, err)
+	return r, head
+}
+
 // opened commits files to a server, and returns a branch that has read its head.
 func opened(t *testing.T, f gitserver.Fleet, changes ...branch.Change) (*Branch, branch.Head) {
 	t.Helper()
-	if _, err := f.Commit("seed", time.Unix(0, 0), changes...); err != nil {
-		t.Fatal(err)
-	}
-	r, err := New(Config{URL: f.URL(), Branch: "main", ReadAhead: "deploy", AuthorName: "robot", AuthorEmail: "robot@localhost"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, err := r.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r, head
+	_, err := f.Commit("seed", time.Unix(0, 0), changes...)
+	must(t, err)
+	return begun(t, Config{URL: f.URL()})
 }
 
 // TestLargeDirectoryIsNotKept reads every file of a directory that is larger
@@ -55,9 +57,7 @@ func TestLargeDirectoryIsNotKept(t *testing.T) {
 		b := newBuilder(t.Context(), r.store, r.author)
 		c := branch.Draft{Message: "add", Changes: []branch.Change{{Path: dir + "/" + name + ".yaml", Content: manifest(name)}}}
 		head, root, err := b.chain([]branch.Draft{c})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.store.adopt(b, head, root)
 		return b.list[0]
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -39,16 +38,12 @@ func serveOpenSSH(t *testing.T, more string) openSSH {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	for name, kind := range map[string]string{"key": "ed25519", "host_ed25519": "ed25519", "host_ecdsa": "ecdsa"} {
-		if out, err := exec.Command("ssh-keygen", "-q", "-t", kind, "-N", "", "-f", file(name)).CombinedOutput(); err != nil {
-			t.Fatalf("ssh-keygen: %v\n%s", err, out)
-		}
+		sshKeygen(t, "-t", kind, "-N", "", "-f", file(name))
 	}
 	// The daemon leaves its privileges in a directory that its package's start
 	// script makes.
 	if os.Getuid() == 0 {
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll("/run/sshd", 0o755))
 	}
 	config := fmt.Sprintf(`HostKey %s
 HostKey %s
@@ -60,27 +55,25 @@ PermitRootLogin prohibit-password
 PasswordAuthentication no
 %s
 `, file("host_ed25519"), file("host_ecdsa"), file("key.pub"), more)
-	if err := os.WriteFile(file("config"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeText(t, file("config"), config)
 	address := inetd(t, sshd, "-i", "-f", file("config"))
 	_, port, _ := net.SplitHostPort(address)
 	var known strings.Builder
 	for _, host := range []string{"host_ecdsa", "host_ed25519"} {
-		key, err := os.ReadFile(file(host + ".pub"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&known, "[127.0.0.1]:%s %s", port, key)
+		fmt.Fprintf(&known, "[127.0.0.1]:%s %s", port, readText(t, file(host+".pub")))
 	}
-	if err := os.WriteFile(file("known_hosts"), []byte(known.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeText(t, file("known_hosts"), known.String())
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return openSSH{address: address, keyFile: file("key"), knownHosts: file("known_hosts"), user: me.Username}
+}
+
+// config reaches a repository with the server's keys.
+func (s openSSH) config(r gitserver.Repository) git.Config {
+	return git.Config{
+		URL:         "ssh://" + s.user + "@" + s.address + r.Dir,
+		Credentials: remote.Credentials{SSHKeyFile: s.keyFile, SSHKnownHostsFile: s.knownHosts},
+	}
 }
 
 // inetd listens on the loopback interface and hands each connection to a
@@ -88,9 +81,7 @@ PasswordAuthentication no
 func inetd(t *testing.T, command string, args ...string) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	serve := func(conn *net.TCPConn) {
 		defer conn.Close()
 		socket, err := conn.File()
@@ -125,37 +116,20 @@ func TestOpenSSH(t *testing.T) {
 	t.Parallel()
 	server := serveOpenSSH(t, "")
 	r := gitserver.NewRepository(t)
-	if _, err := r.Commit("begin", at, write("deploy/web/settings.yaml", "a\n"), write("base/job.yaml", "b\n")); err != nil {
-		t.Fatal(err)
-	}
-	config := git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir,
-		Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}}
+	seed(t, r, files()...)
+	config := server.config(r)
 	first, second := open(t, config), open(t, config)
 	head, stale := headOf(t, first), headOf(t, second)
-	commit := []branch.Draft{{Message: "one", At: at, Changes: []branch.Change{write("deploy/web/jobs/x.yaml", "x\n")}}}
-	next, err := first.Push(t.Context(), head, commit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if head, _ := r.Head(); head != next.Commit {
-		t.Errorf("the branch is at %s, want %s", head, next.Commit)
-	}
-	commit[0].Message = "two"
-	if _, err := second.Push(t.Context(), stale, commit); !errors.Is(err, branch.ErrMoved) {
+	must(t, push(t, first, &head, "x"))
+	wantHead(t, r, head.Commit)
+	if err := push(t, second, &stale, "y"); !errors.Is(err, branch.ErrMoved) {
 		t.Errorf("pushing onto a head that has moved: %v", err)
 	}
-	content, err := fs.ReadFile(headOf(t, second).Tree, "deploy/web/jobs/x.yaml")
-	if err != nil || string(content) != "x\n" {
-		t.Errorf("read %q, %v", content, err)
-	}
-	strangers := config
-	strangers.Credentials.SSHKnownHostsFile = filepath.Join(t.TempDir(), "known_hosts")
-	if err := os.WriteFile(strangers.Credentials.SSHKnownHostsFile, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := open(t, strangers).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "host key") {
-		t.Errorf("a host that is not known: %v", err)
-	}
+	wantFile(t, headOf(t, second).Tree, "deploy/web/jobs/x", "x")
+	config.Credentials.SSHKnownHostsFile = filepath.Join(t.TempDir(), "known_hosts")
+	writeText(t, config.Credentials.SSHKnownHostsFile, "")
+	_, err := open(t, config).Head(t.Context())
+	wantError(t, err, "host key")
 }
 
 // TestOpenSSHWithALongList looks twice at a host with many refs, which may or
@@ -170,13 +144,12 @@ func TestOpenSSHWithALongList(t *testing.T) {
 			pullRequests(t, r, 150)
 			seed(t, r, files()...)
 			var log bytes.Buffer
-			repository := open(t, git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir, Log: slog.New(slog.NewTextHandler(&log, nil)),
-				Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: server.knownHosts}})
+			config := server.config(r)
+			config.Log = slog.New(slog.NewTextHandler(&log, nil))
+			repository := open(t, config)
 			for range 5 {
 				headID := headOf(t, repository)
-				if head, _ := r.Head(); head != headID.Commit {
-					t.Errorf("the head is %s, want %s", headID.Commit, head)
-				}
+				wantHead(t, r, headID.Commit)
 				seed(t, r, write("deploy/web/jobs/theirs", headID.Commit))
 			}
 			if got := strings.Count(log.String(), "lists all of its refs on every read"); got != said {
@@ -196,17 +169,13 @@ func sshKeygen(t *testing.T, args ...string) {
 func readText(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
 func writeText(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // TestOpenSSHCertificates: an authority stands for the host's key, and another for the
@@ -219,33 +188,29 @@ func TestOpenSSHCertificates(t *testing.T) {
 	server := serveOpenSSH(t, "HostCertificate "+hostCertificate+"\nAuthorizedPrincipalsFile none\nTrustedUserCAKeys "+ca+".pub")
 	hostKey := filepath.Join(filepath.Dir(server.keyFile), "host_ed25519")
 	sshKeygen(t, "-s", ca, "-I", "host", "-h", "-n", "127.0.0.1", hostKey+".pub")
-	if err := os.Rename(hostKey+"-cert.pub", hostCertificate); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(hostKey+"-cert.pub", hostCertificate))
 	_, port, _ := net.SplitHostPort(server.address)
 	known := filepath.Join(dir, "known_hosts")
 	writeText(t, known, "@cert-authority [127.0.0.1]:"+port+" "+readText(t, ca+".pub"))
 	r := gitserver.NewRepository(t)
 	seed(t, r, files()...)
-	config := git.Config{URL: "ssh://" + server.user + "@" + server.address + r.Dir,
-		Credentials: remote.Credentials{SSHKeyFile: server.keyFile, SSHKnownHostsFile: known}}
+	config := server.config(r)
+	config.Credentials.SSHKnownHostsFile = known
 	headOf(t, open(t, config))
 
 	key := filepath.Join(dir, "user")
 	sshKeygen(t, "-t", "ecdsa", "-N", "", "-f", key)
 	config.Credentials.SSHKeyFile = key
-	if _, err := open(t, config).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "does not accept the ssh key") {
-		t.Errorf("a key that nobody has certified: %v", err)
-	}
+	_, err := open(t, config).Head(t.Context())
+	wantError(t, err, "does not accept the ssh key")
 	sshKeygen(t, "-s", ca, "-I", "user", "-n", server.user, key+".pub")
 	headOf(t, open(t, config))
 
 	other := filepath.Join(dir, "other")
 	sshKeygen(t, "-t", "ed25519", "-N", "", "-f", other)
 	writeText(t, known, "@cert-authority [127.0.0.1]:"+port+" "+readText(t, other+".pub"))
-	if _, err := open(t, config).Head(t.Context()); err == nil || !strings.Contains(err.Error(), "no authority in the known hosts file has certified") {
-		t.Errorf("a host that another authority has certified: %v", err)
-	}
+	_, err = open(t, config).Head(t.Context())
+	wantError(t, err, "no authority in the known hosts file has certified")
 }
 
 // sshWith is the real ssh program with a configuration of its own.
@@ -279,17 +244,12 @@ func TestSSHProgram(t *testing.T) {
 				b := open(t, git.Config{URL: url, Credentials: remote.Credentials{SSHProgram: sshWith(config)}})
 				headID, err := b.Head(t.Context())
 				if strings.HasSuffix(name, "nothing") {
-					if err == nil || !strings.Contains(err.Error(), "ssh says: ") {
-						t.Errorf("%s: %v", url, err)
-					}
+					wantError(t, err, "ssh says: ")
 					continue
 				}
-				if err == nil {
-					headID, err = b.Push(t.Context(), headID, one(url[:4]))
-				}
-				if head, _ := r.Head(); err != nil || head != headID.Commit {
-					t.Errorf("%s: %v, the branch is at %s, want %s", url, err, head, headID.Commit)
-				}
+				must(t, err)
+				must(t, push(t, b, &headID, url[:4]))
+				wantHead(t, r, headID.Commit)
 			}
 		})
 	}
@@ -320,27 +280,17 @@ func TestPushURL(t *testing.T) {
 	f := gitserver.NewServer(t, gitserver.Options{})
 	seed(t, f.Repository, files()...)
 	b := open(t, git.Config{URL: f.URL(), PushURL: f.Dir})
-	headID, err := b.Push(t.Context(), headOf(t, b), one("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if head, _ := f.Head(); head != headID.Commit {
-		t.Errorf("the branch is at %s, want %s", head, headID.Commit)
-	}
+	head := headOf(t, b)
+	must(t, push(t, b, &head, "a"))
+	wantHead(t, f.Repository, head.Commit)
 	for _, r := range f.Requests() {
 		if strings.Contains(r, "receive-pack") {
 			t.Errorf("pushed by %s", r)
 		}
 	}
 	hook(t, f.Repository, "pre-receive", "echo no >&2; exit 1\n")
-	if _, err := b.Push(t.Context(), headID, one("b")); err == nil || !strings.Contains(err.Error(), "pushing to "+f.Dir) {
-		t.Errorf("a refusal: %v", err)
-	}
-	if err := b.Writable(t.Context()); err == nil || !strings.Contains(err.Error(), "pushing to "+f.Dir) {
-		t.Errorf("a refusal that was asked for: %v", err)
-	}
-	_, err = open(t, git.Config{URL: f.URL(), PushURL: filepath.Join(t.TempDir(), "none")}).Push(t.Context(), headID, one("c"))
-	if err == nil {
-		t.Error("pushed to what is not there")
-	}
+	wantError(t, push(t, b, &head, "b"), "pushing to "+f.Dir)
+	wantError(t, b.Writable(t.Context()), "pushing to "+f.Dir)
+	missing := filepath.Join(t.TempDir(), "none")
+	wantError(t, push(t, open(t, git.Config{URL: f.URL(), PushURL: missing}), &head, "c"), "pushing to "+missing)
 }

@@ -13,6 +13,14 @@ import (
 	"muster/gitops/git/remote"
 )
 
+// must ends a test at an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // drawTree draws the entries of a tree, files and directories.
 func drawTree(t *rapid.T, most int) map[string]entry {
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c.\-0]{1,4}`), 0, most, rapid.ID).Draw(t, "names")
@@ -63,20 +71,14 @@ func TestSpliceAndDelta(t *testing.T) {
 			want[n] = e
 		}
 		base, err := parseTree(rawTree(before))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		raw, copies, err := base.splice(edits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !bytes.Equal(raw, rawTree(want)) {
 			t.Fatalf("spliced %q, want %q", raw, rawTree(want))
 		}
 		parsed, err := parseTree(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for n, e := range want {
 			if got, ok := parsed.lookup(n); !ok || got != e {
 				t.Fatalf("lookup %q = %v, %v, want %v", n, got, ok, e)
@@ -137,9 +139,7 @@ func TestFileNextToOthers(t *testing.T) {
 				}
 			}
 			old, err := parseTree(rawTree(entries))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			i, _ := old.find("default-0005.yaml", false)
 			b.storeFile(old, i, false, target)
 			o := b.list[0]
@@ -182,13 +182,9 @@ func TestPackRoundTrip(t *testing.T) {
 		}
 		for _, thin := range []bool{true, false} {
 			data, err := writePack(objects, thin)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p, err := indexPack(t.Context(), fetched(data), func(plumbing.Hash) (rawObject, bool) { return external, true })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, o := range objects {
 				if got, ok, err := p.object(o.hash); !ok || err != nil || got.kind != o.kind || !bytes.Equal(got.data, o.data) {
 					t.Fatalf("object %s: %v, %v", o.hash, ok, err)

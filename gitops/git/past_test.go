@@ -6,24 +6,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 
+	"muster/gitops/branch"
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
 )
 
 // TestPast reads files and whole trees of earlier commits, before and after it reads the head, which
-// stays as it is.
+// stays as it is, and an archive.
 func TestPast(t *testing.T) {
 	t.Parallel()
 	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 120)
-		out, err := r.Git("rev-list", "--first-parent", "main")
-		if err != nil {
-			t.Fatal(err)
-		}
-		commits := strings.Fields(out) // the newest first, the last of which wrote file 120 % 50
+		commits := firstParents(t, r) // the newest first, the last of which wrote file 120 % 50
 		b := open(t, c)
 		for i := range 2 {
 			for back, want := range map[int]string{0: "000120", 50: "000070", 100: "000020"} {
@@ -62,38 +58,44 @@ func TestPast(t *testing.T) {
 		if _, err := b.Past(t.Context(), commits[0], []string{"../x"}); err == nil {
 			t.Error("a directory outside: want an error")
 		}
+		readArchive(t, archive(t, c), commits)
 	})
+}
+
+// firstParents are the commits of the branch without those of merged branches, the newest first.
+func firstParents(t *testing.T, r gitserver.Repository) []string {
+	t.Helper()
+	return strings.Fields(gitIn(t, r, "rev-list", "--first-parent", "main"))
 }
 
 // filesAt are the files of a commit and the hashes of their content, as git has them.
 func filesAt(t *testing.T, r gitserver.Repository, commit string) map[string]string {
 	t.Helper()
-	out, err := r.Git("ls-tree", "-r", commit)
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]string{}
-	for line := range strings.Lines(out) {
+	for line := range strings.Lines(gitIn(t, r, "ls-tree", "-r", commit)) {
 		words := strings.Fields(line) // mode, kind, hash, name
 		all[words[3]] = words[2]
 	}
 	return all
 }
 
-// filesOf reads all of a tree.
+// filesOf reads all of a tree, whose entries have the identity and the size of the files.
 func filesOf(t *testing.T, tree fs.FS) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+	must(t, fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		content, err := fs.ReadFile(tree, name)
-		all[name] = plumbing.ComputeHash(plumbing.BlobObject, content).String()
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+		must(t, err)
+		info, err := d.Info()
+		must(t, err)
+		all[name] = git.BlobID(content)
+		if id := d.(branch.Identified).Identity(); id != all[name] || info.Size() != int64(len(content)) {
+			t.Errorf("%s is %s of %d bytes, its entry %s of %d", name, all[name], len(content), id, info.Size())
+		}
+		return nil
+	}))
 	return all
 }

@@ -3,9 +3,7 @@ package git_test
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,9 +70,7 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	stream := "commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\nM 100755 inline deploy/run\ndata 1\nx\nM 100644 inline deploy/ab\ndata 1\nx\n"
-	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
-		t.Fatal(err)
-	}
+	fastImport(t, r, stream)
 	repository := open(t, git.Config{URL: r.Dir})
 	head := headOf(t, repository)
 	// Few names, so that they meet: names that are prefixes of each other
@@ -129,43 +125,4 @@ func TestPushBuildsWhatGitBuilds(t *testing.T) {
 		t.Errorf("%d commits and %d conflicts were drawn: too few to tell anything", commits, conflicts)
 	}
 	fsck(t, r)
-}
-
-// TestTreeIsWhatGitShows compares the file system with git's own listing.
-func TestTreeIsWhatGitShows(t *testing.T) {
-	t.Parallel()
-	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
-		changes := files()
-		for i := range 20 {
-			changes = append(changes, write(fmt.Sprintf("deploy/o%d/jobs/%d.yaml", i%7, i), fmt.Sprint(i)), write(fmt.Sprintf("x%d/y/z", i), fmt.Sprint(i)))
-		}
-		head := seed(t, r, changes...)
-		tree := headOf(t, open(t, c)).Tree
-		var got []string
-		err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			content, err := fs.ReadFile(tree, path)
-			info, statErr := d.Info()
-			if err = errors.Join(err, statErr); err == nil && info.Size() != int64(len(content)) {
-				err = fmt.Errorf("%s has %d bytes, Info says %d", path, len(content), info.Size())
-			}
-			got = append(got, d.(branch.Identified).Identity()+" "+path)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := r.Git("-c", "core.quotePath=false", "ls-tree", "-r", "--format=%(objectname) %(path)", head)
-		if err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(got)
-		want := strings.Split(strings.TrimSpace(out), "\n")
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("the tree has %d files, git shows %d", len(got), len(want))
-		}
-	})
 }

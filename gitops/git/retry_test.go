@@ -37,17 +37,9 @@ func (s ended) UploadPack(context.Context, *packp.UploadPackRequest) (*packp.Upl
 func TestFetchRepeatsAfterLostConnection(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
-	head, err := r.Commit("begin\n", time.Unix(1_700_000_000, 0), branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("a\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := New(Config{URL: r.Dir, Branch: "main", ReadAhead: "overlays", AuthorName: "muster", AuthorEmail: "muster@localhost"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Head(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Commit("begin\n", time.Unix(0, 0), branch.Change{Path: "deploy/a/scaling.yaml", Content: []byte("a\n")})
+	must(t, err)
+	b, head := begun(t, Config{URL: r.Dir})
 	over, stop := context.WithCancel(t.Context())
 	stop()
 	// As net/http says it.
@@ -66,7 +58,7 @@ func TestFetchRepeatsAfterLostConnection(t *testing.T) {
 		{t.Context(), written(syscall.ECONNREFUSED), false},
 		{over, written(syscall.EPIPE), false},
 	} {
-		got, err := b.server.Fetch(c.ctx, ended{err: c.err}, remote.Request{Wants: []plumbing.Hash{plumbing.NewHash(head)}, Depth: 1})
+		got, err := b.server.Fetch(c.ctx, ended{err: c.err}, remote.Request{Wants: []plumbing.Hash{plumbing.NewHash(head.Commit)}, Depth: 1})
 		if err == nil {
 			got.Close()
 		}

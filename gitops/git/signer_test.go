@@ -2,14 +2,6 @@ package git_test
 
 import (
 	"bytes"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/rsa"
-	"encoding/pem"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -21,7 +13,6 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
-	"golang.org/x/crypto/ssh"
 
 	"muster/gitops/branch"
 	"muster/gitops/git"
@@ -41,10 +32,12 @@ func signed(t *testing.T, sign git.Signer, same bool) (gitserver.Repository, str
 		repository = gitserver.NewRepository(t)
 		seed(t, repository, files()...)
 		r := open(t, git.Config{URL: repository.Dir, Sign: sign, AuthorEmail: "robot@example.com"})
-		head, err := r.Push(t.Context(), headOf(t, r), []branch.Draft{{Message: "signed\n\nbody\n", At: signedAt, Changes: one("a")[0].Changes}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		head, err := r.Push(t.Context(), headOf(t, r), []branch.Draft{
+			{Message: "signed\n\nbody\n", At: signedAt.In(time.FixedZone("x", 3600)), Changes: []branch.Change{
+				write("deploy/b", "b"), write("deploy/a", "a"), remove("README.md"),
+			}},
+		})
+		must(t, err)
 		ids = append(ids, head.Commit)
 	}
 	if same && ids[0] != ids[1] {
@@ -69,50 +62,19 @@ func verify(t *testing.T, r gitserver.Repository, commit string, env []string, c
 
 func TestSSHSignatures(t *testing.T) {
 	t.Parallel()
-	_, ed, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, test := range map[string]struct {
-		key  crypto.Signer
-		same bool
-	}{"ed25519": {ed, true}, "rsa": {rsaKey, true}, "ecdsa": {ec, false}} {
-		t.Run(name, func(t *testing.T) {
+	for kind, same := range map[string]bool{"ed25519": true, "rsa": true, "ecdsa": false} {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			block, err := ssh.MarshalPrivateKey(test.key, "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			public, err := ssh.NewPublicKey(test.key.Public())
-			if err != nil {
-				t.Fatal(err)
-			}
-			keyFile, allowed := filepath.Join(dir, "key"), filepath.Join(dir, "allowed")
-			for file, content := range map[string][]byte{
-				keyFile: pem.EncodeToMemory(block),
-				allowed: fmt.Appendf(nil, "robot@example.com %s", ssh.MarshalAuthorizedKey(public)),
-			} {
-				if err := os.WriteFile(file, content, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r, commit := signed(t, git.SSHSigner(keyFile), test.same)
+			key, allowed := filepath.Join(dir, "key"), filepath.Join(dir, "allowed")
+			sshKeygen(t, "-t", kind, "-N", "", "-f", key)
+			writeText(t, allowed, "robot@example.com "+readText(t, key+".pub"))
+			r, commit := signed(t, git.SSHSigner(key), same)
 			out, err := verify(t, r, commit, nil, "gpg.format=ssh", "gpg.ssh.allowedSignersFile="+allowed)
 			if err != nil || !strings.Contains(out, `Good "git" signature for robot@example.com`) {
 				t.Errorf("verify-commit: %v\n%s", err, out)
 			}
-			if err := os.WriteFile(allowed, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeText(t, allowed, "")
 			if out, err := verify(t, r, commit, nil, "gpg.format=ssh", "gpg.ssh.allowedSignersFile="+allowed); err == nil {
 				t.Errorf("a key that is not allowed verifies:\n%s", out)
 			}
@@ -129,31 +91,21 @@ func TestGPGSignatures(t *testing.T) {
 			// Older than the commit, or it could not have signed it.
 			config := &packet.Config{Time: func() time.Time { return signedAt.Add(-24 * time.Hour) }, Algorithm: packet.PubKeyAlgoEdDSA}
 			key, err := openpgp.NewEntity("robot", "", "robot@example.com", config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			public := armored(t, openpgp.PublicKeyType, key.Serialize)
 			passFile := ""
 			if passphrase != "" {
-				if err := key.EncryptPrivateKeys([]byte(passphrase), nil); err != nil {
-					t.Fatal(err)
-				}
+				must(t, key.EncryptPrivateKeys([]byte(passphrase), nil))
 				passFile = filepath.Join(dir, "passphrase")
-				if err := os.WriteFile(passFile, []byte(passphrase+"\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(passFile, []byte(passphrase+"\n"), 0o600))
 			}
 			private := armored(t, openpgp.PrivateKeyType, func(w io.Writer) error { return key.SerializePrivateWithoutSigning(w, nil) })
 			keyFile := filepath.Join(dir, "key.asc")
-			if err := os.WriteFile(keyFile, private, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(keyFile, private, 0o600))
 			r, commit := signed(t, git.GPGSigner(keyFile, passFile), true)
 
 			home, err := os.MkdirTemp("", "gpg") // gpg's sockets want short names
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { os.RemoveAll(home) })
 			env := []string{"GNUPGHOME=" + home}
 			if out, err := verify(t, r, commit, env); err == nil {
@@ -182,29 +134,22 @@ func armored(t *testing.T, kind string, serialize func(w io.Writer) error) []byt
 	if err == nil {
 		err = w.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return append(out.Bytes(), '\n')
 }
 
 func TestSigningFailsBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte("no key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeText(t, file, "no key")
 	for _, sign := range []git.Signer{
 		git.SSHSigner(file), git.SSHSigner("/none"), git.GPGSigner(file, ""), git.GPGSigner("/none", ""),
 	} {
 		r := gitserver.NewRepository(t)
 		head := seed(t, r, files()...)
 		repository := open(t, git.Config{URL: r.Dir, Sign: sign})
-		if _, err := repository.Push(t.Context(), headOf(t, repository), one("a")); err == nil || !strings.Contains(err.Error(), "key") {
-			t.Errorf("Push: %v", err)
-		}
-		if now, _ := r.Head(); now != head {
-			t.Error("the branch moved")
-		}
+		read := headOf(t, repository)
+		wantError(t, push(t, repository, &read, "a"), "key")
+		wantHead(t, r, head)
 	}
 }
