@@ -163,22 +163,6 @@ func notifyOnce(t *testing.T, receivers ...string) (n *notify.Notifier, log []st
 	return n, l.all()
 }
 
-// TestReceiverIsTriedThreeTimes: three times, and then it has failed.
-func TestReceiverIsTriedThreeTimes(t *testing.T) {
-	t.Parallel()
-	s := newSyncer(t, canarytest.GitPassword, func(_ int, rw http.ResponseWriter, _ *http.Request) bool {
-		rw.WriteHeader(http.StatusInternalServerError)
-		return true
-	})
-	_, log := notifyOnce(t, flux(t, s))
-	if got := len(s.requests()); got != 3 {
-		t.Errorf("%d requests", got)
-	}
-	if len(log) != 1 {
-		t.Errorf("the log has %q", log)
-	}
-}
-
 // TestSilentReceiverFails: a receiver that does not respond fails after the timeout, and is still
 // notified of the next push.
 func TestSilentReceiverFails(t *testing.T) {
@@ -258,58 +242,77 @@ func TestHangingReceiverEndsWithContext(t *testing.T) {
 	}
 }
 
-// TestRedirects: a request that is signed for one host is not sent to another, and the log has the
-// other host without the path.
-func TestRedirects(t *testing.T) {
+// TestFailingReceiver asserts how often a receiver that fails is notified, and the line of the log, which has
+// neither the rest of an address nor the credentials of headers. A request that is signed for one host
+// is not sent to another.
+func TestFailingReceiver(t *testing.T) {
 	t.Parallel()
 	other := newSyncer(t, canarytest.GitPassword, nil)
-	s := newSyncer(t, canarytest.GitPassword, func(_ int, rw http.ResponseWriter, r *http.Request) bool {
-		http.Redirect(rw, r, other.URL+"/hook/secret?token=secret", http.StatusTemporaryRedirect)
-		return true
-	})
-	_, log := notifyOnce(t, flux(t, s))
+	for name, test := range map[string]struct {
+		answer   func(int, http.ResponseWriter, *http.Request) bool // nil: nobody listens
+		header   bool                                               // the receiver gets a header, and no signature
+		requests int
+		want     string
+	}{
+		"nobody listens": {want: "connection refused"},
+		"error": {
+			requests: 3, want: "500 Internal Server Error",
+			answer: func(_ int, rw http.ResponseWriter, _ *http.Request) bool {
+				rw.WriteHeader(http.StatusInternalServerError)
+				return true
+			},
+		},
+		"redirect": {
+			requests: 1, want: "redirects are not followed; it leads to " + other.URL + ": give that address",
+			answer: func(_ int, rw http.ResponseWriter, r *http.Request) bool {
+				http.Redirect(rw, r, other.URL+"/hook/secret?token=secret", http.StatusTemporaryRedirect)
+				return true
+			},
+		},
+		"endless response": {
+			requests: 1, want: "400 Bad Request: no no",
+			answer: func(_ int, rw http.ResponseWriter, r *http.Request) bool {
+				rw.WriteHeader(http.StatusBadRequest)
+				for r.Context().Err() == nil {
+					if _, err := rw.Write([]byte(strings.Repeat("no ", 1000))); err != nil {
+						break
+					}
+				}
+				return true
+			},
+		},
+		"header repeated": {requests: 1, want: "403 Forbidden: not you, [secret]", header: true, answer: echo},
+		"credential repeated": {
+			requests: 1, want: "403 Forbidden: wrong token [secret]", header: true,
+			answer: func(_ int, rw http.ResponseWriter, _ *http.Request) bool {
+				http.Error(rw, "wrong token "+canarytest.GitHubToken, http.StatusForbidden)
+				return true
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSyncer(t, canarytest.GitPassword, test.answer)
+			if test.answer == nil {
+				s.Close()
+			}
+			receiver := flux(t, s)
+			if test.header {
+				header := file(t, "Authorization: Bearer "+canarytest.GitHubToken)
+				receiver = "kind=url,url=" + s.URL + ",header-file=" + header
+			}
+			_, lines := notifyOnce(t, receiver)
+			log := strings.Join(lines, "")
+			contains(t, log, test.want)
+			if len(lines) != 1 || len(log) > 600 || strings.Contains(log, "token=") || strings.Contains(log, "/hook/") {
+				t.Errorf("the log has %q", lines)
+			}
+			if got := len(s.requests()); got != test.requests {
+				t.Errorf("%d requests, want %d", got, test.requests)
+			}
+		})
+	}
 	if got := other.requests(); len(got) > 0 {
 		t.Errorf("the other host was sent %v", got)
-	}
-	if got := len(s.requests()); got != 1 {
-		t.Errorf("%d requests", got)
-	}
-	lines := strings.Join(log, "\n")
-	contains(t, lines, "redirects are not followed; it leads to "+other.URL+": give that address")
-	if strings.Contains(lines, "token=") || strings.Contains(lines, "/hook/") {
-		t.Errorf("the log shows the address: %s", lines)
-	}
-}
-
-// TestUnreachableReceiver: the reason has neither the path nor a secret. What is a fault of files is
-// said as such.
-func TestUnreachableReceiver(t *testing.T) {
-	t.Parallel()
-	s := newSyncer(t, canarytest.GitPassword, nil)
-	s.Close()
-	_, log := notifyOnce(t, flux(t, s))
-	lines := strings.Join(log, "\n")
-	contains(t, lines, "connection refused")
-	if strings.Contains(lines, "/hook/") {
-		t.Errorf("the log shows the address: %s", lines)
-	}
-}
-
-// TestLongResponseIsCut: an answer without an end is cut.
-func TestLongResponseIsCut(t *testing.T) {
-	t.Parallel()
-	s := newSyncer(t, canarytest.GitPassword, func(_ int, rw http.ResponseWriter, r *http.Request) bool {
-		rw.WriteHeader(http.StatusBadRequest)
-		for r.Context().Err() == nil {
-			if _, err := rw.Write([]byte(strings.Repeat("no ", 1000))); err != nil {
-				break
-			}
-		}
-		return true
-	})
-	_, log := notifyOnce(t, flux(t, s))
-	if len(log) != 1 || len(log[0]) > 600 {
-		t.Errorf("the log has %q", log)
 	}
 }
 
@@ -323,9 +326,7 @@ func TestSecretIsReadAgain(t *testing.T) {
 	n.Start(t.Context())
 	n.Landed(push(1))
 	settle(t, n, 1)
-	if err := os.WriteFile(name, []byte(canarytest.AgentToken), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(canarytest.AgentToken), 0o600))
 	s.mu.Lock()
 	s.secret = canarytest.AgentToken
 	s.mu.Unlock()
@@ -346,18 +347,14 @@ func TestSecretIsReadAgain(t *testing.T) {
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	from := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.AddDate(1000, 0, 0), BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 

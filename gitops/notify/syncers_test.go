@@ -24,6 +24,14 @@ import (
 	"muster/gitops/notify"
 )
 
+// must ends a test at an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // syncer is a real HTTP server that checks signatures with code of its own, and keeps
 // what it was sent.
 type syncer struct {
@@ -141,9 +149,7 @@ func newLog(t *testing.T) (*log, *slog.Logger) {
 func file(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -163,15 +169,11 @@ func notifier(t *testing.T, logger *slog.Logger, receivers ...string) *notify.No
 	cfg := notify.Config{Repository: fleet, Branch: "main", Log: logger, Now: clock()}
 	for _, text := range receivers {
 		r, err := notify.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cfg.Receivers = append(cfg.Receivers, r)
 	}
 	n, err := notify.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 
