@@ -51,13 +51,9 @@ func problems(text []byte) ([]kubernetes.Problem, error) {
 func types(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	data, err := os.ReadFile("../../generator/kubernetes/job.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var document struct{ Types map[string]map[string]string }
-	if err := json.Unmarshal(data, &document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &document))
 	return document.Types
 }
 
@@ -304,9 +300,7 @@ func (c *comparison) end() {
 // change, without it one in five of the base's and one in ten of what the seeds add.
 func TestMusterAgrees(t *testing.T) {
 	var job map[string]any
-	if err := yaml.Unmarshal(text(t, dispatch(t, "default-7f3k9c2b", 1)), &job); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text(t, dispatch(t, "default-7f3k9c2b", 1)), &job))
 	g := &grammar{types: types(t)}
 	g.visit(nil, job, "Job")
 	g.all = slices.DeleteFunc(g.all, func(m mutation) bool { // that it is a Job of batch/v1 is checked where the template is read
@@ -332,9 +326,7 @@ func TestMusterAgrees(t *testing.T) {
 // kinds of changes there are.
 func compareSeeded(t *testing.T, c *comparison, job map[string]any) (kinds int) {
 	var more []map[string]any
-	if err := yaml.Unmarshal([]byte(seeds), &more); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(seeds), &more))
 	for n, seed := range more {
 		with, g := seeded(t, job, seed)
 		manifest := text(t, with.(map[string]any))

@@ -14,18 +14,22 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// must ends a test at an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // build is what a syncer makes of a directory of the new fleet repository.
 func build(t *testing.T, dir string) []byte {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
 		Run(filesys.MakeFsOnDisk(), "../../"+dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := resources.AsYaml()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -34,9 +38,7 @@ func build(t *testing.T, dir string) []byte {
 func dispatch(t *testing.T, name string, agents int) map[string]any {
 	t.Helper()
 	var job map[string]any
-	if err := yaml.Unmarshal(build(t, "overlays/default/template"), &job); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(build(t, "overlays/default/template"), &job))
 	at(job, "metadata")["name"] = name
 	at(job, "spec")["completions"] = agents
 	at(job, "spec")["parallelism"] = agents
@@ -67,18 +69,14 @@ func at(m map[string]any, keys ...string) map[string]any {
 func text(t *testing.T, object map[string]any) []byte {
 	t.Helper()
 	text, err := yaml.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
 func decode(t *testing.T, text []byte) runtime.Object {
 	t.Helper()
 	objects, err := admission.Objects(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(objects) != 1 {
 		t.Fatalf("%d objects, want 1", len(objects))
 	}
@@ -111,16 +109,6 @@ func TestFindings(t *testing.T) {
 			func(j map[string]any) { delete(at(j, "metadata"), "namespace") }},
 		{"index makes the pod's name too long", "will not able to create pod with invalid DNS label",
 			func(j map[string]any) { at(j, "metadata")["name"] = strings.Repeat("a", 62) }},
-		{"restarted in place", "spec.template.spec.restartPolicy",
-			func(j map[string]any) { at(j, "spec", "template", "spec")["restartPolicy"] = "OnFailure" }},
-		{"replaced before it has ended", "spec.podReplacementPolicy",
-			func(j map[string]any) { at(j, "spec")["podReplacementPolicy"] = "TerminatingOrFailed" }},
-		{"not indexed", "spec.backoffLimitPerIndex",
-			func(j map[string]any) { at(j, "spec")["completionMode"] = "NonIndexed" }},
-		{"unknown field", `unknown field "spec.ttlSeconds"`,
-			func(j map[string]any) { at(j, "spec")["ttlSeconds"] = 1 }},
-		{"wrong type", "cannot unmarshal string",
-			func(j map[string]any) { at(j, "spec")["ttlSecondsAfterFinished"] = "1h" }},
 		{"root", "pod security restricted: runAsUser=0",
 			func(j map[string]any) { at(j, "spec", "template", "spec", "securityContext")["runAsUser"] = 0 }},
 		{"deprecated seccomp", "pod security restricted: seccompProfile",

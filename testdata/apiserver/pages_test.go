@@ -37,9 +37,7 @@ func TestDocumentedManifests(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if seen == 0 {
 		t.Error("the pages show no object")
 	}
