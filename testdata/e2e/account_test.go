@@ -77,6 +77,12 @@ func (v *overlay) account() {
 		v.t.Errorf("%s: the cluster had the Job %s, which the ledger does not know", v.name, name)
 	}
 	v.nobodyKilled()
+	v.onceEachJob()
+}
+
+// onceEachJob fails for each job of Buildkite that ran twice or has failed.
+func (v *overlay) onceEachJob() {
+	v.t.Helper()
 	for _, j := range v.buildkite.jobsOf(v.name) {
 		if j.Attempt > 0 || j.State == "failed" {
 			v.t.Errorf("%s: job %s is %s in attempt %d", v.name, j.ID, j.State, j.Attempt)

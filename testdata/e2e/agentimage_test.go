@@ -38,24 +38,14 @@ const pauseImage = "e2e.local/pause:1"
 
 // images imports the agent's image under the name that the base says, and those of
 // others.
-func (n *realNode) images(ctx context.Context) error {
+func (n *realNode) images(ctx context.Context, t tb) {
 	busybox, err := os.ReadFile("/bin/busybox")
-	if err != nil {
-		return err
-	}
-	agent, err := n.suite.agentImage(ctx, n.buildkite.certificate)
-	if err != nil {
-		return err
-	}
-	for _, image := range []archive.Image{
-		{Name: pauseImage, Files: map[string][]byte{"bin/busybox": busybox}, Command: []string{"/bin/busybox", "sleep", "1000000000"}},
-		agent,
-	} {
-		if err := n.add(ctx, image); err != nil {
-			return err
-		}
-	}
-	return nil
+	must(t, err)
+	must(t, n.add(ctx, archive.Image{
+		Name: pauseImage, Files: map[string][]byte{"bin/busybox": busybox},
+		Command: []string{"/bin/busybox", "sleep", "1000000000"},
+	}))
+	must(t, n.add(ctx, n.suite.agentImage(ctx, t, n.buildkite.certificate)))
 }
 
 // add imports an image.
@@ -79,7 +69,7 @@ func (n *realNode) load(ctx context.Context, archive string) error {
 // agentImage is what the Dockerfile of the published image makes
 // (packaging/docker/ubuntu-24.04), with its entry point and its configuration, but of
 // Debian's programs.
-func (s *suite) agentImage(ctx context.Context, certificate string) (archive.Image, error) {
+func (s *suite) agentImage(ctx context.Context, t tb, certificate string) archive.Image {
 	image := archive.Image{
 		Files: map[string][]byte{
 			"etc/passwd":                      []byte("root:x:0:0:root:/root:/bin/bash\nubuntu:x:1000:1000:Ubuntu:/home/ubuntu:/bin/bash\n"),
@@ -95,41 +85,34 @@ func (s *suite) agentImage(ctx context.Context, certificate string) (archive.Ima
 		Entrypoint: []string{"buildkite-agent-entrypoint"}, Command: []string{"start"}, Volumes: []string{"/buildkite"},
 	}
 	base, err := os.ReadFile(filepath.Join(s.root, "base", "job.yaml"))
-	if err != nil {
-		return image, err
-	}
+	must(t, err)
 	_, name, _ := bytes.Cut(base, []byte("image: "))
 	name, _, _ = bytes.Cut(name, []byte("\n"))
 	image.Name = string(name)
 	const docker = "packaging/docker/ubuntu-24.04/"
-	files, err := moduleFiles(ctx, agentModule, "v"+strings.TrimPrefix(filepath.Base(s.agent), "buildkite-agent-"), docker+"entrypoint.sh", docker+"buildkite-agent.cfg")
-	if err != nil {
-		return image, err
-	}
+	files := moduleFiles(ctx, t, agentModule, "v"+strings.TrimPrefix(filepath.Base(s.agent), "buildkite-agent-"), docker+"entrypoint.sh", docker+"buildkite-agent.cfg")
 	image.Files["usr/local/bin/buildkite-agent-entrypoint"], image.Files["buildkite/buildkite-agent.cfg"] = files[0], files[1]
 	from := map[string]string{
 		"usr/local/bin/buildkite-agent":   s.agent,
 		"etc/ssl/certs/buildkite.pem":     certificate,
 		strings.TrimPrefix(fakeTime, "/"): fakeTime,
 	}
-	if err := libraries(ctx, fakeTime, from); err != nil {
-		return image, err
-	}
+	libraries(ctx, t, fakeTime, from)
 	for _, program := range strings.Fields(agentPrograms) {
-		if err := withLibraries(ctx, program, from); err != nil {
-			return image, err
-		}
+		path, err := exec.LookPath(program)
+		must(t, err)
+		from["usr/bin/"+program] = path
+		libraries(ctx, t, path, from)
 	}
 	for path, file := range from {
-		if image.Files[path], err = os.ReadFile(file); err != nil {
-			return image, err
-		}
+		image.Files[path], err = os.ReadFile(file)
+		must(t, err)
 	}
-	return image, nil
+	return image
 }
 
 // moduleFiles reads files of a published module, which is not built.
-func moduleFiles(ctx context.Context, module, version string, paths ...string) ([][]byte, error) {
+func moduleFiles(ctx context.Context, t tb, module, version string, paths ...string) [][]byte {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module+"@"+version)
 	cmd.Dir = os.TempDir()
 	// It says that it failed where it is older than the module asks for, and has
@@ -137,46 +120,28 @@ func moduleFiles(ctx context.Context, module, version string, paths ...string) (
 	out, failed := cmd.Output()
 	var got struct{ Zip, Error string }
 	if err := json.Unmarshal(out, &got); err != nil || got.Zip == "" {
-		return nil, fmt.Errorf("downloading %s: %s: %w", module, got.Error, errors.Join(failed, err))
+		t.Fatal(fmt.Errorf("downloading %s: %s: %w", module, got.Error, errors.Join(failed, err)))
 	}
 	r, err := zip.OpenReader(got.Zip)
-	if err != nil {
-		return nil, err
-	}
+	must(t, err)
 	defer r.Close()
 	var files [][]byte
 	for _, path := range paths {
 		content, err := fs.ReadFile(r, module+"@"+version+"/"+path)
-		if err != nil {
-			return nil, err
-		}
+		must(t, err)
 		files = append(files, content)
 	}
-	return files, nil
+	return files
 }
 
-// withLibraries adds a program of this machine to the files of an image, with what the
-// dynamic linker loads for it.
-func withLibraries(ctx context.Context, program string, files map[string]string) error {
-	path, err := exec.LookPath(program)
-	if err != nil {
-		return err
-	}
-	files["usr/bin/"+program] = path
-	return libraries(ctx, path, files)
-}
-
-// libraries adds what the dynamic linker loads for a program or a library.
-func libraries(ctx context.Context, path string, files map[string]string) error {
+// libraries adds to the files of an image what the dynamic linker loads for a program or a library.
+func libraries(ctx context.Context, t tb, path string, files map[string]string) {
 	out, err := exec.CommandContext(ctx, "ldd", path).Output()
-	if err != nil {
-		return fmt.Errorf("ldd %s: %w", path, err)
-	}
+	must(t, err)
 	for _, word := range strings.Fields(string(out)) {
 		if strings.HasPrefix(word, "/") {
 			// Debian's /lib is /usr/lib.
 			files["usr"+strings.TrimPrefix(word, "/usr")] = word
 		}
 	}
-	return nil
 }

@@ -46,15 +46,11 @@ func testApplicationSet(t *testing.T) {
 	removed.hasNoApplication()
 	beside.isWell()
 	removed.nobodyKilled()
-	removed.open()
-	removed.passes(2)
-	removed.complete()
+	removed.finish(2)
 	beside.must(w.cluster.Delete(w.ctx, applicationSet, nil))
 	beside.hasNoApplication()
 	beside.nobodyKilled()
-	beside.open()
-	beside.passes(2)
-	beside.complete()
+	beside.finish(2)
 	onceEach(t, removed)
 	beside.account()
 }
@@ -67,18 +63,10 @@ var applicationSet = kube.Path("argoproj.io/v1alpha1", "applicationsets", "argoc
 func newFleet(t *testing.T, overlays ...string) *world {
 	t.Helper()
 	w := *shared.world
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	a := w.syncers["argocd"].(*argoCD)
 	w.syncers = map[string]syncer{"argocd": a}
-	var err error
-	w.git, err = startGit(filepath.Join(w.suite.dir, "fleet-of-set"), w.suite.muster)
-	must(err)
-	must(w.git.edit("begin the fleet", func(dir string) error {
+	w.git = startGit(t, filepath.Join(w.suite.dir, "fleet-of-set"), w.suite.muster)
+	must(t, w.git.edit("begin the fleet", func(dir string) error {
 		for _, name := range overlays {
 			w.buildkite.AddQueue(w.buildkite.cluster, name)
 			if err := w.init(dir, name, "argocd"); err != nil {
@@ -87,32 +75,27 @@ func newFleet(t *testing.T, overlays ...string) *world {
 		}
 		return nil
 	}))
-	must(w.addToProject(w.ctx, "/spec/sourceRepos/-", w.git.url))
-	must(w.startMuster("muster-set"))
+	must(t, w.addToProject(w.ctx, "/spec/sourceRepos/-", w.git.url))
+	w.startMuster(t, "muster-set")
 	t.Cleanup(w.muster.Kill)
-	controller, err := a.startSets()
-	must(err)
-	t.Cleanup(controller.Kill)
+	t.Cleanup(a.startSets(t).Kill)
 	page, err := os.ReadFile(filepath.Join(w.suite.root, "docs", "how-to", "configure-argo-cd.md"))
-	must(err)
+	must(t, err)
 	text, err := record.Block(page, "applicationset")
-	must(err)
-	must(w.cluster.Apply(w.ctx, string(bytes.ReplaceAll(text, []byte("https://git.example.com/ci/fleet.git"), []byte(w.git.url)))))
+	must(t, err)
+	must(t, w.cluster.Apply(w.ctx, string(bytes.ReplaceAll(text, []byte("https://git.example.com/ci/fleet.git"), []byte(w.git.url)))))
 	return &w
 }
 
 // startSets starts the controller of ApplicationSets.
-func (a *argoCD) startSets() (*process.Process, error) {
-	ports, err := freePorts(3)
-	if err != nil {
-		return nil, err
-	}
+func (a *argoCD) startSets(t tb) *process.Process {
+	ports := freePorts(t, 3)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	const name = "argocd-applicationset-controller"
 	parts := map[string]*process.Process{}
-	err = a.suite.part(parts, name, a.suite.programs["argocd"].Path, a.env, "applicationset-controller", "--kubeconfig="+a.kubeconfig, "--namespace=argocd",
+	a.suite.part(t, parts, name, a.suite.programs["argocd"].Path, a.env, "applicationset-controller", "--kubeconfig="+a.kubeconfig, "--namespace=argocd",
 		"--metrics-addr="+at(0), "--probe-addr="+at(1), "--webhook-addr="+at(2), "--argocd-repo-server="+a.repoServer, "--repo-server-plaintext")
-	return parts[name], err
+	return parts[name]
 }
 
 // setOverlay is an overlay of which the ApplicationSet has made an Application.

@@ -38,57 +38,36 @@ func (a *argoCD) notify() string {
 	return "kind=argocd,name=argocd,as=github,url=" + a.url + ",secret-file=" + a.suite.secretFile()
 }
 
-func startArgoCD(ctx context.Context, s *suite, c *cluster) (*argoCD, error) {
+func startArgoCD(ctx context.Context, t tb, s *suite, c *cluster) *argoCD {
 	a := &argoCD{suite: s, cluster: c, processes: map[string]*process.Process{}}
 	program := s.programs["argocd"]
-	if err := c.define(ctx, filepath.Join(program.Dir, "crds", "*.yaml")); err != nil {
-		return nil, err
-	}
-	if err := a.configure(ctx); err != nil {
-		return nil, err
-	}
-	ports, err := freePorts(6)
-	if err != nil {
-		return nil, err
-	}
+	c.define(ctx, t, filepath.Join(program.Dir, "crds", "*.yaml"))
+	must(t, a.configure(ctx))
+	ports := freePorts(t, 6)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	port := func(i int) string { return fmt.Sprint(ports[i]) }
-	if err := s.part(a.processes, "redis", "redis-server", nil, "--port", port(0), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"); err != nil {
-		return nil, err
-	}
-	kubeconfig := filepath.Join(c.dir, "kubeconfig-argocd")
-	a.kubeconfig, a.repoServer = kubeconfig, at(1)
-	if err := writeKubeconfig(kubeconfig, c.URL, "argocd"); err != nil {
-		return nil, err
-	}
+	s.part(t, a.processes, "redis", "redis-server", nil, "--port", port(0), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	a.kubeconfig, a.repoServer = filepath.Join(c.dir, "kubeconfig-argocd"), at(1)
+	must(t, writeKubeconfig(a.kubeconfig, c.URL, "argocd"))
 	home := filepath.Join(s.dir, "argocd")
-	env := []string{
-		"KUBECONFIG=" + kubeconfig, "ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false",
+	a.env = []string{
+		"KUBECONFIG=" + a.kubeconfig, "ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false",
 		"ARGOCD_TLS_DATA_PATH=" + home + "/tls", "ARGOCD_SSH_DATA_PATH=" + home + "/ssh", "ARGOCD_GNUPGHOME=" + home + "/gpg",
 		"ARGOCD_PLUGINSOCKFILEPATH=" + home + "/plugins",
 		"PATH=" + strings.Join([]string{s.programs["kustomize"].Dir, filepath.Join(program.Dir, "bin"), os.Getenv("PATH")}, ":"),
 	}
-	a.env = env
 	for _, folder := range []string{"tls", "ssh", "gpg", "plugins"} {
-		if err := os.MkdirAll(filepath.Join(home, folder), 0o700); err != nil {
-			return nil, err
-		}
+		must(t, os.MkdirAll(filepath.Join(home, folder), 0o700))
 	}
-	if err := s.part(a.processes, "argocd-repo-server", program.Path, env, "repo-server", "--address=127.0.0.1", "--port="+port(1),
-		"--metrics-address=127.0.0.1", "--metrics-port="+port(2), "--redis="+at(0), "--disable-tls", "--client-ca-path="); err != nil {
-		return nil, err
-	}
-	if err := s.part(a.processes, "argocd-application-controller", program.Path, env, "application-controller", "--kubeconfig="+kubeconfig,
-		"--namespace=argocd", "--metrics-port="+port(3), "--redis="+at(0), "--repo-server="+at(1), "--repo-server-plaintext"); err != nil {
-		return nil, err
-	}
+	s.part(t, a.processes, "argocd-repo-server", program.Path, a.env, "repo-server", "--address=127.0.0.1", "--port="+port(1),
+		"--metrics-address=127.0.0.1", "--metrics-port="+port(2), "--redis="+at(0), "--disable-tls", "--client-ca-path=")
+	s.part(t, a.processes, "argocd-application-controller", program.Path, a.env, "application-controller", "--kubeconfig="+a.kubeconfig,
+		"--namespace=argocd", "--metrics-port="+port(3), "--redis="+at(0), "--repo-server="+at(1), "--repo-server-plaintext")
 	a.url = "http://" + at(4)
-	if err := s.part(a.processes, "argocd-server", program.Path, env, "server", "--kubeconfig="+kubeconfig, "--namespace=argocd",
+	s.part(t, a.processes, "argocd-server", program.Path, a.env, "server", "--kubeconfig="+a.kubeconfig, "--namespace=argocd",
 		"--insecure", "--address=127.0.0.1", "--port="+port(4), "--metrics-port="+port(5), "--redis="+at(0), "--repo-server="+at(1), "--repo-server-plaintext",
-		"--staticassets="+home); err != nil {
-		return nil, err
-	}
-	return a, eventually(ctx, 5*time.Minute, "Argo CD's API server answers", func() error {
+		"--staticassets="+home)
+	must(t, eventually(ctx, 5*time.Minute, "Argo CD's API server answers", func() error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+"/healthz", nil)
 		if err != nil {
 			return err
@@ -98,7 +77,8 @@ func startArgoCD(ctx context.Context, s *suite, c *cluster) (*argoCD, error) {
 			return err
 		}
 		return response.Body.Close()
-	})
+	}))
+	return a
 }
 
 // configure makes what Argo CD's own installation has beside the processes: its
@@ -131,15 +111,18 @@ spec:
 `)
 }
 
+// applicationStatus is the status of an Application.
+type applicationStatus struct {
+	Status struct {
+		Sync           struct{ Status, Revision string } `json:"sync"`
+		Health         struct{ Status string }           `json:"health"`
+		OperationState struct{ Phase, Message string }   `json:"operationState"`
+		Conditions     []struct{ Type, Message string }  `json:"conditions"`
+	} `json:"status"`
+}
+
 func (a *argoCD) status(ctx context.Context, overlay string) (bool, string, error) {
-	var object struct {
-		Status struct {
-			Sync           struct{ Status, Revision string } `json:"sync"`
-			Health         struct{ Status string }           `json:"health"`
-			OperationState struct{ Phase, Message string }   `json:"operationState"`
-			Conditions     []struct{ Type, Message string }  `json:"conditions"`
-		} `json:"status"`
-	}
+	var object applicationStatus
 	if err := a.cluster.Get(ctx, a.object(overlay), &object); err != nil {
 		return false, "", err
 	}
@@ -149,11 +132,7 @@ func (a *argoCD) status(ctx context.Context, overlay string) (bool, string, erro
 }
 
 func (a *argoCD) applied(ctx context.Context, overlay string) (string, error) {
-	var object struct {
-		Status struct {
-			Sync struct{ Status, Revision string } `json:"sync"`
-		} `json:"status"`
-	}
+	var object applicationStatus
 	err := a.cluster.Get(ctx, a.object(overlay), &object)
 	if err == nil && object.Status.Sync.Status != "Synced" {
 		err = fmt.Errorf("it is %s", object.Status.Sync.Status)

@@ -39,7 +39,7 @@ type buildkite struct {
 	tls         *httptest.Server
 }
 
-func startBuildkite(ctx context.Context, dir string, left func(fakebuildkite.AgentRecord)) (*buildkite, error) {
+func startBuildkite(ctx context.Context, t tb, dir string, left func(fakebuildkite.AgentRecord)) *buildkite {
 	b := &buildkite{}
 	b.Server = fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), AgentInterval: time.Second, OnAgentEnd: left})
 	b.cluster = b.AddCluster("one")
@@ -55,26 +55,21 @@ func startBuildkite(ctx context.Context, dir string, left func(fakebuildkite.Age
 	b.tls = httptest.NewUnstartedServer(handler)
 	b.tls.EnableHTTP2 = true // streaming is gRPC
 	b.tls.Config.ErrorLog = log.New(io.Discard, "", 0)
-	certificate, text, err := selfSigned("127.0.0.1", bridgeAddress)
-	if err != nil {
-		return nil, err
-	}
+	certificate, text := selfSigned(t, "127.0.0.1", bridgeAddress)
 	b.tls.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	b.tls.StartTLS()
 	b.agentURL = b.tls.URL
 	b.plain = httptest.NewServer(handler)
 	b.url = b.plain.URL + "/"
 	b.certificate = filepath.Join(dir, "buildkite.pem")
-	if err := os.WriteFile(b.certificate, text, 0o600); err != nil {
-		return nil, err
-	}
+	must(t, os.WriteFile(b.certificate, text, 0o600))
 	go func() {
 		for ctx.Err() == nil {
 			b.AdvanceTo(time.Now())
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
-	return b, nil
+	return b
 }
 
 // listen serves agents on another address of this machine too, and returns the URL.
@@ -89,11 +84,9 @@ func (b *buildkite) listen(address string) (string, error) {
 }
 
 // selfSigned is a certificate for some addresses that signs itself, and in PEM.
-func selfSigned(addresses ...string) (tls.Certificate, []byte, error) {
+func selfSigned(t tb, addresses ...string) (tls.Certificate, []byte) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, nil, err
-	}
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "e2e"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(0, 0, 7),
@@ -103,7 +96,8 @@ func selfSigned(addresses ...string) (tls.Certificate, []byte, error) {
 		template.IPAddresses = append(template.IPAddresses, net.ParseIP(a))
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), err
+	must(t, err)
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
 // goAway lets every request of muster and of agents fail until comeBack.

@@ -194,10 +194,7 @@ func (c *chaos) peace() {
 // work adds some jobs to a queue.
 func (c *chaos) work(v *overlay) int {
 	n := 1 + c.random.IntN(3)
-	seconds := 1 + c.random.IntN(20)
-	v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
-		Parallelism: n, Agents: []string{"queue=" + v.name}, Command: fmt.Sprintf("sleep %d", seconds),
-	}}})
+	v.start(fakebuildkite.Step{Parallelism: n, Command: fmt.Sprintf("sleep %d", 1+c.random.IntN(20))})
 	return n
 }
 
@@ -223,11 +220,7 @@ func (c *chaos) accountLoosely(v *overlay) {
 		return index != "" && c.spare[index] >= 0
 	}
 	v.nobodyKilled()
-	for _, j := range v.buildkite.jobsOf(v.name) {
-		if j.Attempt > 0 || j.State == "failed" {
-			v.t.Errorf("%s: job %s is %s in attempt %d", v.name, j.ID, j.State, j.Attempt)
-		}
-	}
+	v.onceEachJob()
 }
 
 // accountIndexes holds the agents of a Job against its pods: one each, and one pod for

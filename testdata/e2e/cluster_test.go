@@ -33,75 +33,59 @@ const adminToken = "e2e-admin"
 
 // startCluster starts etcd, API server, controller manager and scheduler from empty
 // data.
-func startCluster(ctx context.Context, s *suite, name string) (*cluster, error) {
+func startCluster(ctx context.Context, t tb, s *suite, name string) *cluster {
 	c := &cluster{name: name, dir: filepath.Join(s.dir, name), processes: map[string]*process.Process{}}
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return nil, err
-	}
-	if err := c.writeFiles(); err != nil {
-		return nil, err
-	}
-	ports, err := freePorts(3)
-	if err != nil {
-		return nil, err
-	}
+	must(t, os.MkdirAll(c.dir, 0o700))
+	c.writeFiles(t)
+	ports := freePorts(t, 3)
 	etcd, peer, api := ports[0], ports[1], ports[2]
 	c.Client = kube.New(fmt.Sprintf("https://127.0.0.1:%d", api), adminToken)
 	c.kubeconfig = filepath.Join(c.dir, "kubeconfig")
-	if err := writeKubeconfig(c.kubeconfig, c.URL, "default"); err != nil {
-		return nil, err
-	}
+	must(t, writeKubeconfig(c.kubeconfig, c.URL, "default"))
 	url := func(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
-	if err := c.start(s, "etcd", "etcd", "--data-dir="+filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync", "--log-level=error",
+	c.start(t, s, "etcd", "etcd", "--data-dir="+filepath.Join(c.dir, "etcd"), "--unsafe-no-fsync", "--log-level=error",
 		"--listen-client-urls="+url(etcd), "--advertise-client-urls="+url(etcd),
-		"--listen-peer-urls="+url(peer), "--initial-advertise-peer-urls="+url(peer), "--initial-cluster=default="+url(peer)); err != nil {
-		return nil, err
-	}
+		"--listen-peer-urls="+url(peer), "--initial-advertise-peer-urls="+url(peer), "--initial-cluster=default="+url(peer))
 	file := func(name string) string { return filepath.Join(c.dir, name) }
-	if err := c.start(s, "kube-apiserver", "kube-apiserver", "--etcd-servers="+url(etcd),
+	c.start(t, s, "kube-apiserver", "kube-apiserver", "--etcd-servers="+url(etcd),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", api), "--cert-dir="+file("certificates"),
 		"--endpoint-reconciler-type=none", "--token-auth-file="+file("tokens.csv"), "--authorization-mode=RBAC",
 		"--service-account-key-file="+file("accounts.pub"), "--service-account-signing-key-file="+file("accounts.key"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.96.0.0/16",
 		"--default-unreachable-toleration-seconds=5", "--default-not-ready-toleration-seconds=5",
-		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false"); err != nil {
-		return nil, err
-	}
-	if err := c.waitReady(ctx, 5*time.Minute); err != nil {
-		return nil, err
-	}
+		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false")
+	c.waitReady(ctx, t)
 	shared := []string{"--kubeconfig=" + c.kubeconfig, "--leader-elect=false", "--kube-api-qps=500", "--kube-api-burst=1000"}
-	if err := c.start(s, "kube-controller-manager", "kube-controller-manager", append(shared, "--secure-port=0", "--use-service-account-credentials=false",
+	c.start(t, s, "kube-controller-manager", "kube-controller-manager", append(shared, "--secure-port=0", "--use-service-account-credentials=false",
 		"--service-account-private-key-file="+file("accounts.key"), "--node-monitor-grace-period=45s", "--node-monitor-period=2s",
 		// How soon a namespace is looked at again that pods kept: half their grace, or this.
 		"--namespace-sync-period=10s",
 		"--concurrent-job-syncs=20", "--concurrent-gc-syncs=40",
 		"--controllers=job-controller,ttl-after-finished-controller,garbage-collector-controller,namespace-controller,serviceaccount-controller,"+
-			"cronjob-controller,resourcequota-controller,node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller,disruption-controller,deployment-controller,replicaset-controller,statefulset-controller")...); err != nil {
-		return nil, err
-	}
-	return c, c.start(s, "kube-scheduler", "kube-scheduler", append(shared, "--secure-port=0")...)
+			"cronjob-controller,resourcequota-controller,node-lifecycle-controller,taint-eviction-controller,pod-garbage-collector-controller,disruption-controller,deployment-controller,replicaset-controller,statefulset-controller")...)
+	c.start(t, s, "kube-scheduler", "kube-scheduler", append(shared, "--secure-port=0")...)
+	return c
 }
 
 // start starts a part of the control plane.
-func (c *cluster) start(s *suite, name, part string, args ...string) error {
-	p, err := process.Start(s.logs, process.Command{
+func (c *cluster) start(t tb, s *suite, name, part string, args ...string) {
+	var err error
+	c.processes[name], err = process.Start(s.logs, process.Command{
 		Name: c.name + "-" + name, Path: s.programs["controlplane"].Path, Args: append([]string{part}, args...),
 		Env: append(os.Environ(), "HOME="+c.dir), Dir: c.dir,
 	})
-	c.processes[name] = p
-	return err
+	must(t, err)
 }
 
-func (c *cluster) waitReady(ctx context.Context, patience time.Duration) error {
-	return eventually(ctx, patience, "the API server is ready", func() error {
+func (c *cluster) waitReady(ctx context.Context, t tb) {
+	must(t, eventually(ctx, 5*time.Minute, "the API server is ready", func() error {
 		for _, p := range c.processes {
 			if err := p.Died(); err != nil {
 				return err
 			}
 		}
 		return c.Get(ctx, "/readyz", nil)
-	})
+	}))
 }
 
 func (c *cluster) close() {
@@ -113,27 +97,20 @@ func (c *cluster) close() {
 }
 
 // writeFiles makes the keys of service accounts, and who may ask.
-func (c *cluster) writeFiles() error {
+func (c *cluster) writeFiles(t tb) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
+	must(t, err)
 	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		return err
+	must(t, err)
+	for name, content := range map[string][]byte{
+		"accounts.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		"accounts.pub": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+		"tokens.csv":   []byte(adminToken + ",admin,admin,system:masters\n"),
+	} {
+		must(t, os.WriteFile(filepath.Join(c.dir, name), content, 0o600))
 	}
-	write := func(name string, content []byte) error {
-		return os.WriteFile(filepath.Join(c.dir, name), content, 0o600)
-	}
-	return errors.Join(
-		write("accounts.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
-		write("accounts.pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
-		write("tokens.csv", []byte(adminToken+",admin,admin,system:masters\n")),
-	)
 }
 
 // writeKubeconfig writes how the API server is reached.
@@ -151,37 +128,42 @@ users: [{name: admin, user: {token: %s}}]
 // addNamespace makes a namespace in which only restricted pods run, with the agents'
 // Secret.
 func (c *cluster) addNamespace(ctx context.Context, name string) error {
-	err := c.Post(ctx, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{
-		"name": name, "labels": map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
-	}})
-	if err != nil && !kube.Exists(err) {
-		return err
-	}
-	err = c.Post(ctx, kube.Path("v1", "secrets", name, ""), map[string]any{
+	labels := map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
+	secret := map[string]any{
 		"metadata": map[string]any{"name": "buildkite-agent"}, "stringData": map[string]string{"token": agentToken},
-	})
-	if err != nil && !kube.Exists(err) {
-		return err
 	}
-	return nil
+	return errors.Join(
+		c.ensure(ctx, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name, "labels": labels}}),
+		c.ensure(ctx, kube.Path("v1", "secrets", name, ""), secret),
+	)
 }
 
-func (c *cluster) addNode(ctx context.Context, name string, reserved bool, runner node.Runner, onKill func(node.Killed)) (*node.Node, error) {
-	return node.Start(ctx, node.Config{Name: name, Client: c.Client, Runner: runner, Now: time.Now, OnKill: onKill, Reserved: reserved})
+// ensure makes an object that may be there already.
+func (c *cluster) ensure(ctx context.Context, path string, object any) error {
+	err := c.Post(ctx, path, object)
+	if kube.Exists(err) {
+		return nil
+	}
+	return err
+}
+
+func (c *cluster) addNode(t tb, w *world, config node.Config) *node.Node {
+	config.Client, config.Runner, config.Now, config.OnKill = c.Client, w.agents, time.Now, w.events.kill
+	n, err := node.Start(w.ctx, config)
+	must(t, err)
+	return n
 }
 
 // freePorts are ports of loopback that nobody listens on now.
-func freePorts(n int) ([]int, error) {
+func freePorts(t tb, n int) []int {
 	var ports []int
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
+		must(t, err)
 		defer l.Close()
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
-	return ports, nil
+	return ports
 }
 
 // eventually asks until there is no error; after the patience it is an error.
@@ -201,10 +183,8 @@ func eventually(ctx context.Context, patience time.Duration, what string, check 
 
 // define applies definitions of kinds, and waits until the API server serves them: a
 // controller that begins before that ends at once.
-func (c *cluster) define(ctx context.Context, patterns ...string) error {
-	if err := c.applyFiles(ctx, patterns...); err != nil {
-		return err
-	}
+func (c *cluster) define(ctx context.Context, t tb, patterns ...string) {
+	must(t, c.applyFiles(ctx, patterns...))
 	var all struct {
 		Items []struct {
 			Spec struct {
@@ -217,21 +197,18 @@ func (c *cluster) define(ctx context.Context, patterns ...string) error {
 			} `json:"spec"`
 		} `json:"items"`
 	}
-	if err := c.Get(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &all); err != nil {
-		return err
-	}
+	must(t, c.Get(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &all))
 	for _, d := range all.Items {
 		for _, v := range d.Spec.Versions {
 			if !v.Served {
 				continue
 			}
 			kind := d.Spec.Group + "/" + v.Name
-			if err := eventually(ctx, 5*time.Minute, kind+" "+d.Spec.Names.Plural+" are served", func() error { return c.serves(ctx, kind, d.Spec.Names.Plural) }); err != nil {
-				return err
-			}
+			must(t, eventually(ctx, 5*time.Minute, kind+" "+d.Spec.Names.Plural+" are served", func() error {
+				return c.serves(ctx, kind, d.Spec.Names.Plural)
+			}))
 		}
 	}
-	return nil
 }
 
 // serves is an error until the API server has a resource, and says so to those that ask

@@ -2,13 +2,13 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/testdata/e2e/node"
 )
 
 // TestClusters: one queue, an overlay for each of two clusters, and one muster that can
@@ -26,14 +26,9 @@ func TestClusters(t *testing.T) {
 func twoClusters(t *testing.T, w *world, s syncer) {
 	near := w.addOverlay(t, "two", s, options{policy: map[string]string{"lease": "1m"}})
 	far := w.addSecond(t, near)
-	queue := near.name
-	run := func(jobs int, gate string) {
-		w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.buildkite.cluster, Steps: []fakebuildkite.Step{{
-			Parallelism: jobs, Agents: []string{"queue=" + queue}, Command: "until [ -e " + gate + " ]; do sleep 0.2; done",
-		}}})
-	}
+	run := func(jobs int) { near.start(fakebuildkite.Step{Parallelism: jobs, Command: waits(near.gate)}) }
 	// The preferred one takes two, and the rest spills over.
-	run(3, near.gate)
+	run(3)
 	near.runs(3)
 	if n, f := agentsOrdered(near), agentsOrdered(far); n != 1 || f != 2 {
 		t.Errorf("of 3 agents %d are on the cluster that is preferred and takes 2, and %d on the other", f, n)
@@ -44,23 +39,16 @@ func twoClusters(t *testing.T, w *world, s syncer) {
 	api := far.cluster.processes["kube-apiserver"]
 	api.Kill()
 	away := time.Now()
-	run(1, near.gate)
-	near.until("its overlay backs off, and the other one takes over", func() error {
-		if c := near.counts(); c["passed"] != 4 {
-			return fmt.Errorf("jobs are %v", c)
-		}
-		return nil
-	})
+	run(1)
+	near.passes(4) // its overlay backs off, and the other one takes over
 	results.measured("cluster lost, lease 1m: until its job passed on the other", s.name(), fmt.Sprintf("%.0f s", time.Since(away).Seconds()))
-	if err := api.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, api.Start())
 	// It is back: once its overlay's breaker lets it, it is preferred again.
 	ordered := agentsOrdered(far)
 	jobs := 4
 	near.until("the preferred cluster is used again", func() error {
 		near.passes(jobs)
-		run(1, near.gate)
+		run(1)
 		jobs++
 		near.passes(jobs)
 		for _, a := range w.buildkite.Agents() {
@@ -86,11 +74,7 @@ func onceEach(t *testing.T, overlays ...*overlay) {
 			}
 		}
 	}
-	for _, j := range overlays[0].buildkite.jobsOf(overlays[0].name) {
-		if j.Attempt > 0 || j.State == "failed" {
-			t.Errorf("job %s is %s in attempt %d", j.ID, j.State, j.Attempt)
-		}
-	}
+	overlays[0].onceEachJob()
 }
 
 func agentsOrdered(v *overlay) int {
@@ -107,21 +91,16 @@ func agentsOrdered(v *overlay) int {
 func (w *world) addSecond(t *testing.T, beside *overlay) *overlay {
 	t.Helper()
 	second := *w
-	var err error
 	name := "second-" + beside.syncer.name()
-	if second.cluster, err = startCluster(w.ctx, w.suite, name); err != nil {
-		t.Fatal(err)
-	}
+	second.cluster = startCluster(w.ctx, t, w.suite, name)
 	t.Cleanup(second.cluster.close)
 	v := &overlay{world: &second, t: t, name: "two-far-" + beside.syncer.name(), namespace: "buildkite", gate: beside.gate}
 	t.Cleanup(v.logs)
 	v.must(second.cluster.addNamespace(w.ctx, "buildkite"))
 	second.events = watchEvents(w.ctx, second.cluster)
-	second.node, err = second.cluster.addNode(w.ctx, "far", false, w.agents, second.events.kill)
-	v.must(err)
+	second.node = second.cluster.addNode(t, &second, node.Config{Name: "far"})
 	t.Cleanup(second.node.Stop)
-	f, err := startFlux(w.ctx, w.suite, second.cluster, name+"-")
-	v.must(err)
+	f := startFlux(w.ctx, t, w.suite, second.cluster, name+"-")
 	t.Cleanup(func() {
 		for _, p := range f.processes {
 			p.Kill()
@@ -134,13 +113,10 @@ func (w *world) addSecond(t *testing.T, beside *overlay) *overlay {
 		}
 		return v.setPolicy(dir, map[string]string{"lease": "1m", "max": "2", "priority": "10"})
 	}))
-	_, err = f.introduce(w.ctx, w.git.clone)
-	v.must(err)
+	f.introduce(w.ctx, t, w.git.clone)
 	v.must(f.has(w))
 	w.onPush(t, func() { _ = f.refresh(w.ctx, "") })
-	text, err := os.ReadFile(filepath.Join(w.git.clone, "syncer", "agents-"+v.name+".yaml"))
-	v.must(err)
-	v.must(second.cluster.Apply(w.ctx, string(text)))
+	v.must(second.cluster.applyFiles(w.ctx, filepath.Join(w.git.clone, "syncer", "agents-"+v.name+".yaml")))
 	v.applied()
 	return v
 }

@@ -74,12 +74,7 @@ func many(t *testing.T, w *world, s syncer) {
 // hasJobs waits until the cluster has had so many Jobs of the overlay.
 func (v *overlay) hasJobs(want int) {
 	v.t.Helper()
-	v.until(fmt.Sprintf("%d Jobs are there", want), func() error {
-		if jobs := v.events.jobsOf(v.name); len(jobs) != want {
-			return fmt.Errorf("%d are", len(jobs))
-		}
-		return nil
-	})
+	v.reaches(want, "Jobs were there", func() int { return len(v.events.jobsOf(v.name)) })
 }
 
 // jobTimes are the shortest and the longest time from the push of a dispatch to its

@@ -20,11 +20,7 @@ func TestDeployed(t *testing.T) {
 	nodes := withNodes(t, 2)
 	w := shared.world
 	w.muster.Stop(10 * time.Second)
-	defer func() {
-		if err := w.muster.Start(); err != nil {
-			t.Fatal(err)
-		}
-	}()
+	defer func() { must(t, w.muster.Start()) }()
 	d := newDeployment(t, w, nodes)
 	for _, name := range syncers() {
 		t.Run(name, func(t *testing.T) { d.all(t, w.syncers[name]) })
@@ -42,15 +38,12 @@ type deployment struct {
 func newDeployment(t *testing.T, w *world, nodes []*realNode) *deployment {
 	t.Helper()
 	d := &deployment{world: w, nodes: nodes}
-	if err := d.makeImage(); err != nil {
-		t.Fatal(err)
-	}
-	var noGit error
-	d.git, noGit = w.git.listen(bridgeAddress)
-	certificate, unread := os.ReadFile(w.buildkite.certificate)
-	if err := errors.Join(noGit, unread); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.makeImage())
+	var err error
+	d.git, err = w.git.listen(bridgeAddress)
+	must(t, err)
+	certificate, err := os.ReadFile(w.buildkite.certificate)
+	must(t, err)
 	d.secrets = map[string]map[string]string{
 		"muster-buildkite": {"token": "test-token", "authorities": string(certificate)}, "muster-git": {"password": "unused"},
 	}
@@ -202,9 +195,7 @@ func (d *deployment) removed(v *overlay) {
 	}
 	running := v.counts()["running"]
 	v.nobodyKilled()
-	v.open()
-	v.passes(running)
-	v.complete()
+	v.finish(running)
 	v.account()
 }
 
@@ -214,9 +205,7 @@ func (d *deployment) prepare(v *overlay, namespace string) {
 	v.must(v.cluster.addPlainNamespace(v.ctx, namespace))
 	for name, content := range d.secrets {
 		secret := map[string]any{"metadata": map[string]any{"name": name}, "stringData": content}
-		if err := v.cluster.Post(v.ctx, kube.Path("v1", "secrets", namespace, ""), secret); err != nil && !kube.Exists(err) {
-			v.t.Fatal(err)
-		}
+		v.must(v.cluster.ensure(v.ctx, kube.Path("v1", "secrets", namespace, ""), secret))
 	}
 }
 

@@ -65,9 +65,7 @@ func everyOverlay(t *testing.T, scenario, patch string) []*overlay {
 
 // hold is a job that waits for opened, in a container of the real node.
 func (v *overlay) hold(jobs int) {
-	v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
-		Parallelism: jobs, Agents: []string{"queue=" + v.name}, Command: "until [ -e /tmp/open ]; do sleep 0.2; done",
-	}}})
+	v.start(fakebuildkite.Step{Parallelism: jobs, Command: waits("/tmp/open")})
 }
 
 // opened lets the jobs end that wait in pods of the overlay: the machine of a node can
@@ -117,12 +115,7 @@ func (v *overlay) haveCome(want int) {
 	v.t.Helper()
 	orders := v.dispatches()
 	newest := orders[len(orders)-1].Dispatches[0]
-	v.until(fmt.Sprintf("%d agents of %s have come", want, newest), func() error {
-		if agents := v.buildkite.agentsOf(newest); len(agents) != want {
-			return fmt.Errorf("%d have", len(agents))
-		}
-		return nil
-	})
+	v.reaches(want, "agents of "+newest+" have come", func() int { return len(v.buildkite.agentsOf(newest)) })
 }
 
 // testRealDrained: a node with agents that work is drained, with their own grace and
@@ -253,9 +246,7 @@ func testRealOtherTime(t *testing.T) {
 - op: add
   path: /spec/template/spec/containers/0/env/-
   value: {name: FAKETIME, value: "` + ahead + `"}`})
-				v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
-					Parallelism: 2, Agents: []string{"queue=" + v.name}, Command: strings.ReplaceAll(inOtherTime, "SECONDS", seconds),
-				}}})
+				v.start(fakebuildkite.Step{Parallelism: 2, Command: strings.ReplaceAll(inOtherTime, "SECONDS", seconds)})
 				v.passesInContainers(2)
 				v.complete()
 				v.leavesGit()

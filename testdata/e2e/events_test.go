@@ -49,10 +49,8 @@ type jobObject struct {
 	Metadata node.Metadata `json:"metadata"`
 	Spec     struct {
 		Completions *int `json:"completions"`
-		Parallelism *int `json:"parallelism"`
 	} `json:"spec"`
 	Status struct {
-		Active     int              `json:"active"`
 		Succeeded  int              `json:"succeeded"`
 		Failed     int              `json:"failed"`
 		Conditions []node.Condition `json:"conditions"`

@@ -35,28 +35,22 @@ type gitHost struct {
 	heads  []string             // each that main was pushed to
 }
 
-func startGit(dir, muster string) (*gitHost, error) {
+func startGit(t tb, dir, muster string) *gitHost {
 	g := &gitHost{pushed: map[string]time.Time{}, clone: filepath.Join(dir, "clone"), muster: muster}
 	var err error
-	if g.Repository, err = gitserver.Init(filepath.Join(dir, "git", "fleet.git")); err != nil {
-		return nil, err
-	}
-	if g.server, err = gitserver.Serve(filepath.Join(dir, "git"), gitserver.Options{Remember: true, Wrap: g.wrap}); err != nil {
-		return nil, err
-	}
+	g.Repository, err = gitserver.Init(filepath.Join(dir, "git", "fleet.git"))
+	must(t, err)
+	g.server, err = gitserver.Serve(filepath.Join(dir, "git"), gitserver.Options{Remember: true, Wrap: g.wrap})
+	must(t, err)
 	g.url = g.server.URL + "/fleet.git"
-	if err := os.MkdirAll(g.clone, 0o755); err != nil {
-		return nil, err
-	}
+	must(t, os.MkdirAll(g.clone, 0o755))
 	for _, args := range [][]string{
 		{"init", "--quiet", "--initial-branch=main"}, {"config", "user.name", "a person"}, {"config", "user.email", "person@example.com"},
 		{"remote", "add", "origin", g.url},
 	} {
-		if err := g.inClone(args...); err != nil {
-			return nil, err
-		}
+		must(t, g.inClone(args...))
 	}
-	return g, nil
+	return g
 }
 
 // wrap notes when dispatches arrive, and lets the server be away.

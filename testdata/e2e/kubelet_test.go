@@ -58,7 +58,7 @@ func noContainers() error {
 }
 
 // realNodes are N nodes of this machine, which are started once.
-func (w *world) realNodes(count int) ([]*realNode, error) {
+func (w *world) realNodes(t tb, count int) []*realNode {
 	for i := len(w.real); i < count; i++ {
 		n := &realNode{
 			name: realNodeName, bridge: fmt.Sprintf("e2e-muster%d", firstNetwork+i), network: fmt.Sprintf("10.213.%d", firstNetwork+i),
@@ -68,39 +68,28 @@ func (w *world) realNodes(count int) ([]*realNode, error) {
 			n.name += fmt.Sprintf("-%d", i+1)
 		}
 		w.real = append(w.real, n)
-		if err := n.start(w.ctx); err != nil {
-			return nil, err
-		}
+		n.start(w.ctx, t)
 		if i > 0 {
 			continue
 		}
 		var err error
-		if w.realBuildkite, err = w.buildkite.listen(bridgeAddress); err != nil {
-			return nil, err
-		}
+		w.realBuildkite, err = w.buildkite.listen(bridgeAddress)
+		must(t, err)
 		results.ran("`TestRealNode`, `TestDeployed`: kubelet " + w.suite.programs["kubelet"].Version + ", Debian's containerd; the agent image built from its Dockerfile")
 	}
-	return w.real[:count], nil
+	return w.real[:count]
 }
 
 // start starts it, with the images that pods ask for.
-func (n *realNode) start(ctx context.Context) error {
+func (n *realNode) start(ctx context.Context, t tb) {
 	// Below /var/lib: sockets have short paths.
 	dir, err := os.MkdirTemp("/var/lib", "muster-e2e-")
-	if err != nil {
-		return err
-	}
+	must(t, err)
 	n.dir, n.socket = dir, filepath.Join(dir, "containerd.sock")
-	if err := n.addBridge(ctx); err != nil {
-		return err
-	}
-	if err := n.startContainerd(ctx); err != nil {
-		return err
-	}
-	if err := n.images(ctx); err != nil {
-		return err
-	}
-	return n.startKubelet(ctx)
+	must(t, n.addBridge(ctx))
+	n.startContainerd(ctx, t)
+	n.images(ctx, t)
+	n.startKubelet(ctx, t)
 }
 
 func (n *realNode) write(name, text string) error {
@@ -128,7 +117,7 @@ func (n *realNode) addBridge(ctx context.Context) error {
 	)
 }
 
-func (n *realNode) startContainerd(ctx context.Context) error {
+func (n *realNode) startContainerd(ctx context.Context, t tb) {
 	// restrict_oom_score_adj: where the machine's own limits the container's, runc fails.
 	config := `version = 2
 root = "` + n.dir + `/containerd"
@@ -144,17 +133,13 @@ state = "` + n.dir + `/run"
     bin_dir = "/usr/lib/cni"
     conf_dir = "` + n.dir + `/cni"
 `
-	if err := n.write("config.toml", config); err != nil {
-		return err
-	}
+	must(t, n.write("config.toml", config))
 	var err error
 	n.containerd, err = process.Start(n.suite.logs, process.Command{
 		Name: n.name + "-containerd", Path: "containerd", Args: []string{"--config", filepath.Join(n.dir, "config.toml")}, Env: os.Environ(), Dir: n.dir,
 	})
-	if err != nil {
-		return err
-	}
-	return n.containerdAnswers(ctx)
+	must(t, err)
+	must(t, n.containerdAnswers(ctx))
 }
 
 func (n *realNode) containerdAnswers(ctx context.Context) error {
@@ -163,11 +148,7 @@ func (n *realNode) containerdAnswers(ctx context.Context) error {
 	})
 }
 
-func (n *realNode) startKubelet(ctx context.Context) error {
-	ports, err := freePorts(1)
-	if err != nil {
-		return err
-	}
+func (n *realNode) startKubelet(ctx context.Context, t tb) {
 	config := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: 127.0.0.1
@@ -190,10 +171,9 @@ podLogsDir: %s
 nodeStatusUpdateFrequency: 5s
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
-`, ports[0], n.socket, filepath.Join(n.suite.logs, n.name+"-pods"))
-	if err := n.write("kubelet.yaml", config); err != nil {
-		return err
-	}
+`, freePorts(t, 1)[0], n.socket, filepath.Join(n.suite.logs, n.name+"-pods"))
+	must(t, n.write("kubelet.yaml", config))
+	var err error
 	n.kubelet, err = process.Start(n.suite.logs, process.Command{
 		Name: n.name + "-kubelet", Path: n.suite.programs["kubelet"].Path, Dir: n.dir, Env: os.Environ(),
 		Args: []string{
@@ -202,10 +182,8 @@ imageGCLowThresholdPercent: 99
 			"--node-labels=" + realNodeLabel + "=yes",
 		},
 	})
-	if err != nil {
-		return err
-	}
-	return n.isReady(ctx)
+	must(t, err)
+	must(t, n.isReady(ctx))
 }
 
 // isReady waits until the node is ready.

@@ -29,9 +29,7 @@ func TestNotified(t *testing.T) {
 			}
 			results.measured("commit to Job, with notifications", name, spread(toJob))
 			results.measured("commit to running pod, image present", name, spread(toRunning))
-			v.open()
-			v.passes(7)
-			v.complete()
+			v.finish(7)
 			v.account()
 		})
 	}

@@ -88,9 +88,7 @@ func testLife(t *testing.T) {
 		v.build(1)
 		v.runs(4)
 		v.nobodyKilled()
-		v.open()
-		v.passes(4)
-		v.complete()
+		v.finish(4)
 		v.leavesGit()
 		v.synced()
 		v.expire()
@@ -107,29 +105,21 @@ func testEdits(t *testing.T) {
 	both(t, "Base or template edited: only later dispatches change", func(t *testing.T, w *world, s syncer) {
 		// A base of its own, or all that others have ordered would be withdrawn.
 		base := "base-" + s.name()
-		if err := w.git.edit("copy the base", func(dir string) error {
+		must(t, w.git.edit("copy the base", func(dir string) error {
 			return os.CopyFS(filepath.Join(dir, base), os.DirFS(filepath.Join(dir, "base")))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		v := w.addOverlay(t, "edits", s, options{base: base})
 		v.build(1)
 		v.runs(1)
 		v.must(w.git.edit("edit base and template of "+v.name, func(dir string) error {
-			path := filepath.Join(dir, base, "job.yaml")
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
 			label := "    app.kubernetes.io/managed-by: muster\n"
-			if err := os.WriteFile(path, []byte(strings.Replace(string(text), label, label+"    e2e.muster.dev/edited: \"yes\"\n", 1)), 0o644); err != nil {
-				return err
-			}
-			return v.setTemplate(dir, options{base: base, patch: `
+			return errors.Join(
+				replaceIn(filepath.Join(dir, base, "job.yaml"), label, label+"    e2e.muster.dev/edited: \"yes\"\n"),
+				v.setTemplate(dir, options{base: base, patch: `
 - op: add
   path: /spec/template/spec/containers/0/env/-
   value: {name: EDITED, value: "yes"}
-`})
+`}))
 		}))
 		v.build(1)
 		v.runs(2)
@@ -144,9 +134,7 @@ func testEdits(t *testing.T) {
 		if len(edited) != 2 || edited[0] == edited[1] {
 			t.Errorf("of two Jobs one has the edited template: got %v", edited)
 		}
-		v.open()
-		v.passes(2)
-		v.complete()
+		v.finish(2)
 		v.leavesGit()
 		v.isWell()
 		v.account()
@@ -159,18 +147,7 @@ func testFailures(t *testing.T) {
 		w.agents.failIndexes(v.name, 1, 3)
 		v.build(4)
 		v.runs(2)
-		v.until("two pods have failed", func() error {
-			failed := 0
-			for _, p := range v.events.podsOf(v.name) {
-				if p.Phase == "Failed" {
-					failed++
-				}
-			}
-			if failed < 2 {
-				return fmt.Errorf("%d have", failed)
-			}
-			return nil
-		})
+		v.reaches(2, "pods have failed", func() int { return v.podsIn("Failed") })
 		w.agents.failIndexes(v.name)
 		v.isWell()
 		v.runs(4)
@@ -202,9 +179,7 @@ func testDeleted(t *testing.T) {
 			return fmt.Errorf("it is there: %w", err)
 		})
 		v.nobodyKilled()
-		v.open()
-		v.passes(2)
-		v.complete()
+		v.finish(2)
 		v.account()
 	})
 }
@@ -221,12 +196,13 @@ func testLeftInGit(t *testing.T) {
 			return nil
 		})
 		// An invalid policy suspends its overlay: nothing is retired.
-		v.rewritePolicy("break", func(text string) string { return text + nonsense })
+		policy := filepath.Join("overlays", v.name, "scaling.yaml")
+		v.must(w.git.edit("break the policy of "+v.name, func(dir string) error {
+			return replaceIn(filepath.Join(dir, policy), "kind: ScalingPolicy\n", "kind: ScalingPolicy\n"+nonsense)
+		}))
 		release()
 		v.runs(2)
-		v.open()
-		v.passes(2)
-		v.complete()
+		v.finish(2)
 		orders := v.dispatches()
 		agents := len(v.buildkite.agentsOf(orders[0].Dispatches[0]))
 		v.until("the lease is over", func() error { return over(orders[0].At, 65) })
@@ -255,7 +231,9 @@ func testLeftInGit(t *testing.T) {
 			}
 		}
 		v.nobodyKilled()
-		v.rewritePolicy("mend", func(text string) string { return strings.Replace(text, nonsense, "", 1) })
+		v.must(w.git.edit("mend the policy of "+v.name, func(dir string) error {
+			return replaceIn(filepath.Join(dir, policy), nonsense, "")
+		}))
 		v.leavesGit()
 		v.isWell()
 	})
@@ -263,19 +241,6 @@ func testLeftInGit(t *testing.T) {
 
 // nonsense makes a policy invalid.
 const nonsense = "nonsense: true\n"
-
-// rewritePolicy commits another text of the overlay's policy.
-func (v *overlay) rewritePolicy(verb string, change func(string) string) {
-	v.t.Helper()
-	v.must(v.git.edit(verb+" the policy of "+v.name, func(dir string) error {
-		path := filepath.Join(dir, "overlays", v.name, "scaling.yaml")
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(path, []byte(change(string(text))), 0o644)
-	}))
-}
 
 func testEviction(t *testing.T) {
 	both(t, "Eviction: a busy agent finishes its job; one that its node kills is replaced", func(t *testing.T, w *world, s syncer) {
@@ -288,15 +253,8 @@ func testEviction(t *testing.T) {
 		v.must(w.cluster.evict(w.ctx, v.namespace, pods[0].Name, nil))
 		v.must(w.cluster.evict(w.ctx, v.namespace, pods[1].Name, map[string]any{"gracePeriodSeconds": 1}))
 		v.until("the second pod is replaced", func() error {
-			all := v.events.podsOf(v.name)
-			running := 0
-			for _, p := range all {
-				if p.Phase == "Running" {
-					running++
-				}
-			}
-			if len(all) != 3 || running != 2 {
-				return fmt.Errorf("%d pods, %d run", len(all), running)
+			if all, running := len(v.events.podsOf(v.name)), v.podsIn("Running"); all != 3 || running != 2 {
+				return fmt.Errorf("%d pods, %d run", all, running)
 			}
 			return nil
 		})
@@ -307,11 +265,7 @@ func testEviction(t *testing.T) {
 			}
 			return nil
 		})
-		for name, lives := range v.events.jobsOf(v.name) {
-			if len(lives) != 1 || lives[0].FailedPods > 0 || lives[0].Failed {
-				t.Errorf("%s: %+v", name, lives)
-			}
-		}
+		v.noFailure()
 		if killed := v.events.killedOf(v.name); len(killed) != 2 {
 			t.Errorf("%d pods were ended, want the two that were evicted", len(killed))
 		}

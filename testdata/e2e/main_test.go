@@ -54,25 +54,16 @@ func run(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	began := time.Now()
-	if err := hasSection(); err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		return 1
-	}
-	s, err := prepare(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		return 1
-	}
+	must(beginning{}, hasSection())
+	s := prepare(ctx, beginning{})
 	say("built, or found, in %s", time.Since(began).Round(time.Second))
 	if *buildOnly {
 		return 0
 	}
-	if s.world, err = newWorld(ctx, s); err != nil {
-		fmt.Fprintf(os.Stderr, "e2e: %v\nlogs are in %s\n", err, s.logs)
-		return 1
-	}
+	say("logs are in %s", s.logs)
+	s.world = newWorld(ctx, beginning{}, s)
 	shared = s
-	say("cluster, %s, git, Buildkite and muster are up; logs are in %s", *withSyncers, s.logs)
+	say("cluster, %s, git, Buildkite and muster are up", *withSyncers)
 	began = time.Now()
 	code := m.Run()
 	s.world.close()
@@ -120,33 +111,27 @@ func needed() []string {
 }
 
 // prepare builds what is missing: muster, the agent, the cluster's programs.
-func prepare(ctx context.Context) (*suite, error) {
+func prepare(ctx context.Context, t tb) *suite {
 	here, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
+	must(t, err)
 	s := &suite{root: filepath.Dir(filepath.Dir(here))}
 	builder := programs.Builder{
 		Suite: here, Cache: filepath.Join(s.root, "bin", "e2e"), Versions: *versionsFlag,
 		Say: os.Stderr, Now: time.Now, Environ: os.Environ(),
 	}
-	if s.programs, err = builder.Build(ctx, needed()...); err != nil {
-		return nil, err
-	}
-	if s.dir, err = os.MkdirTemp("", "muster-e2e-"); err != nil {
-		return nil, err
-	}
+	s.programs, err = builder.Build(ctx, needed()...)
+	must(t, err)
+	s.dir, err = os.MkdirTemp("", "muster-e2e-")
+	must(t, err)
 	s.logs = filepath.Join(s.dir, "logs")
-	if err := os.MkdirAll(s.logs, 0o755); err != nil {
-		return nil, err
-	}
+	must(t, os.MkdirAll(s.logs, 0o755))
 	s.muster = filepath.Join(s.dir, "muster")
-	if _, err := goRun(ctx, s.root, "build", "-trimpath", "-o", s.muster, "./cmd/muster"); err != nil {
-		return nil, err
-	}
+	_, err = goRun(ctx, s.root, "build", "-trimpath", "-o", s.muster, "./cmd/muster")
+	must(t, err)
 	out, err := goRun(ctx, filepath.Join(s.root, "testdata", "agent"), "run", "./build")
+	must(t, err)
 	s.agent = strings.TrimSpace(out)
-	return s, err
+	return s
 }
 
 func goRun(ctx context.Context, dir string, args ...string) (string, error) {

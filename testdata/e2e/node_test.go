@@ -11,70 +11,52 @@ import (
 func testNodeLost(t *testing.T) {
 	both(t, "Node lost: its pods are replaced within the lease", func(t *testing.T, w *world, s syncer) {
 		name := "lost-" + s.name()
-		lost, err := w.cluster.addNode(w.ctx, name, true, w.agents, w.events.kill)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := w.addOverlay(t, "node", s, options{patch: `
-- op: add
-  path: /spec/template/spec/nodeSelector/kubernetes.io~1hostname
-  value: ` + name + `
-- op: add
-  path: /spec/template/spec/tolerations
-  value: [{key: ` + node.ReservedTaint + `, operator: Exists}]
-`})
+		lost := w.cluster.addNode(t, w, node.Config{Name: name, Reserved: true})
+		v := w.addOverlay(t, "node", s, options{patch: onNodeAlone(name)})
 		v.build(2)
 		v.runs(2)
 		lost.Lose()
 		v.until("its pods are to be deleted", func() error { return w.cluster.allDeleted(w.ctx, name) })
 		// As the cloud does once the machine has gone, and a new one comes.
 		v.must(w.cluster.Delete(w.ctx, "/api/v1/nodes/"+name, nil))
-		v.until("other pods take their place", func() error {
-			if pods := v.events.podsOf(v.name); len(pods) != 4 {
-				return fmt.Errorf("there have been %d pods", len(pods))
-			}
-			return nil
-		})
-		again, err := w.cluster.addNode(w.ctx, name, true, w.agents, w.events.kill)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := again.Remove(w.ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		orders := v.dispatches()
-		v.until("they are agents", func() error {
-			if agents := v.buildkite.agentsOf(orders[0].Dispatches[0]); len(agents) != 4 {
-				return fmt.Errorf("%d agents have come", len(agents))
-			}
-			return nil
-		})
-		for name, lives := range v.events.jobsOf(v.name) {
-			if len(lives) != 1 || lives[0].FailedPods > 0 || lives[0].Failed {
-				t.Errorf("%s: %+v", name, lives)
-			}
-		}
+		v.reaches(4, "pods have been there", func() int { return len(v.events.podsOf(v.name)) })
+		w.reservedNode(t, name, 0)
+		first := v.dispatches()[0].Dispatches[0]
+		v.reaches(4, "agents of "+first+" have come", func() int { return len(v.buildkite.agentsOf(first)) })
+		v.noFailure()
 		v.isWell()
 		v.nobodyKilled()
 	})
 }
 
+// reservedNode starts a node for few pods, which is removed when the test ends; zero: for any number.
+func (w *world) reservedNode(t *testing.T, name string, pods int) {
+	t.Helper()
+	n := w.cluster.addNode(t, w, node.Config{Name: name, Reserved: true, Pods: pods})
+	t.Cleanup(func() { must(t, n.Remove(w.ctx)) })
+}
+
+// onNodeAlone is a patch that has an overlay's pods be on one reserved node.
+func onNodeAlone(name string) string {
+	return `
+- op: add
+  path: /spec/template/spec/nodeSelector/kubernetes.io~1hostname
+  value: ` + name + `
+- op: add
+  path: /spec/template/spec/tolerations
+  value: [{key: ` + node.ReservedTaint + `, operator: Exists}]
+`
+}
+
 // allDeleted is an error while pods of a node are not to be deleted.
 func (c *cluster) allDeleted(ctx context.Context, name string) error {
-	var pods struct {
-		Items []node.Pod `json:"items"`
-	}
-	if err := c.Get(ctx, "/api/v1/pods?fieldSelector=spec.nodeName="+name, &pods); err != nil {
-		return err
-	}
-	for _, p := range pods.Items {
+	pods, err := c.podsOn(ctx, name)
+	for _, p := range pods {
 		if p.Metadata.DeletionTimestamp == nil {
 			return fmt.Errorf("%s is not", p.Metadata.Name)
 		}
 	}
-	return nil
+	return err
 }
 
 func testReuse(t *testing.T) {
@@ -109,9 +91,7 @@ func testClock(t *testing.T) {
 				v.build(2)
 				v.runs(2)
 				v.leavesGit()
-				v.open()
-				v.passes(2)
-				v.complete()
+				v.finish(2)
 				v.account()
 			})
 		})

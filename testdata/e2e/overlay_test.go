@@ -56,9 +56,7 @@ func (w *world) addOverlay(t *testing.T, scenario string, s syncer, o options) *
 			return v.setTemplate(dir, o)
 		}))
 	}
-	text, err := os.ReadFile(filepath.Join(w.git.clone, "syncer", "agents-"+v.name+".yaml"))
-	v.must(err)
-	v.must(w.cluster.Apply(w.ctx, string(text)))
+	v.must(w.cluster.applyFiles(w.ctx, filepath.Join(w.git.clone, "syncer", "agents-"+v.name+".yaml")))
 	v.applied()
 	t.Cleanup(v.logs)
 	return v
@@ -116,8 +114,28 @@ func (v *overlay) setTemplate(dir string, o options) error {
 
 func (v *overlay) must(err error) {
 	v.t.Helper()
+	must(v.t, err)
+}
+
+// tb is what a part is started for: a test, or the whole suite.
+type tb interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// beginning is the beginning of the suite, which an error ends.
+type beginning struct{}
+
+func (beginning) Helper() {}
+func (beginning) Fatal(args ...any) {
+	fmt.Fprintln(os.Stderr, append([]any{"e2e:"}, args...)...)
+	os.Exit(1)
+}
+
+func must(t tb, err error) {
+	t.Helper()
 	if err != nil {
-		v.t.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
@@ -150,16 +168,47 @@ func (v *overlay) logs() {
 	}
 }
 
+// reaches waits until a number is as wanted.
+func (v *overlay) reaches(want int, what string, count func() int) {
+	v.t.Helper()
+	v.until(fmt.Sprintf("%d %s", want, what), func() error {
+		if got := count(); got != want {
+			return fmt.Errorf("%d %s", got, what)
+		}
+		return nil
+	})
+}
+
+// start begins a build of one step in the overlay's queue.
+func (v *overlay) start(step fakebuildkite.Step) string {
+	step.Agents = []string{"queue=" + v.name}
+	return v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{step}})
+}
+
+// waits is a command that ends when a file is there.
+func waits(file string) string { return "until [ -e " + file + " ]; do sleep 0.2; done" }
+
 // build adds jobs to the overlay's queue. They run until open.
 func (v *overlay) build(jobs int) string {
-	return v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
-		Parallelism: jobs, Agents: []string{"queue=" + v.name},
-		Command: "until [ -e " + v.gate + " ]; do sleep 0.2; done", Duration: 2 * time.Second,
-	}}})
+	return v.start(fakebuildkite.Step{Parallelism: jobs, Command: waits(v.gate), Duration: 2 * time.Second})
 }
 
 // open lets the jobs end.
 func (v *overlay) open() { v.must(os.WriteFile(v.gate, nil, 0o644)) }
+
+// finish lets the jobs end, and waits until N have passed and all Jobs are complete.
+func (v *overlay) finish(jobs int) {
+	v.t.Helper()
+	v.open()
+	v.passes(jobs)
+	v.complete()
+}
+
+// podsIn are the pods of the overlay in a phase.
+func (v *overlay) podsIn(phase string) int {
+	pods := slices.DeleteFunc(v.events.podsOf(v.name), func(p seenPod) bool { return p.Phase != phase })
+	return len(pods)
+}
 
 // counts are the jobs of the overlay's queue by state.
 func (v *overlay) counts() map[string]int {

@@ -35,15 +35,11 @@ func (n *realNode) mostOf(v *overlay) string {
 // container of a real kubelet, which gives it the hour that the base says.
 func testRealPreempted(t *testing.T) {
 	real := withNodes(t, 1)[0]
-	if err := shared.world.cluster.Apply(shared.world.ctx, priorities); err != nil {
-		t.Fatal(err)
-	}
+	must(t, shared.world.cluster.Apply(shared.world.ctx, priorities))
 	for _, name := range syncers() { // one after the other: one of them fills the node
 		t.Run(name, func(t *testing.T) {
 			w := shared.world
-			defer func() {
-				results.note(t, "Real node, preemption: the agent finishes its job", name)
-			}()
+			defer func() { results.note(t, "Real node, preemption: the agent finishes its job", name) }()
 			v := &overlay{world: w, t: t}
 			cpu := real.mostOf(v)
 			v = w.addOverlay(t, "preempted", w.syncers[name], options{patch: onRealNode(w) + `
@@ -61,10 +57,7 @@ func testRealPreempted(t *testing.T) {
 				"image": pauseImage, "imagePullPolicy": "IfNotPresent", "command": []string{"/bin/busybox", "sleep", "86400"},
 				"resources": map[string]any{"requests": map[string]string{"cpu": cpu}},
 			})
-			killed := v.preempted(1)
-			if grace := killed[0].Pod.Metadata.DeletionGracePeriodSeconds; grace == nil || *grace != 3600 {
-				t.Errorf("the preempted agent has a grace of %v, want that of the base", grace)
-			}
+			v.preemptedWithGrace()
 			v.runs(1)
 			v.opened()
 			v.passesInContainers(1)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/testdata/e2e/kube"
@@ -26,32 +25,11 @@ value: 1000
 
 func testPreemption(t *testing.T) {
 	both(t, "Preemption: an agent finishes its job in its grace period, or is replaced", func(t *testing.T, w *world, s syncer) {
-		must := func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		must(w.cluster.Apply(w.ctx, priorities))
+		must(t, w.cluster.Apply(w.ctx, priorities))
 		// A node of their own, which two pods fill.
 		full := "full-" + s.name()
-		n, err := node.Start(w.ctx, node.Config{Name: full, Client: w.cluster.Client, Runner: w.agents, Now: time.Now, OnKill: w.events.kill, Reserved: true, Pods: 2})
-		must(err)
-		t.Cleanup(func() {
-			if err := n.Remove(w.ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		patch := `
-- op: add
-  path: /spec/template/spec/priorityClassName
-  value: e2e-agents
-- op: add
-  path: /spec/template/spec/nodeSelector/kubernetes.io~1hostname
-  value: ` + full + `
-- op: add
-  path: /spec/template/spec/tolerations
-  value: [{key: ` + node.ReservedTaint + `, operator: Exists}]
-`
+		w.reservedNode(t, full, 2)
+		patch := onNodeAlone(full) + "- op: add\n  path: /spec/template/spec/priorityClassName\n  value: e2e-agents\n"
 		v := w.addOverlay(t, "priority", s, options{patch: patch})
 		v.expectKills = func(k node.Killed) bool { return k.Disrupted }
 		v.finishesInItsGrace(full)
@@ -61,11 +39,7 @@ func testPreemption(t *testing.T) {
 		v.must(os.Remove(v.gate))
 		v.isReplaced(full)
 		v.ordersNothingTwice()
-		for name, lives := range v.events.jobsOf(v.name) {
-			if len(lives) != 1 || lives[0].FailedPods > 0 || lives[0].Failed {
-				t.Errorf("%s: %+v", name, lives)
-			}
-		}
+		v.noFailure()
 		v.leavesGit()
 		v.isWell()
 		v.nobodyKilled()
@@ -79,14 +53,9 @@ func (v *overlay) finishesInItsGrace(full string) {
 	v.build(2)
 	v.runs(2)
 	other := v.addOther(full)
-	killed := v.preempted(1)
-	if grace := killed[0].Pod.Metadata.DeletionGracePeriodSeconds; grace == nil || *grace != 3600 {
-		v.t.Errorf("the preempted agent has a grace of %v, want that of the base", grace)
-	}
+	v.preemptedWithGrace()
 	v.runs(2)
-	v.open()
-	v.passes(2)
-	v.complete()
+	v.finish(2)
 	v.until("the other pod has its place", func() error { return v.otherRuns(other) })
 	if pods := v.events.podsOf(v.name); len(pods) != 2 {
 		v.t.Errorf("there have been %d pods, want none more than the two that finished their jobs", len(pods))
@@ -99,9 +68,7 @@ func (v *overlay) finishesInItsGrace(full string) {
 // has room.
 func (v *overlay) isReplaced(full string) {
 	v.t.Helper()
-	v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
-		Parallelism: 2, Retries: 1, Agents: []string{"queue=" + v.name}, Command: "until [ -e " + v.gate + " ]; do sleep 0.2; done",
-	}}})
+	v.start(fakebuildkite.Step{Parallelism: 2, Retries: 1, Command: waits(v.gate)})
 	v.runs(2)
 	other := v.addOther(full)
 	v.preempted(2)
@@ -120,9 +87,7 @@ func (v *overlay) isReplaced(full string) {
 		}
 		return fmt.Errorf("jobs are %v", v.counts())
 	})
-	v.open()
-	v.passes(4)
-	v.complete()
+	v.finish(4)
 	if c := v.counts(); c["failed"] != 1 || len(v.buildkite.jobsOf(v.name)) != 5 {
 		v.t.Errorf("jobs are %v, want four passed and the lost attempt", c)
 	}
@@ -194,17 +159,21 @@ func (v *overlay) otherRuns(path string) error {
 // preempted waits until N pods of the overlay were preempted, and returns them.
 func (v *overlay) preempted(want int) []node.Killed {
 	v.t.Helper()
-	var killed []node.Killed
-	v.until(fmt.Sprintf("%d of its pods were preempted", want), func() error {
-		if killed = v.events.killedOf(v.name); len(killed) != want {
-			return fmt.Errorf("%d were", len(killed))
-		}
-		return nil
-	})
+	v.reaches(want, "pods were preempted", func() int { return len(v.events.killedOf(v.name)) })
+	killed := v.events.killedOf(v.name)
 	for _, k := range killed {
 		if reason := k.Pod.Status.Reason("DisruptionTarget"); reason != "PreemptionByScheduler" {
 			v.t.Errorf("%s was ended for %q, want preemption", k.Pod.Metadata.Name, reason)
 		}
 	}
 	return killed
+}
+
+// preemptedWithGrace waits until the first pod was preempted, which has the hour that the base says.
+func (v *overlay) preemptedWithGrace() {
+	v.t.Helper()
+	killed := v.preempted(1)
+	if grace := killed[0].Pod.Metadata.DeletionGracePeriodSeconds; grace == nil || *grace != 3600 {
+		v.t.Errorf("the preempted agent has a grace of %v, want that of the base", grace)
+	}
 }

@@ -49,14 +49,9 @@ func withNodes(t *testing.T, count int) []*realNode {
 	}
 	w := shared.world
 	w.startPulse(t)
-	nodes, err := w.realNodes(count)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := w.realNodes(t, count)
 	for i, n := range w.real {
-		if err := n.cordon(w.ctx, i >= count); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.cordon(w.ctx, i >= count))
 	}
 	return nodes
 }
@@ -80,11 +75,7 @@ func testRealWorks(t *testing.T) {
 	both(t, "Real node: base's security context, Secret, probe, no token in process 1's environment; an evicted agent finishes its job", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "real", s, options{patch: onRealNode(w)})
 		v.expectKills = func(k node.Killed) bool { return k.Disrupted }
-		build := func(jobs int) {
-			v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{{
-				Parallelism: jobs, Agents: []string{"queue=" + v.name}, Command: inContainer,
-			}}})
-		}
+		build := func(jobs int) { v.start(fakebuildkite.Step{Parallelism: jobs, Command: inContainer}) }
 		build(2)
 		v.runs(2)
 		v.until("its pods are ready", func() error {

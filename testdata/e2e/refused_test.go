@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,13 +94,7 @@ func refused(t *testing.T, w *world, s syncer, c cause) {
 		v.admits(false)
 	}
 	v.build(1)
-	v.until("the syncer says that a Job is refused", func() error {
-		ok, words, err := s.status(w.ctx, v.name)
-		if ok || err != nil || len(v.dispatches()) == 0 || !mentions(words, "forbidden", "denied", "failed calling webhook", "exceeded quota", "failed") {
-			return fmt.Errorf("%v %s %w", ok, words, err)
-		}
-		return nil
-	})
+	v.isRefused(1, "forbidden", "denied", "failed calling webhook", "exceeded quota", "failed")
 	// A neighbour, of the same syncer and the same repository.
 	n := w.addOverlay(t, c.name+"-beside", s, options{})
 	n.build(1)
@@ -147,13 +142,18 @@ func someJob() map[string]any {
 	}
 }
 
-func mentions(text string, words ...string) bool {
-	for _, w := range words {
-		if strings.Contains(text, w) {
-			return true
+// isRefused waits until there are N orders or more, and the syncer says that an object is refused, in one
+// of these words.
+func (v *overlay) isRefused(orders int, words ...string) {
+	v.t.Helper()
+	v.until("the syncer says that an object is refused", func() error {
+		ok, said, err := v.syncer.status(v.ctx, v.name)
+		mentioned := slices.ContainsFunc(words, func(word string) bool { return strings.Contains(said, word) })
+		if ok || err != nil || !mentioned || orders > 0 && len(v.dispatches()) < orders {
+			return fmt.Errorf("%v %s %w", ok, said, err)
 		}
-	}
-	return false
+		return nil
+	})
 }
 
 // testCorrected: the template that made a Job refused is corrected. The next dispatch
@@ -167,13 +167,7 @@ func testCorrected(t *testing.T) {
 		v.must(w.cluster.Apply(w.ctx, strings.ReplaceAll(strings.ReplaceAll(causes[0].before, "NAMESPACE", v.namespace),
 			`expression: "false"`, `expression: "!has(object.spec.template.spec.priorityClassName)"`)))
 		v.build(1)
-		v.until("the syncer says that a Job is refused", func() error {
-			ok, words, err := s.status(w.ctx, v.name)
-			if ok || err != nil || len(v.dispatches()) == 0 || !mentions(words, "denied", "forbidden") {
-				return fmt.Errorf("%v %s %w", ok, words, err)
-			}
-			return nil
-		})
+		v.isRefused(1, "denied", "forbidden")
 		v.must(w.git.edit("correct the template of "+v.name, func(dir string) error {
 			return v.setTemplate(dir, options{namespace: v.namespace})
 		}))
@@ -194,13 +188,7 @@ func testNamespace(t *testing.T) {
 		v.runs(1)
 		v.must(w.cluster.Delete(w.ctx, "/api/v1/namespaces/"+v.namespace, nil))
 		v.build(1)
-		v.until("the syncer says that a Job is refused", func() error {
-			ok, words, err := s.status(w.ctx, v.name)
-			if ok || err != nil || len(v.dispatches()) < 2 || !mentions(words, "terminat", "not found", "forbidden") {
-				return fmt.Errorf("%v %s %w", ok, words, err)
-			}
-			return nil
-		})
+		v.isRefused(2, "terminat", "not found", "forbidden")
 		v.open()
 		v.passes(1)
 		v.until("the namespace has gone", func() error {

@@ -69,10 +69,10 @@ func testRewritten(t *testing.T) {
 		})
 		release := w.agents.hold(v.name)
 		v.build(1)
-		v.jobs(1)
+		v.hasJobs(1)
 		v.isWell()
 		v.build(1)
-		v.jobs(2)
+		v.hasJobs(2)
 		v.isWell()
 		release()
 		v.runs(2)
@@ -81,22 +81,9 @@ func testRewritten(t *testing.T) {
 			v.must(w.cluster.Get(w.ctx, kube.Path("batch/v1", "jobs", v.namespace, name), &made))
 			v.must(made.rewritten())
 		}
-		v.open()
-		v.passes(2)
-		v.complete()
+		v.finish(2)
 		v.leavesGit()
 		v.isWell()
 		v.account()
-	})
-}
-
-// jobs waits until the overlay has had a number of Jobs.
-func (v *overlay) jobs(want int) {
-	v.t.Helper()
-	v.until(fmt.Sprintf("it has had %d Jobs", want), func() error {
-		if jobs := v.events.jobsOf(v.name); len(jobs) != want {
-			return fmt.Errorf("it has had %d", len(jobs))
-		}
-		return nil
 	})
 }

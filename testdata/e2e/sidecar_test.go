@@ -54,8 +54,7 @@ func (n *realNode) addSyncerImage(v *overlay) error {
 // image.
 func (d *deployment) manifest(v *overlay, b beside) []byte {
 	v.t.Helper()
-	files, err := moduleFiles(v.ctx, b.module, d.suite.programs[b.program].Version, b.file)
-	v.must(err)
+	files := moduleFiles(v.ctx, v.t, b.module, d.suite.programs[b.program].Version, b.file)
 	var object map[string]any
 	v.must(yaml.Unmarshal(files[0], &object))
 	object["metadata"].(map[string]any)["namespace"] = b.namespace

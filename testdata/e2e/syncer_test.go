@@ -35,17 +35,15 @@ type syncer interface {
 }
 
 // part starts a process of a syncer.
-func (s *suite) part(parts map[string]*process.Process, name, program string, env []string, args ...string) error {
+func (s *suite) part(t tb, parts map[string]*process.Process, name, program string, env []string, args ...string) {
 	dir := filepath.Join(s.dir, name)
-	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
-		return err
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, "tmp"), 0o755))
 	p, err := process.Start(s.logs, process.Command{
 		Name: name, Path: program, Args: args, Dir: dir,
 		Env: append(append(os.Environ(), "HOME="+dir, "TMPDIR="+filepath.Join(dir, "tmp"), "GIT_CONFIG_NOSYSTEM=1"), env...),
 	})
 	parts[name] = p
-	return err
+	must(t, err)
 }
 
 const tellSecret = "e2e-told"
@@ -70,74 +68,65 @@ func (f *flux) object(overlay string) string {
 	return kube.Path("kustomize.toolkit.fluxcd.io/v1", "kustomizations", "flux-system", "agents-"+overlay)
 }
 
+// fluxObject is as much of one of Flux's objects as the tests look at.
+type fluxObject struct {
+	Status struct {
+		Conditions          []struct{ Type, Status, Reason, Message string } `json:"conditions"`
+		LastAppliedRevision string                                           `json:"lastAppliedRevision"`
+		Artifact            struct{ Revision string }                        `json:"artifact"`
+	} `json:"status"`
+}
+
 // startFlux starts the three; the prefix tells their logs and folders from others'.
-func startFlux(ctx context.Context, s *suite, c *cluster, prefix string) (*flux, error) {
+func startFlux(ctx context.Context, t tb, s *suite, c *cluster, prefix string) *flux {
 	f := &flux{suite: s, cluster: c, processes: map[string]*process.Process{}}
+	programs := []string{"source-controller", "kustomize-controller", "notification-controller"}
 	var kinds []string
-	for _, program := range []string{"source-controller", "kustomize-controller", "notification-controller"} {
+	for _, program := range programs {
 		kinds = append(kinds, filepath.Join(s.programs[program].Dir, "crds", "*.yaml"))
 	}
-	if err := c.define(ctx, kinds...); err != nil {
-		return nil, err
-	}
-	if err := c.addPlainNamespace(ctx, "flux-system"); err != nil {
-		return nil, err
-	}
-	ports, err := freePorts(9)
-	if err != nil {
-		return nil, err
-	}
+	c.define(ctx, t, kinds...)
+	must(t, c.addPlainNamespace(ctx, "flux-system"))
+	ports := freePorts(t, 9)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	kubeconfig := filepath.Join(c.dir, "kubeconfig-flux")
-	if err := writeKubeconfig(kubeconfig, c.URL, "flux-system"); err != nil {
-		return nil, err
-	}
+	must(t, writeKubeconfig(kubeconfig, c.URL, "flux-system"))
 	env := []string{"RUNTIME_NAMESPACE=flux-system", "KUBECONFIG=" + kubeconfig}
-	common := func(i int) []string {
-		return []string{"--metrics-addr=" + at(i), "--health-addr=" + at(i+1), "--enable-leader-election=false", "--watch-all-namespaces"}
-	}
 	storage := filepath.Join(s.dir, prefix+"flux-archives")
-	if err := os.MkdirAll(storage, 0o755); err != nil {
-		return nil, err
-	}
-	if err := s.part(f.processes, prefix+"source-controller", s.programs["source-controller"].Path, env,
-		append(common(0), "--storage-path="+storage, "--storage-addr="+at(6), "--storage-adv-addr="+at(6))...); err != nil {
-		return nil, err
-	}
-	if err := s.part(f.processes, prefix+"kustomize-controller", s.programs["kustomize-controller"].Path, env, common(2)...); err != nil {
-		return nil, err
+	must(t, os.MkdirAll(storage, 0o755))
+	for i, more := range [][]string{
+		{"--storage-path=" + storage, "--storage-addr=" + at(6), "--storage-adv-addr=" + at(6)},
+		nil,
+		{"--receiverAddr=" + at(7), "--events-addr=" + at(8)},
+	} {
+		args := []string{
+			"--metrics-addr=" + at(2*i), "--health-addr=" + at(2*i+1),
+			"--enable-leader-election=false", "--watch-all-namespaces",
+		}
+		s.part(t, f.processes, prefix+programs[i], s.programs[programs[i]].Path, env, append(args, more...)...)
 	}
 	f.receiver = "http://" + at(7)
-	return f, s.part(f.processes, prefix+"notification-controller", s.programs["notification-controller"].Path, env,
-		append(common(4), "--receiverAddr="+at(7), "--events-addr="+at(8))...)
+	return f
 }
 
 // introduce applies what all overlays share, and finds the Receiver's path.
-func (f *flux) introduce(ctx context.Context, fleet string) (string, error) {
+func (f *flux) introduce(ctx context.Context, t tb, fleet string) string {
 	secret := map[string]any{"metadata": map[string]any{"name": "muster-receiver"}, "stringData": map[string]string{"token": tellSecret}}
-	if err := f.cluster.Post(ctx, kube.Path("v1", "secrets", "flux-system", ""), secret); err != nil {
-		return "", err
-	}
-	text, err := os.ReadFile(filepath.Join(fleet, "syncer", "fleet.yaml"))
-	if err != nil {
-		return "", err
-	}
-	if err := f.cluster.Apply(ctx, string(text)); err != nil {
-		return "", err
-	}
+	must(t, f.cluster.Post(ctx, kube.Path("v1", "secrets", "flux-system", ""), secret))
+	must(t, f.cluster.applyFiles(ctx, filepath.Join(fleet, "syncer", "fleet.yaml")))
 	var receiver struct {
 		Status struct {
 			WebhookPath string `json:"webhookPath"`
 		} `json:"status"`
 	}
-	err = eventually(ctx, 5*time.Minute, "the Receiver has a path", func() error {
+	must(t, eventually(ctx, 5*time.Minute, "the Receiver has a path", func() error {
 		path := kube.Path("notification.toolkit.fluxcd.io/v1", "receivers", "flux-system", "muster")
 		if err := f.cluster.Get(ctx, path, &receiver); err != nil || receiver.Status.WebhookPath == "" {
 			return fmt.Errorf("no path: %w", err)
 		}
 		return nil
-	})
-	return receiver.Status.WebhookPath, err
+	}))
+	return receiver.Status.WebhookPath
 }
 
 func (f *flux) notify() string {
@@ -145,13 +134,7 @@ func (f *flux) notify() string {
 }
 
 func (f *flux) status(ctx context.Context, overlay string) (bool, string, error) {
-	var object struct {
-		Status struct {
-			Conditions []struct {
-				Type, Status, Reason, Message string
-			} `json:"conditions"`
-		} `json:"status"`
-	}
+	var object fluxObject
 	if err := f.cluster.Get(ctx, f.object(overlay), &object); err != nil {
 		return false, "", err
 	}
@@ -164,11 +147,7 @@ func (f *flux) status(ctx context.Context, overlay string) (bool, string, error)
 }
 
 func (f *flux) applied(ctx context.Context, overlay string) (string, error) {
-	var object struct {
-		Status struct {
-			LastAppliedRevision string `json:"lastAppliedRevision"`
-		} `json:"status"`
-	}
+	var object fluxObject
 	err := f.cluster.Get(ctx, f.object(overlay), &object)
 	_, commit, _ := strings.Cut(object.Status.LastAppliedRevision, "sha1:")
 	return commit, err
@@ -191,11 +170,7 @@ func (f *flux) has(w *world) error {
 	}
 	path := kube.Path("source.toolkit.fluxcd.io/v1", "gitrepositories", "flux-system", "fleet")
 	return eventually(w.ctx, 5*time.Minute, "Flux has "+head, func() error {
-		var object struct {
-			Status struct {
-				Artifact struct{ Revision string } `json:"artifact"`
-			} `json:"status"`
-		}
+		var object fluxObject
 		if err := f.cluster.Get(w.ctx, path, &object); err != nil {
 			return err
 		}
@@ -213,35 +188,21 @@ func annotated(name, value string) map[string]any {
 
 // addPlainNamespace makes a namespace without anything in it.
 func (c *cluster) addPlainNamespace(ctx context.Context, name string) error {
-	err := c.Post(ctx, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name}})
-	if kube.Exists(err) {
-		return nil
-	}
-	return err
+	return c.ensure(ctx, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name}})
 }
 
 // secretFile is where muster reads what syncers know too.
 func (s *suite) secretFile() string { return filepath.Join(s.dir, "tell-secret") }
 
 // startSyncers starts those that are chosen.
-func startSyncers(ctx context.Context, s *suite, c *cluster) (map[string]syncer, error) {
-	if err := os.WriteFile(s.secretFile(), []byte(tellSecret), 0o600); err != nil {
-		return nil, err
-	}
+func startSyncers(ctx context.Context, t tb, s *suite, c *cluster) map[string]syncer {
+	must(t, os.WriteFile(s.secretFile(), []byte(tellSecret), 0o600))
 	all := map[string]syncer{}
 	if slices.Contains(syncers(), "flux") {
-		f, err := startFlux(ctx, s, c, "")
-		if err != nil {
-			return nil, err
-		}
-		all["flux"] = f
+		all["flux"] = startFlux(ctx, t, s, c, "")
 	}
 	if slices.Contains(syncers(), "argocd") {
-		a, err := startArgoCD(ctx, s, c)
-		if err != nil {
-			return nil, err
-		}
-		all["argocd"] = a
+		all["argocd"] = startArgoCD(ctx, t, s, c)
 	}
-	return all, nil
+	return all
 }

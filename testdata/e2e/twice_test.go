@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"maps"
 	"testing"
 
@@ -22,25 +21,13 @@ func testTwice(t *testing.T) {
 		v.runs(2)
 		first := v.events.podsOf(v.name)[0]
 		uid, name := v.twin(first)
-		v.until("the second agent of the index is there", func() error {
-			if n := len(v.buildkite.agentsOf(first.Job)); n != 3 {
-				return fmt.Errorf("%d agents have registered", n)
-			}
-			return nil
-		})
+		v.haveCome(3) // the second agent of the index is there
 		v.build(1)
 		v.runs(3)
 		v.expectKills = func(k node.Killed) bool { return k.Pod.Metadata.Name == first.Name || k.Pod.Metadata.Name == name }
 		v.must(w.cluster.Merge(w.ctx, kube.Path("v1", "pods", v.namespace, name), map[string]any{"metadata": map[string]any{"labels": map[string]any{controllerUID: uid}}}))
-		v.until("the Job controller ends one of the two", func() error {
-			if n := len(v.events.killedOf(v.name)); n != 1 {
-				return fmt.Errorf("%d pods are being ended", n)
-			}
-			return nil
-		})
-		v.open()
-		v.passes(3)
-		v.complete()
+		v.reaches(1, "of the two is ended by the Job controller", func() int { return len(v.events.killedOf(v.name)) })
+		v.finish(3)
 		v.leavesGit()
 		v.isWell()
 		orders := v.dispatches()

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"muster/testdata/e2e/kube"
 	"muster/testdata/e2e/node"
@@ -15,40 +14,15 @@ import (
 func testUnstarted(t *testing.T) {
 	both(t, "Image pull fails: the retirement's command deletes only those pods", func(t *testing.T, w *world, s syncer) {
 		full := "filled-" + s.name()
-		n, err := node.Start(w.ctx, node.Config{Name: full, Client: w.cluster.Client, Runner: w.agents, Now: time.Now, OnKill: w.events.kill, Reserved: true, Pods: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := n.Remove(w.ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		patch := `
-- op: add
-  path: /spec/template/spec/nodeSelector/kubernetes.io~1hostname
-  value: ` + full + `
-- op: add
-  path: /spec/template/spec/tolerations
-  value: [{key: ` + node.ReservedTaint + `, operator: Exists}]
-`
+		w.reservedNode(t, full, 2)
+		patch := onNodeAlone(full)
 		bad := patch + "- op: replace\n  path: /spec/template/spec/containers/0/image\n  value: " + node.MissingRegistry + "agent:1\n"
 		v := w.addOverlay(t, "unstarted", s, options{patch: bad, policy: map[string]string{"lease": "1m", "max": "2"}})
 		v.build(2)
-		v.until("its pods fill the node", func() error {
-			if pods := v.scheduled(true); len(pods) != 2 {
-				return fmt.Errorf("%d do", len(pods))
-			}
-			return nil
-		})
+		v.reaches(2, "pods fill the node", func() int { return v.scheduled(true) })
 		first := v.dispatches()[0].Dispatches[0]
 		v.must(w.git.edit("correct the image of "+v.name, func(dir string) error { return v.setTemplate(dir, options{patch: patch}) }))
-		v.until("the corrected order has no room", func() error {
-			if pods := v.scheduled(false); len(pods) != 2 {
-				return fmt.Errorf("%d pods wait for room", len(pods))
-			}
-			return nil
-		})
+		v.reaches(2, "pods of the corrected order wait for room", func() int { return v.scheduled(false) })
 		var command string
 		v.until("a commit has the command", func() error {
 			var err error
@@ -78,20 +52,19 @@ func testUnstarted(t *testing.T) {
 	})
 }
 
-// scheduled are the pods of the overlay that have not started, on a node or not.
-func (v *overlay) scheduled(want bool) []string {
+// scheduled counts the pods of the overlay that have not started, on a node or not.
+func (v *overlay) scheduled(want bool) (pods int) {
 	v.t.Helper()
 	var all struct {
 		Items []node.Pod `json:"items"`
 	}
 	v.must(v.cluster.Get(v.ctx, kube.Path("v1", "pods", v.namespace, "")+"?labelSelector=muster.dev/overlay%3D"+v.name, &all))
-	var names []string
 	for _, p := range all.Items {
 		if p.Status.Phase == "Pending" && (p.Spec.NodeName != "") == want {
-			names = append(names, p.Metadata.Name)
+			pods++
 		}
 	}
-	return names
+	return pods
 }
 
 // deleteCommand is the command of the commit that retired a dispatch.

@@ -34,48 +34,27 @@ type world struct {
 	realBuildkite string // where pods of real nodes reach Buildkite
 }
 
-func newWorld(ctx context.Context, s *suite) (*world, error) {
+func newWorld(ctx context.Context, t tb, s *suite) *world {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &world{suite: s, ctx: ctx, cancel: cancel}
-	var err error
 	w.agents = &agents{
 		dir: filepath.Join(s.dir, "p"), binary: s.agent, fails: map[string]map[string]bool{}, held: map[string]chan struct{}{}, light: map[string]*lightAgent{}, ended: map[string]bool{},
 	}
-	if err := os.MkdirAll(w.agents.dir, 0o755); err != nil {
-		return w, err
-	}
-	if w.buildkite, err = startBuildkite(ctx, s.dir, func(r fakebuildkite.AgentRecord) { go w.agents.left(r) }); err != nil {
-		return w, err
-	}
+	must(t, os.MkdirAll(w.agents.dir, 0o755))
+	w.buildkite = startBuildkite(ctx, t, s.dir, func(r fakebuildkite.AgentRecord) { go w.agents.left(r) })
 	w.agents.buildkite = w.buildkite
-	if w.git, err = startGit(s.dir, s.muster); err != nil {
-		return w, err
-	}
-	if w.cluster, err = startCluster(ctx, s, "cluster"); err != nil {
-		return w, err
-	}
-	if err := w.cluster.addNamespace(ctx, "buildkite"); err != nil {
-		return w, err
-	}
+	w.git = startGit(t, s.dir, s.muster)
+	w.cluster = startCluster(ctx, t, s, "cluster")
+	must(t, w.cluster.addNamespace(ctx, "buildkite"))
 	w.events = watchEvents(ctx, w.cluster)
-	if w.node, err = w.cluster.addNode(ctx, "stand-in", false, w.agents, w.events.kill); err != nil {
-		return w, err
-	}
-	if w.syncers, err = startSyncers(ctx, s, w.cluster); err != nil {
-		return w, err
-	}
-	if err := w.introduce(ctx); err != nil {
-		return w, err
-	}
-	if err := w.startMuster("muster"); err != nil {
-		return w, err
-	}
+	w.node = w.cluster.addNode(t, w, node.Config{Name: "stand-in"})
+	w.syncers = startSyncers(ctx, t, s, w.cluster)
+	w.introduce(t)
+	w.startMuster(t, "muster")
 	for _, p := range w.processes() {
-		if err := p.Died(); err != nil {
-			return w, err
-		}
+		must(t, p.Died())
 	}
-	return w, nil
+	return w
 }
 
 // scenarios are the overlays of the tests, without their syncer.
@@ -86,8 +65,8 @@ var scenarios = []string{
 }
 
 // introduce makes the fleet repository, as init writes it.
-func (w *world) introduce(ctx context.Context) error {
-	err := w.git.edit("begin the fleet", func(dir string) error {
+func (w *world) introduce(t tb) {
+	must(t, w.git.edit("begin the fleet", func(dir string) error {
 		for name := range w.syncers {
 			for _, scenario := range scenarios {
 				if err := w.init(dir, scenario+"-"+name, name); err != nil {
@@ -98,25 +77,13 @@ func (w *world) introduce(ctx context.Context) error {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	if f, ok := w.syncers["flux"].(*flux); ok {
-		path, err := f.introduce(ctx, w.git.clone)
-		if err != nil {
-			return err
-		}
-		f.receiver += path
+		f.receiver += f.introduce(w.ctx, t, w.git.clone)
 	}
 	if _, ok := w.syncers["argocd"]; ok {
-		text, err := os.ReadFile(filepath.Join(w.git.clone, "syncer", "project.yaml"))
-		if err != nil {
-			return err
-		}
-		return w.cluster.Apply(ctx, string(text))
+		must(t, w.cluster.applyFiles(w.ctx, filepath.Join(w.git.clone, "syncer", "project.yaml")))
 	}
-	return nil
 }
 
 // init runs muster init, and puts the repository's address where its words say so.
@@ -144,7 +111,7 @@ func (w *world) init(dir, queue, syncer string, more ...string) error {
 
 // startMuster starts muster run, told of nothing but the repository, Buildkite and
 // the syncers.
-func (w *world) startMuster(name string) error {
+func (w *world) startMuster(t tb, name string) {
 	args := []string{
 		"run", "--repo", w.git.url, "--buildkite-org", "acme", "--buildkite-url", w.buildkite.url, "--interval", "2s", "--startup-jitter", "0s", "--log-format", "json",
 	}
@@ -156,7 +123,7 @@ func (w *world) startMuster(name string) error {
 		Name: name, Path: w.suite.muster, Args: args, Dir: w.suite.dir,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.suite.dir, "BUILDKITE_API_TOKEN=test-token"},
 	})
-	return err
+	must(t, err)
 }
 
 // onPush calls f after each push until the test ends, as the git host's own webhook

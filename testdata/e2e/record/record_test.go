@@ -15,20 +15,22 @@ import (
 
 const root = "../../.."
 
+// must ends a test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestTableIsOfThisBase: what was tried is what is here.
 func TestTableIsOfThisBase(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, Page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tried, err := Of(page, Whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	now, err := Sum(os.DirFS(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if tried != now {
 		t.Errorf("%s is of %s, and the files of %s are now %s: run make e2e, which writes the table", Page, tried, strings.Join(Tried, ", "), now)
 	}
@@ -44,9 +46,7 @@ func TestSumSeesChanges(t *testing.T) {
 		}
 	}
 	first, err := Sum(files())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		change func(fstest.MapFS)
 		same   bool
@@ -84,26 +84,16 @@ func TestApplicationSet(t *testing.T) {
 		} `json:"spec"`
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs/how-to/configure-argo-cd.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := Block(page, "applicationset")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text = bytes.ReplaceAll(text, []byte("{{.path.path}}"), []byte("overlays/default"))
 	text = bytes.ReplaceAll(text, []byte("{{.path.basenameNormalized}}"), []byte("default"))
-	if err := yaml.Unmarshal(text, &set); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &set))
 	written, err := os.ReadFile(filepath.Join(root, "deploy/syncers/argocd/overlay.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var want application
-	if err := yaml.Unmarshal(written, &want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(written, &want))
 	delete(want.Metadata, "namespace") // that of the ApplicationSet
 	if got := set.Spec.Template; !reflect.DeepEqual(got, want) {
 		t.Errorf("the ApplicationSet makes %v, and init writes %v", got, want)
@@ -119,9 +109,7 @@ func TestReplace(t *testing.T) {
 	}
 	begin, end := markers(Whole)
 	page, err := Replace(slices.Concat([]byte("before\n"), begin, []byte("old\n"), end, []byte("after\n")), Whole, run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{"before\n", "\nResult: passed with Flux, not run with Argo CD.\n\n- p (`T`)\n", "| f | 1 s | 2 s |", string(end) + "after\n"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
