@@ -2,12 +2,10 @@ module muster/testdata/hosts
 
 go 1.26.0
 
-require (
-	github.com/ProtonMail/go-crypto v1.1.6
-	muster v0.0.0
-)
+require muster v0.0.0
 
 require (
+	github.com/ProtonMail/go-crypto v1.1.6 // indirect
 	github.com/blang/semver/v4 v4.0.0 // indirect
 	github.com/buildkite/go-buildkite/v3 v3.13.0 // indirect
 	github.com/cenkalti/backoff v1.1.1-0.20171020064038-309aa717adbf // indirect

@@ -1,15 +1,10 @@
 package hosts
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
-
-	"github.com/ProtonMail/go-crypto/openpgp"
-	"github.com/ProtonMail/go-crypto/openpgp/armor"
 
 	"muster/gitops/git"
 )
@@ -23,28 +18,14 @@ type signer struct {
 // newSigner makes a key of alice's, which gpg knows below a directory.
 func newSigner(t *testing.T, dir string) signer {
 	t.Helper()
-	entity, err := openpgp.NewEntity("alice", "", "alice@example.com", nil)
-	must(t, err)
-	write := func(kind string, serialize func(*bytes.Buffer) error) string {
-		var plain, text bytes.Buffer
-		must(t, serialize(&plain))
-		w, err := armor.Encode(&text, kind, nil)
-		must(t, err)
-		_, err = w.Write(plain.Bytes())
-		must(t, err)
-		must(t, w.Close())
-		return text.String() + "\n"
-	}
-	key, public := filepath.Join(dir, "key.asc"), filepath.Join(dir, "public.asc")
-	put(t, key, write(openpgp.PrivateKeyType, func(b *bytes.Buffer) error { return entity.SerializePrivate(b, nil) }))
-	s := signer{sign: git.GPGSigner(key, ""), public: write(openpgp.PublicKeyType, func(b *bytes.Buffer) error { return entity.Serialize(b) })}
-	put(t, public, s.public)
-	home := filepath.Join(dir, "gnupg")
+	home, key := filepath.Join(dir, "gnupg"), filepath.Join(dir, "key.asc")
 	must(t, os.Mkdir(home, 0o700))
-	cmd := exec.Command("gpg", "--homedir", home, "--batch", "--quiet", "--import", public)
-	output(t, cmd)
+	gpg := func(args ...string) string {
+		args = append([]string{"--homedir", home, "--batch", "--quiet", "--armor"}, args...)
+		return output(t, exec.Command("gpg", args...)) + "\n"
+	}
 	t.Cleanup(func() { _ = exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() })
-	_, err = s.sign([]byte("x"), time.Now())
-	must(t, err)
-	return s
+	gpg("--passphrase", "", "--quick-generate-key", "alice <alice@example.com>", "ed25519", "sign", "never")
+	put(t, key, gpg("--export-secret-keys"))
+	return signer{sign: git.GPGSigner(key, ""), public: gpg("--export")}
 }
