@@ -70,16 +70,17 @@ func (p *pod) wantSaid(want string) {
 	}
 }
 
-// TestRegistration: what an agent says of itself is what muster expects of it.
+// TestRegistration: what an agent says of itself is what muster expects of it, and variables of the agent
+// cannot change that.
 func TestRegistration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fakebuildkite.Options{})
-	p := w.start(options{})
+	p := w.start(options{env: []string{
+		"BUILDKITE_AGENT_TAGS=queue=other,dispatch=other", "BUILDKITE_AGENT_NAME=other", "BUILDKITE_AGENT_SPAWN=3", "BUILDKITE_AGENT_PRIORITY=9",
+	}})
 	p.connects()
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := w.Agents()[0]
 	want := []string{"queue=default", "overlay=default", "dispatch=default-7f3k9c2b", "index=0"}
 	if got.Name != host || !slices.Equal(got.Tags, want) {
@@ -310,16 +311,6 @@ func TestRefused(t *testing.T) {
 			p.wantCounts(counts{})
 		})
 	}
-}
-
-// TestFlagsWin: variables of the agent cannot change what muster counts on.
-func TestFlagsWin(t *testing.T) {
-	t.Parallel()
-	p := newWorld(t, fakebuildkite.Options{}).start(options{env: []string{
-		"BUILDKITE_AGENT_TAGS=queue=other,dispatch=other", "BUILDKITE_AGENT_NAME=other", "BUILDKITE_AGENT_SPAWN=3", "BUILDKITE_AGENT_PRIORITY=9",
-	}})
-	p.connects()
-	p.wantRequests("register", "connect")
 }
 
 // TestCancelledBeforeAccepted: the agent waits for another job, and takes it.

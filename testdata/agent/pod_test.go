@@ -105,9 +105,7 @@ func (w *world) start(o options) *pod {
 	}
 	// Not t.TempDir: the agent's sockets lie below, and their paths must be short.
 	home, err := os.MkdirTemp("", "pod-")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.t.Cleanup(func() { os.RemoveAll(home) })
 	p := &pod{world: w, home: home, over: make(chan struct{})}
 	now := time.Now().Truncate(time.Second) // as a dispatch has it
@@ -117,17 +115,13 @@ func (w *world) start(o options) *pod {
 	})
 	p.overlay = overlay
 	var j job
-	if err := yaml.Unmarshal(text, &j); err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, yaml.Unmarshal(text, &j))
 	bin := filepath.Join(p.home, "bin")
 	p.write("bin/buildkite-agent-entrypoint", entrypoint)
 	p.write("agent.cfg", fmt.Sprintf(config, p.home))
 	p.write("home/.keep", "")
 	p.write("tmp/.keep", "")
-	if err := os.Symlink(binary, filepath.Join(bin, "buildkite-agent")); err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, os.Symlink(binary, filepath.Join(bin, "buildkite-agent")))
 	c := j.Spec.Template.Spec.Containers[0]
 	annotations := j.Spec.Template.Metadata.Annotations
 	if o.queue != "" {
@@ -160,9 +154,7 @@ func (p *pod) run() {
 	p.t.Helper()
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.WaitDelay = time.Second // what a build left behind may hold the output open
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.cmd.Start())
 	go func() {
 		defer close(p.over)
 		err := p.cmd.Wait()
@@ -191,9 +183,7 @@ func (p *pod) run() {
 func (p *pod) write(name, text string) {
 	p.t.Helper()
 	path := filepath.Join(p.home, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)))
 }
 
 // until waits for something that must come while the pod runs.
@@ -230,9 +220,7 @@ func (p *pod) ends(exit int) {
 // sigterm is what the kubelet sends to process 1.
 func (p *pod) sigterm() {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
 }
 
 // connects waits until the agent is connected and muster counts it as idle.
@@ -255,9 +243,7 @@ func (p *pod) tree() []int {
 	p.t.Helper()
 	children := map[int][]int{}
 	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -300,13 +286,9 @@ func (b *buffer) String() string {
 // TestImageIsTheAgentThatIsTested: a new image needs a new agent here.
 func TestImageIsTheAgentThatIsTested(t *testing.T) {
 	text, err := base.Files.ReadFile("job.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var j job
-	if err := yaml.Unmarshal(text, &j); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &j))
 	image := j.Spec.Template.Spec.Containers[0].Image
 	if !strings.HasPrefix(image, "docker.io/buildkite/agent:"+Version+"-") {
 		t.Errorf("the image is %s, and the agent that is tested is %s: change Version and sum", image, Version)

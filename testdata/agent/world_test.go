@@ -37,6 +37,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// must ends a test at an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 const agentToken = "bkct_3f7Q-secret"
 
 // world is a simulated Buildkite in real time, on a socket with TLS, and what
@@ -72,17 +80,13 @@ func newWorld(t *testing.T, options fakebuildkite.Options) *world {
 	w.http.StartTLS()
 	w.cert = filepath.Join(t.TempDir(), "cert.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.http.Certificate().Raw})
-	if err := os.WriteFile(w.cert, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(w.cert, text, 0o600))
 	var err error
 	w.client, err = buildkite.New(buildkite.Config{
 		Org: "acme", URL: w.http.URL, HTTP: w.http.Client().Transport,
 		Token: func() (string, error) { return "test-token", nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -175,18 +179,12 @@ func (w *world) order(d plan.Dispatch) (plan.Overlay, []byte) {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	for name, files := range map[string]embed.FS{"base": base.Files, "overlays": overlays.Files} {
-		if err := os.CopyFS(filepath.Join(dir, name), files); err != nil {
-			w.t.Fatal(err)
-		}
+		must(w.t, os.CopyFS(filepath.Join(dir, name), files))
 	}
 	loaded, err := fleet.NewLoader("overlays").Load(os.DirFS(dir))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	next, changes, err := loaded[0].Add([]plan.Dispatch{d})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	for _, c := range changes {
 		if strings.HasSuffix(c.Path, "/"+d.ID+".yaml") {
 			return next.Overlay, c.Content
@@ -212,9 +210,7 @@ type counts struct {
 func (w *world) look(overlay plan.Overlay) (plan.Snapshot, counts) {
 	w.t.Helper()
 	snapshot, err := w.client.Snapshot(w.t.Context(), plan.Query{At: time.Now(), Since: w.began})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	w.seen.Note(snapshot)
 	observed := plan.Observe([]plan.Overlay{overlay}, snapshot, &w.seen)
 	if len(observed) != 1 || len(observed[0].Overlays) != 1 {
