@@ -38,16 +38,22 @@ type world struct {
 	secrets   string // a directory as Kubernetes mounts one
 }
 
+// must ends a test at an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newWorld(t *testing.T) *world {
 	w := &world{containerd: startContainerd(t)}
 	dir := t.TempDir()
 	var err error
-	if w.repo, err = gitserver.Init(filepath.Join(dir, "srv", "fleet.git")); err != nil {
-		t.Fatal(err)
-	}
-	if w.git, err = gitserver.Serve(filepath.Join(dir, "srv"), gitserver.Options{TLS: true}); err != nil {
-		t.Fatal(err)
-	}
+	w.repo, err = gitserver.Init(filepath.Join(dir, "srv", "fleet.git"))
+	must(t, err)
+	w.git, err = gitserver.Serve(filepath.Join(dir, "srv"), gitserver.Options{TLS: true})
+	must(t, err)
 	t.Cleanup(w.git.Close)
 	w.buildkite = fakebuildkite.New(fakebuildkite.Options{
 		Now:           time.Now(),
@@ -67,15 +73,9 @@ func newWorld(t *testing.T) *world {
 func (w *world) put(t *testing.T, name string, content []byte) {
 	t.Helper()
 	file := filepath.Join(w.secrets, name)
-	if err := os.MkdirAll(w.secrets, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, content, 0o400); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(file, user, user); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(w.secrets, 0o755))
+	must(t, os.WriteFile(file, content, 0o400))
+	must(t, os.Chown(file, user, user))
 }
 
 // settings are the arguments of ctr that make the container's surroundings.
@@ -130,9 +130,7 @@ func TestContainer(t *testing.T) {
 func (w *world) publish(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chown(dir, user, user); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chown(dir, user, user))
 	w.run(t, []string{"--mount", "type=bind,src=" + dir + ",dst=/tmp,options=rbind:rw"}, "/usr/bin/muster", "init", "/tmp/fleet", "--with-deploy")
 	var changes []branch.Change
 	fleet := os.DirFS(filepath.Join(dir, "fleet"))
@@ -147,20 +145,15 @@ func (w *world) publish(t *testing.T) {
 		changes = append(changes, branch.Change{Path: path, Content: content})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.repo.Commit("Begin the fleet\n", time.Now(), changes...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	_, err = w.repo.Commit("Begin the fleet\n", time.Now(), changes...)
+	must(t, err)
 }
 
 func (w *world) head(t *testing.T) string {
 	t.Helper()
 	head, err := w.repo.Head()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return head
 }
 
@@ -168,9 +161,7 @@ func (w *world) head(t *testing.T) string {
 func (w *world) lookAtProcess(t *testing.T, pid string) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/" + pid + "/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ids := strings.Repeat(fmt.Sprintf(`\s+%d`, user), 4)
 	for _, want := range []string{"Uid:" + ids, "Gid:" + ids, `CapInh:\s+0+`, `CapPrm:\s+0+`, `CapEff:\s+0+`, `CapBnd:\s+0+`, `CapAmb:\s+0+`, `NoNewPrivs:\s+1`} {
 		if !regexp.MustCompile(`(?m)^` + want + `$`).Match(status) {
@@ -178,9 +169,7 @@ func (w *world) lookAtProcess(t *testing.T, pid string) {
 		}
 	}
 	mounts, err := os.ReadFile("/proc/" + pid + "/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !regexp.MustCompile(`(?m)^\d+ \d+ \S+ \S+ / ro[, ]`).Match(mounts) {
 		t.Errorf("the root is not read-only:\n%s", mounts)
 	}
@@ -205,17 +194,13 @@ func startContainerd(t *testing.T) *containerd {
 	config := fmt.Sprintf("version = 2\nroot = %q\nstate = %q\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = %q\n",
 		filepath.Join(dir, "root"), filepath.Join(dir, "state"), c.address)
 	file := filepath.Join(dir, "config.toml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(config), 0o600))
 	ctx, stop := context.WithCancel(context.Background())
 	var log bytes.Buffer
 	daemon := exec.CommandContext(ctx, "containerd", "--config", file)
 	daemon.Stdout, daemon.Stderr = &log, &log
 	daemon.Cancel = func() error { return daemon.Process.Signal(syscall.SIGTERM) }
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, daemon.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Wait() }()
 	t.Cleanup(func() { stop(); <-ended })
@@ -272,9 +257,7 @@ func (c *containerd) start(t *testing.T, id string, settings []string, command .
 	var out bytes.Buffer
 	client := exec.Command("ctr", c.container(id, settings, command)...)
 	client.Stdout, client.Stderr = &out, &out
-	if err := client.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Start())
 	ended, over := make(chan error, 1), make(chan struct{})
 	go func() {
 		ended <- client.Wait()
