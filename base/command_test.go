@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/plan"
-
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -86,7 +84,7 @@ type result struct {
 // entry point and the clock.
 func (p pod) run(t *testing.T) result {
 	t.Helper()
-	c := readJob(t).Spec.Template.Spec.Containers[0]
+	c := readContainer(t)
 	if len(c.Command) != 3 || c.Command[0] != "/bin/sh" || len(c.Args) != 0 {
 		t.Fatalf("command is %q with args %q, want /bin/sh, flags, script", c.Command, c.Args)
 	}
@@ -326,16 +324,22 @@ func TestNowhereToWriteStartsNoAgent(t *testing.T) {
 	})
 }
 
-func TestWarmPoolAgentYieldsToThoseOrderedForJobs(t *testing.T) {
+// TestFlagsOfPurposeAndUptime: an agent of the warm pool yields to those that were ordered for
+// jobs. A reusable agent takes several jobs until its uptime ends; others take one.
+func TestFlagsOfPurposeAndUptime(t *testing.T) {
 	eachShell(t, func(t *testing.T, shell []string) {
-		annotations := stamped()
-		annotations["muster.dev/purpose"] = "warm-pool"
-		annotations["muster.dev/idle-timeout"] = "3600"
-		got := pod{shell: shell, annotations: annotations, clock: "20261121021642", index: "0"}.run(t)
-		line := strings.Join(got.agent, " ")
-		for _, want := range []string{"--priority 1", "--disconnect-after-idle-timeout 3600", ",index=0 "} {
-			if !strings.Contains(line, want) {
-				t.Errorf("the agent's command line %q lacks %q", line, want)
+		for _, test := range []struct{ purpose, idle, uptime, want string }{
+			{"warm-pool", "3600", "", " --priority 1 --disconnect-after-job --disconnect-after-idle-timeout 3600 "},
+			{"demand", "300", "900", " --priority 2 --disconnect-after-uptime 900 --disconnect-after-idle-timeout 300 "},
+		} {
+			annotations := stamped()
+			annotations["muster.dev/purpose"] = test.purpose
+			annotations["muster.dev/idle-timeout"] = test.idle
+			annotations["muster.dev/uptime"] = test.uptime
+			got := pod{shell: shell, annotations: annotations, clock: "20261121021642", index: "0"}.run(t)
+			line := strings.Join(got.agent, " ")
+			if !strings.Contains(line, test.want) || strings.Count(line, "--disconnect-after-") != 2 || got.exit != 0 {
+				t.Errorf("the command line is %q, want%sin it; exit %d, output %q", line, test.want, got.exit, got.output)
 			}
 		}
 	})
@@ -368,26 +372,6 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// An agent whose clock is slow by exactly the grace is the last that may
-// start, and muster does not yet presume it lost at that moment.
-func TestClockSlowByTheGrace(t *testing.T) {
-	end, err := time.Parse(time.RFC3339, leaseEnd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	eachShell(t, func(t *testing.T, shell []string) {
-		for _, late := range []time.Duration{plan.Grace, plan.Grace + time.Second} {
-			now := end.Add(late)
-			slow := now.Add(-plan.Grace).Format("20060102150405")
-			got := pod{shell: shell, annotations: stamped(), clock: slow, index: "0"}.run(t)
-			started := got.agent != nil
-			if expired := (plan.Dispatch{NotAfter: end}).Expired(now); started == expired {
-				t.Errorf("%s after the lease: agent started %t, muster presumes it lost %t", late, started, expired)
-			}
-		}
-	})
-}
-
 func TestLeaseByTheRealClock(t *testing.T) {
 	eachShell(t, func(t *testing.T, shell []string) {
 		for _, left := range []time.Duration{time.Hour, -time.Hour} {
@@ -413,6 +397,7 @@ func TestIncompleteJobStartsNoAgent(t *testing.T) {
 		}},
 		{"idle time-out", "muster.dev/idle-timeout", []string{"", "0", "5m", "-300", "300 --debug", "3e2"}},
 		{"tags", "muster.dev/agent-tags", []string{"", "=", "queue", "queue=", "=default"}},
+		{"uptime", "muster.dev/uptime", []string{"0", "030", "30m", "-1", "1800 --debug", "$(date)", " "}},
 	}
 	eachShell(t, func(t *testing.T, shell []string) {
 		for _, test := range tests {
