@@ -18,15 +18,8 @@ import (
 	"muster/gitops/branch"
 )
 
-// failer is a test, or a check of a property.
-type failer interface {
-	Helper()
-	Errorf(string, ...any)
-	Fatalf(string, ...any)
-}
-
 // wantEntry holds what is read of a message to the act that it was made of.
-func wantEntry(t failer, message string, op ledger.Operation, version string) {
+func wantEntry(t *testing.T, message string, op ledger.Operation, version string) {
 	t.Helper()
 	got, err := ledger.Parse(message)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 
@@ -17,16 +18,34 @@ import (
 )
 
 // TestCommitBodyAddsUp parses commit messages of random decisions, and asserts that the
-// quantities in them add up to the number of agents ordered.
+// quantities in them add up to the number of agents ordered, and that the observation is
+// read back.
 func TestCommitBodyAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for _, d := range plan.DrawDecisions(t) {
 			if wrong := readBack(d); wrong != "" {
 				t.Fatal(wrong)
 			}
+			op := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d}
+			if len(d.Dispatch) == 0 {
+				op.Kind = ledger.Retire
+			}
+			if len(d.Dispatch)+len(d.Retire) == 0 {
+				op.Kind = ledger.Repair
+			}
+			e, err := ledger.Parse(ledger.Message(op, "v1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff := cmp.Diff(d.Observation, e.Observation, cmpopts.EquateEmpty(), cmp.Comparer(sameIndexes))
+			if diff != "" {
+				t.Fatalf("the observation is read back (-want +got)\n%s", diff)
+			}
 		}
 	})
 }
+
+func sameIndexes(a, b plan.Indexes) bool { return a.String() == b.String() }
 
 // TestCommitBodiesOfCases makes the same assertion for every case. If agents are idle or
 // in flight and more are ordered, the message must say why. It is compared with the case's
