@@ -1,22 +1,18 @@
 package policy
 
 import (
-	"maps"
 	"os"
-	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
 	"muster/generator/plan"
 )
 
-func starterPolicy(t interface{ Fatal(...any) }) string {
+func starterPolicy(t *testing.T) string {
 	text, err := os.ReadFile("../../overlays/default/scaling.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -31,6 +27,7 @@ func TestEditPolicy(t *testing.T) {
 	starter := starterPolicy(t)
 	minimal := header + "spec:\n  queue: q # the one\n  max: \"10\"\n"
 	minimal = strings.Replace(minimal, `"10"`, "10", 1)
+	const flow = `overrides: [{until: "2026-11-21T18:00:00Z", max: 4}]`
 	overridden := minimal + "  # before\n  overrides:\n    - until: 2026-11-21T18:00:00Z\n      max: 3\n  # after\n  min: 1\n"
 	for _, c := range []struct {
 		name, text string
@@ -60,6 +57,9 @@ func TestEditPolicy(t *testing.T) {
 			[]string{"  reuse: {idle: 1m, uptime: 30m}"}, []string{"  reuse: {}"}},
 		{"reuse as a block", minimal + "  reuse: # why\n    idle: 1m\n    uptime: 30m # long\n  # after\n  min: 1\n", Edit{Set: map[string]string{"reuse": "none"}},
 			[]string{"  reuse: # why", "    idle: 1m", "    uptime: 30m # long"}, []string{"  reuse: {} # why"}},
+		{"several", minimal, Edit{Set: map[string]string{"max": "20", "lease": "auto"}},
+			[]string{"  max: 10"}, []string{"  max: 20", "  lease: auto"}},
+		{"flow overrides, and CRLF", strings.ReplaceAll(minimal+"  "+flow+"\n", "\n", "\r\n"), Edit{Override: true}, []string{"  " + flow + "\r"}, nil},
 		{"without a last line end", strings.TrimSuffix(minimal, "\n"), Edit{Set: map[string]string{"min": "1"}}, nil, []string{"  min: 1"}},
 	} {
 		got, err := Apply("scaling.yaml", []byte(c.text), c.edit)
@@ -125,64 +125,4 @@ func TestEditPolicyRefuses(t *testing.T) {
 			t.Errorf("%v: %v\nwant %s", c.set, err, c.want)
 		}
 	}
-}
-
-// TestEditPolicySets: whatever is set, in whatever text, the policy is the one before
-// with that.
-func TestEditPolicySets(t *testing.T) {
-	texts := []string{
-		starterPolicy(t),
-		header + "spec:\n  queue: q\n  max: 10\n",
-		header + "spec:\n    # why\n    max:   10   # ten\n    queue: \"q\"\n    schedules:\n    - {name: x, from: \"08:00\", to: \"09:00\", timeZone: UTC, buffer: 1}\n    min: 1\n    # paused: false\n",
-		strings.ReplaceAll(header+"spec:\n  overrides: [{until: \"2026-11-21T18:00:00Z\", max: 4}]\n  queue: q\n  max: 10\n  tags:\n    os: linux\n", "\n", "\r\n"),
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.SampledFrom(texts).Draw(t, "text")
-		want, err := Parse("scaling.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		edit := Edit{Set: map[string]string{}, Override: rapid.Bool().Draw(t, "override")}
-		for _, x := range []struct {
-			name string
-			to   *int
-		}{{"max", &want.Max}, {"buffer", &want.Buffer}, {"maxPerHour", &want.MaxPerHour}, {"priority", &want.Priority}} {
-			if rapid.Bool().Draw(t, x.name) {
-				*x.to = rapid.IntRange(1, 99999).Draw(t, x.name+"'s value")
-				edit.Set[x.name] = strconv.Itoa(*x.to)
-			}
-		}
-		if rapid.Bool().Draw(t, "paused") {
-			want.Paused = rapid.Bool().Draw(t, "paused's value")
-			edit.Set["paused"] = strconv.FormatBool(want.Paused)
-		}
-		if rapid.Bool().Draw(t, "lease") {
-			want.LeaseAuto, want.Lease = true, 15*time.Minute
-			edit.Set["lease"] = "auto"
-			if rapid.Bool().Draw(t, "fixed") {
-				want.LeaseAuto, want.Lease = false, time.Hour
-				edit.Set["lease"] = "1h0m0s"
-			}
-		}
-		if edit.Override {
-			want.Overrides = nil
-			for range rapid.IntRange(0, 3).Draw(t, "overrides") {
-				n := rapid.IntRange(0, 9).Draw(t, "number")
-				o := plan.Override{Until: time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "until"), 0).UTC(), Buffer: &n, Paused: rapid.Bool().Draw(t, "pauses")}
-				want.Overrides = append(want.Overrides, o)
-			}
-			edit.Overrides = want.Overrides
-		}
-		after, err := Apply("scaling.yaml", []byte(text), Edit{Set: maps.Clone(edit.Set), Override: edit.Override, Overrides: edit.Overrides})
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		got, err := Parse("scaling.yaml", after)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("the policy is\n%+v\nwant\n%+v\n%s", got, want, after)
-		}
-	})
 }

@@ -9,14 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	"muster/generator/finding"
 	"muster/gitops/unraced"
 )
 
@@ -37,20 +38,11 @@ func compiled(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// accepts reports whether the schema accepts a policy in JSON.
-func accepts(t interface{ Fatal(...any) }, s *jsonschema.Schema, policy []byte) error {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(policy))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.Validate(document)
-}
-
 // beyond are the problems that a schema cannot see; see [PolicySchema].
 var beyond = regexp.MustCompile(`is above max|is not below uptime|is too (short|long)$|is not in whole seconds|is not a known time zone|is the same as from|is the name of another schedule`)
 
-// values are what the policies of the property are made of: some that are valid,
-// some just outside, some of another type.
+// values returns values of each field: some that are valid, some just outside, some of
+// another type.
 func values() map[string][]any {
 	counts := []any{0, 1, 7, 100000, 100001, -1, 1.5, "7", true, nil, []any{}}
 	spans := []any{"15m", "1m", "59s", "60s", "10s", "9s", "0m", "24h", "25h", "1440m", "1441m", "168h", "169h", "604800s", "604801s", "090s", "+15m", "-15m",
@@ -72,103 +64,31 @@ func values() map[string][]any {
 	}
 }
 
-// drawn returns a policy. Half of them are valid; in the others, a few values may be
-// invalid. rapid prefers small numbers, so that chance alone makes too few valid ones.
-func drawn(t *rapid.T) map[string]any {
-	of := values()
-	valid := rapid.Bool().Draw(t, "valid")
-	draw := func(name string) any {
-		if valid || rapid.IntRange(0, 15).Draw(t, name+"?") > 0 {
-			return of[name][0]
-		}
-		return rapid.SampledFrom(of[name]).Draw(t, name)
+// agree asserts that the schema and the parser both accept or both refuse a policy. The
+// parser alone may refuse it for problems beyond the schema.
+func agree(t *testing.T, s *jsonschema.Schema, policy map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(policy)
+	if err != nil {
+		t.Fatal(err)
 	}
-	some := func(into map[string]any, names ...string) {
-		for _, name := range names {
-			if rapid.IntRange(0, 2).Draw(t, "has "+name) == 0 {
-				into[name] = draw(name)
-			}
-		}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	spec := map[string]any{"queue": "q", "max": 50}
-	some(spec, "queue", "cluster", "min", "max", "buffer", "lookahead", "lease", "idleTimeout", "warmIdleTimeout", "reuse", "priority", "maxPerHour", "paused")
-	if !valid && rapid.IntRange(0, 9).Draw(t, "odd field") == 0 {
-		some(spec, "nonsense", "Queue")
+	_, findings := Zones{}.Parse("p", text)
+	refused := s.Validate(document)
+	within := slices.ContainsFunc(findings, func(f finding.Finding) bool { return !beyond.MatchString(f.Problem) })
+	if refused != nil && len(findings) == 0 || refused == nil && within {
+		t.Errorf("%s: the schema says %v, the parser %v", text, refused, findings)
 	}
-	if !valid && rapid.IntRange(0, 9).Draw(t, "leaves out") == 0 {
-		delete(spec, rapid.SampledFrom([]string{"queue", "max"}).Draw(t, "what"))
-	}
-	if rapid.Bool().Draw(t, "tags") {
-		spec["tags"] = map[string]any{draw("tagKey").(string): draw("tagValue")}
-	}
-	if rapid.Bool().Draw(t, "schedules") {
-		s := map[string]any{"name": "s", "from": draw("time"), "to": "18:00", "timeZone": draw("timeZone")}
-		some(s, "name", "min", "max", "buffer")
-		if !valid {
-			some(s, "nonsense")
-		}
-		if rapid.Bool().Draw(t, "to") {
-			s["to"] = draw("time")
-		}
-		if rapid.Bool().Draw(t, "days") {
-			s["days"] = []any{draw("day"), draw("day")}
-		}
-		if !valid && rapid.IntRange(0, 5).Draw(t, "incomplete") == 0 {
-			delete(s, rapid.SampledFrom([]string{"name", "from", "to", "timeZone"}).Draw(t, "what"))
-		}
-		spec["schedules"] = []any{s}
-		if !valid {
-			spec["schedules"] = rapid.SampledFrom([]any{[]any{s}, []any{s}, []any{s}, []any{s, s}, []any{}, s, []any{nil}, "x"}).Draw(t, "list")
-		}
-	}
-	p := map[string]any{"apiVersion": Version, "kind": policyKind, "spec": spec}
-	if valid {
-		return p
-	}
-	switch rapid.IntRange(0, 19).Draw(t, "top") {
-	case 0:
-		delete(p, rapid.SampledFrom([]string{"apiVersion", "kind", "spec"}).Draw(t, "what"))
-	case 1:
-		p[rapid.SampledFrom([]string{"apiVersion", "kind", "spec", "metadata", "status"}).Draw(t, "what")] = rapid.SampledFrom([]any{"x", 1, nil, []any{}, map[string]any{"a": "b"}}).Draw(t, "odd")
-	}
-	return p
 }
 
-// TestSchemaIsTheParsers: what the schema refuses the parser refuses; what it
-// accepts the parser accepts, but for the rules that are named.
-func TestSchemaIsTheParsers(t *testing.T) {
-	s := compiled(t)
-	var accepted, refused, except int
-	rapid.Check(t, func(t *rapid.T) {
-		text, err := json.Marshal(drawn(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, findings := Zones{}.Parse("p", text)
-		err = accepts(t, s, text)
-		switch {
-		case err != nil && len(findings) == 0:
-			t.Fatalf("the schema refuses what the parser accepts: %v\n%s", err, text)
-		case err != nil:
-			refused++
-		case len(findings) == 0:
-			accepted++
-		default:
-			except++
-			for _, f := range findings {
-				if !beyond.MatchString(f.Problem) {
-					t.Fatalf("the schema accepts what the parser refuses: %v\n%s", f, text)
-				}
-			}
-		}
-	})
-	if accepted < 5 || refused < 5 {
-		t.Errorf("%d accepted, %d refused, %d beyond a schema: the policies are too much alike", accepted, refused, except)
-	}
-	t.Logf("%d accepted, %d refused, %d beyond a schema", accepted, refused, except)
+func policyOf(spec any) map[string]any {
+	return map[string]any{"apiVersion": Version, "kind": policyKind, "spec": spec}
 }
 
-// TestSchemaValue takes every value alone, where rapid may miss one.
+// TestSchemaValue: the schema accepts a value of a field if the parser does.
 func TestSchemaValue(t *testing.T) {
 	s := compiled(t)
 	for name, all := range values() {
@@ -192,17 +112,54 @@ func TestSchemaValue(t *testing.T) {
 			default:
 				spec[name] = value
 			}
-			text, err := json.Marshal(map[string]any{"apiVersion": Version, "kind": policyKind, "spec": spec})
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, findings := Zones{}.Parse("p", text)
-			refused := accepts(t, s, text)
-			named := len(findings) > 0 && beyond.MatchString(findings[0].Problem)
-			if (refused == nil) != (len(findings) == 0) && !(refused == nil && named) {
-				t.Errorf("%s: %#v: the schema says %v, the parser %v", name, value, refused, findings)
-			}
+			agree(t, s, policyOf(spec))
 		}
+	}
+}
+
+// TestSchemaStructure: the same for fields that are missing, unknown or of another type.
+func TestSchemaStructure(t *testing.T) {
+	s := compiled(t)
+	odd := []any{"x", 1, nil, []any{}, map[string]any{"a": "b"}}
+	spec := func() map[string]any { return map[string]any{"queue": "q", "max": 50} }
+	for _, field := range []string{"apiVersion", "kind", "spec", "metadata", "status"} {
+		missing := policyOf(spec())
+		delete(missing, field)
+		agree(t, s, missing)
+		for _, value := range odd {
+			other := policyOf(spec())
+			other[field] = value
+			agree(t, s, other)
+		}
+	}
+	for _, field := range []string{"queue", "max"} {
+		missing := spec()
+		delete(missing, field)
+		agree(t, s, policyOf(missing))
+	}
+	schedule := func() map[string]any {
+		return map[string]any{"name": "s", "from": "06:00", "to": "18:00", "timeZone": "UTC", "min": 1}
+	}
+	withSchedules := func(schedules any) {
+		t.Helper()
+		with := spec()
+		with["schedules"] = schedules
+		agree(t, s, policyOf(with))
+	}
+	for _, field := range []string{"name", "from", "to", "timeZone", "min"} {
+		missing := schedule()
+		delete(missing, field)
+		withSchedules([]any{missing})
+	}
+	for _, field := range []string{"min", "max", "buffer", "days", "nonsense"} {
+		for _, value := range append(odd, 2) {
+			other := schedule()
+			other[field] = value
+			withSchedules([]any{other})
+		}
+	}
+	for _, schedules := range append(odd, []any{schedule(), schedule()}, schedule(), []any{nil}) {
+		withSchedules(schedules)
 	}
 }
 
