@@ -344,6 +344,8 @@ func TestClusterDeletedBetween(t *testing.T) {
 
 func TestVerify(t *testing.T) {
 	all := []string{"read_agents", "read_builds", "read_clusters"}
+	known := fakebuildkite.Options{Token: secret}
+	const scopes = `{"scopes":["read_agents","read_builds"]`
 	for _, test := range []struct {
 		name  string
 		opts  fakebuildkite.Options
@@ -356,9 +358,13 @@ func TestVerify(t *testing.T) {
 		{"no builds", fakebuildkite.Options{Token: secret, Scopes: all[:1]}, nil, "lacks read_builds: make one"},
 		{"no scopes", fakebuildkite.Options{Token: secret, Scopes: []string{}}, nil, "lacks read_agents and read_builds"},
 		{"another organisation", fakebuildkite.Options{Token: secret, Org: "other"}, nil, `organisation "acme" (404)`},
-		{"not Buildkite", fakebuildkite.Options{Token: secret}, &fakebuildkite.Fault{Body: "<html>"}, "not as Buildkite does"},
-		{"not a list", fakebuildkite.Options{Token: secret}, &fakebuildkite.Fault{Path: "/agents", Body: "{}"}, "not a list"},
-		{"limited", fakebuildkite.Options{Token: secret}, &fakebuildkite.Fault{Status: 429}, "used up for another 1m0s"},
+		{"not Buildkite", known, &fakebuildkite.Fault{Body: "<html>"}, "not as Buildkite does"},
+		{"a list", known, &fakebuildkite.Fault{Body: "[]"}, "not as Buildkite does"},
+		{"a text", known, &fakebuildkite.Fault{Body: `"x"`}, "not as Buildkite does"},
+		{"cut", known, &fakebuildkite.Fault{Body: scopes}, "not as Buildkite does"},
+		{"two", known, &fakebuildkite.Fault{Body: scopes + "}{}"}, "not as Buildkite does"},
+		{"not a list", known, &fakebuildkite.Fault{Path: "/agents", Body: "{}"}, "not a list"},
+		{"limited", known, &fakebuildkite.Fault{Status: 429}, "used up for another 1m0s"},
 	} {
 		s := fakebuildkite.New(test.opts)
 		if test.fault != nil {

@@ -2,9 +2,7 @@ package buildkite_test
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -64,44 +62,6 @@ func TestJobTakenBetween(t *testing.T) {
 	}
 }
 
-// TestPages reads lists of several pages while builds arrive and push others
-// from one page to the next.
-func TestPages(t *testing.T) {
-	var s *fakebuildkite.Server
-	requests := 0
-	s = fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now, BeforeRequest: func(r *http.Request) {
-		requests++
-		if strings.HasSuffix(r.URL.Path, "/builds") {
-			s.CreateBuild(fakebuildkite.Build{Pipeline: "late", Steps: []fakebuildkite.Step{{Key: "late", Agents: []string{"queue=none"}}}})
-		}
-	}})
-	for range 250 {
-		s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=none"}}}})
-		connect(t, s, fakebuildkite.Agent{})
-	}
-	var want []string
-	for _, j := range s.Jobs() {
-		want = append(want, j.ID)
-	}
-	slices.Sort(want)
-	got := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), now, time.Time{})
-	var found []string
-	for _, j := range got.Jobs {
-		if slices.Contains(want, j.ID) {
-			found = append(found, j.ID)
-		}
-	}
-	if diff := cmp.Diff(want, found); diff != "" {
-		t.Errorf("jobs (-want +got):\n%s", diff)
-	}
-	if len(got.Agents) != 250 {
-		t.Errorf("got %d agents, want 250", len(got.Agents))
-	}
-	if requests != 3+3+1 {
-		t.Errorf("asked %d times, want 7: three pages of each list, and the clusters", requests)
-	}
-}
-
 // TestInvalidRecords: one invalid record never loses the page.
 func TestInvalidRecords(t *testing.T) {
 	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
@@ -141,131 +101,4 @@ func TestInvalidRecords(t *testing.T) {
 	if n := strings.Count(log.String(), "kind=agent because=\"it has no id\""); n != 1 {
 		t.Errorf("a reason is logged %d times, want once:\n%s", n, &log)
 	}
-}
-
-// TestAgainstTheTruth runs seeded simulations and compares the snapshots of an old and of a new client
-// with the simulator's state.
-func TestAgainstTheTruth(t *testing.T) {
-	for seed := range uint64(4) {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 0))
-			s := fakebuildkite.New(fakebuildkite.Options{
-				Token: secret, Now: now, Poll: 5 * time.Second, CancelTime: 10 * time.Second, PlanConcurrency: 12,
-			})
-			cluster := s.AddCluster("one")
-			s.AddQueue(cluster, "fast")
-			s.AddQueue(cluster, "slow")
-			old := newClient(t, buildkite.Config{HTTP: s.Transport(), PerPage: 25})
-			for range 40 {
-				play(t, r, s, cluster)
-				since := s.Now().Add(-10 * time.Minute)
-				got := observe(t, old, s.Now(), since)
-				fresh := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), s.Now(), since)
-				if diff := cmp.Diff(fresh, got); diff != "" {
-					t.Fatalf("at %s (-fresh +old):\n%s", s.Now(), diff)
-				}
-				if diff := cmp.Diff(truth(s), reduced(got)); diff != "" {
-					t.Fatalf("at %s (-truth +observed):\n%s", s.Now(), diff)
-				}
-			}
-		})
-	}
-}
-
-// play lets something happen.
-func play(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster string) {
-	home := []string{"", cluster}[r.IntN(2)]
-	queue := [][]string{nil, {"queue=fast"}, {"queue=slow"}, {"queue=*"}, {"queue="}}
-	for range r.IntN(3) {
-		duration := time.Duration(r.IntN(300)) * time.Second
-		id := s.CreateBuild(fakebuildkite.Build{Cluster: home, Steps: []fakebuildkite.Step{
-			{Parallelism: 1 + r.IntN(3), Duration: duration, Agents: queue[r.IntN(5)], Fail: r.IntN(2), Retries: r.IntN(2)},
-			{Type: []fakebuildkite.StepType{fakebuildkite.Wait, fakebuildkite.Block}[r.IntN(2)]},
-			{Duration: duration, ConcurrencyGroup: "deploy", Concurrency: 2, Eager: r.IntN(2) == 0},
-		}})
-		if delay := time.Duration(r.IntN(600)) * time.Second; r.IntN(2) == 0 {
-			s.At(s.Now().Add(delay), func() { s.Unblock(id) })
-		} else if r.IntN(3) == 0 {
-			s.At(s.Now().Add(delay), func() { s.CancelBuild(id) })
-		}
-	}
-	for range r.IntN(4) {
-		id := connect(t, s, fakebuildkite.Agent{
-			Cluster: home, Tags: queue[r.IntN(3)], AfterJob: r.IntN(4) > 0, Linger: time.Duration(r.IntN(60)) * time.Second, IdleTimeout: time.Duration(r.IntN(5)) * time.Minute,
-		})
-		switch delay := time.Duration(r.IntN(300)) * time.Second; r.IntN(12) {
-		case 0:
-			s.At(s.Now().Add(delay), func() { s.LoseAgent(id) })
-		case 1:
-			s.At(s.Now().Add(delay), func() { s.StopAgent(id) })
-		case 2:
-			s.PauseAgent(id)
-			s.At(s.Now().Add(delay), func() { s.ResumeAgent(id) })
-		}
-	}
-	if jobs := s.Jobs(); len(jobs) > 0 {
-		s.Reserve(jobs[r.IntN(len(jobs))].ID, 0)
-	}
-	s.Advance(time.Duration(r.IntN(60)) * time.Second)
-}
-
-// scenario is a snapshot reduced to what the simulator can tell in other words.
-type scenario struct {
-	Jobs, Agents, Running map[string]string
-}
-
-func reduced(s plan.Snapshot) scenario {
-	w := scenario{Jobs: map[string]string{}, Agents: map[string]string{}, Running: map[string]string{}}
-	for _, j := range s.Jobs {
-		state := string(j.State)
-		if j.State == plan.JobBlocked {
-			state = string(plan.JobUpcoming)
-		}
-		w.Jobs[j.ID] = strings.Join(append(slices.Sorted(slices.Values(j.Rules)), j.Cluster, state, j.Since.String()), " ")
-	}
-	for _, a := range s.Agents {
-		w.Agents[a.ID] = strings.Join(append(slices.Clone(a.Tags), a.Cluster), " ")
-	}
-	for _, g := range s.Sightings {
-		if g.Running {
-			w.Running[g.Agent] = "running"
-		}
-	}
-	return w
-}
-
-func truth(s *fakebuildkite.Server) scenario {
-	w := scenario{Jobs: map[string]string{}, Agents: map[string]string{}, Running: map[string]string{}}
-	states := map[string]plan.JobState{
-		"scheduled": plan.JobPending, "waiting": plan.JobUpcoming, "blocked": plan.JobUpcoming,
-		"limited": plan.JobLimited, "platform_limited": plan.JobLimited, "reserved": plan.JobLimited,
-	}
-	for _, j := range s.Jobs() {
-		build, _ := s.BuildState(j.Build)
-		if !slices.Contains([]string{"scheduled", "running", "failing"}, build) {
-			continue
-		}
-		if j.State == "running" || j.State == "assigned" {
-			w.Running[j.Agent] = "running"
-		}
-		if state, ok := states[j.State]; ok && !(build == "failing" && j.State == "waiting") {
-			var since time.Time
-			if state == plan.JobPending {
-				since = j.Runnable
-			}
-			w.Jobs[j.ID] = strings.Join(append(slices.Sorted(slices.Values(j.Rules)), j.Cluster, string(state), since.String()), " ")
-		}
-	}
-	for _, a := range s.Agents() {
-		if a.Ended.IsZero() {
-			tags := slices.Clone(a.Tags)
-			if len(tags) == 0 && a.Cluster == "" {
-				tags = []string{"queue=default"}
-			} else if len(tags) == 0 {
-				tags = []string{"queue=fast"}
-			}
-			w.Agents[a.ID] = strings.Join(append(tags, a.Cluster), " ")
-		}
-	}
-	return w
 }

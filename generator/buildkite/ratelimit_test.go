@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -273,37 +272,6 @@ func TestShiftingPages(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestListNeverConsistent: a list whose pages never continue each other is an error, not an endless
-// poll.
-func TestListNeverConsistent(t *testing.T) {
-	asked := 0
-	api := serve(func(r *http.Request) (string, string) {
-		asked++
-		var records []string
-		for i := range 100 {
-			records = append(records, fmt.Sprintf(`{"id":"%d-%d","connection_state":"connected"}`, asked, i))
-		}
-		next := ""
-		if strings.HasSuffix(r.URL.Path, "/agents") {
-			next = fmt.Sprintf(`<https://x/?page=%d>; rel="next"`, 100+asked)
-		}
-		return "[" + strings.Join(records, ",") + "]", next
-	})
-	_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), plan.Query{At: now, Since: now})
-	checkError(t, "a list that is another each time", err, "changes faster than it can be read")
-	if asked > 200 {
-		t.Errorf("asked %d times", asked)
-	}
-}
-
-// serve is an API of one function: request → body and Link.
-type serve func(*http.Request) (body, link string)
-
-func (f serve) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, link := f(r)
-	return (&static{lists: map[string]string{}}).answer(r, body, link), nil
 }
 
 // TestLargeClusters: an organisation with more clusters than a minute's requests

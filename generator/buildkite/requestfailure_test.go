@@ -47,17 +47,6 @@ func TestFailedRequestsAreCounted(t *testing.T) {
 	}
 }
 
-// TestTokenIsNotAnObject: what answers when the token is looked up, and not with one
-// whole object, is not Buildkite.
-func TestTokenIsNotAnObject(t *testing.T) {
-	for name, body := range map[string]string{"a list": "[]", "a text": `"x"`, "cut": `{"scopes":["read_agents","read_builds"]`, "two": `{"scopes":["read_agents","read_builds"]}{}`} {
-		s := fakebuildkite.New(fakebuildkite.Options{Token: secret})
-		s.Fail(fakebuildkite.Fault{Path: "/access-token", Body: body})
-		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Verify(t.Context())
-		checkError(t, name, err, "not as Buildkite does")
-	}
-}
-
 // TestTokenHalfRead: an answer that breaks off says why, and not that it is none of
 // Buildkite's; what is wrong with the list of agents is said of that.
 func TestTokenHalfRead(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
@@ -61,7 +62,7 @@ func playChain(t *testing.T, r *rand.Rand, s *fakebuildkite.Server, cluster stri
 var lookingAhead = []plan.Overlay{{Name: "a", Policy: plan.Policy{Queue: "nowhere", Lookahead: 100}}}
 
 // TestStepTimes: the client predicts the same times for upcoming jobs as the simulator, in seeded
-// simulations.
+// simulations. What it remembers of earlier polls changes nothing else.
 func TestStepTimes(t *testing.T) {
 	unraced.Only(t)
 	known := 0
@@ -84,6 +85,10 @@ func TestStepTimes(t *testing.T) {
 			want, got := s.SnapshotWithTimes(times, since), observe(t, c, s.Now(), since)
 			if diff := cmp.Diff(moments(want), moments(got)); diff != "" {
 				t.Fatalf("seed %d: at %s (-simulator +client):\n%s", seed, s.Now(), diff)
+			}
+			fresh := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), s.Now(), since)
+			if diff := cmp.Diff(fresh, got, cmpopts.IgnoreFields(plan.Job{}, "Due", "Stage")); diff != "" {
+				t.Fatalf("seed %d: at %s (-fresh +old):\n%s", seed, s.Now(), diff)
 			}
 			for _, j := range got.Jobs {
 				if !j.Due.IsZero() {
