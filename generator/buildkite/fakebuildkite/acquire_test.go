@@ -45,7 +45,9 @@ func TestReservationExpires(t *testing.T) {
 	s := fakebuildkite.New(fakebuildkite.Options{Now: start, OnEvent: func(event string) { events = append(events, event) }})
 	s.CreateBuild(build{Steps: []step{{Duration: time.Minute}}})
 	job := s.Jobs()[0].ID
-	s.Reserve(job, 15*time.Minute)
+	if !s.Reserve(job, 15*time.Minute) || s.Reserve(job, 0) {
+		t.Error("a job is reserved once")
+	}
 	connect(t, s, agent{})
 	s.Advance(14 * time.Minute)
 	if got := s.Jobs()[0]; got.State != "reserved" {

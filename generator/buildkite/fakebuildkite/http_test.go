@@ -203,28 +203,6 @@ func TestAgentList(t *testing.T) {
 	}
 }
 
-// TestLimitedIsListedAsScheduled, without runnable_at.
-func TestLimitedIsListedAsScheduled(t *testing.T) {
-	s := newServer()
-	for range 2 {
-		s.CreateBuild(build{Steps: []step{{ConcurrencyGroup: "g", Concurrency: 1}}})
-	}
-	_, body := get(t, s, "test-token", "organizations/acme/builds")
-	var builds []struct {
-		Jobs []struct {
-			State    string  `json:"state"`
-			Runnable *string `json:"runnable_at"`
-		} `json:"jobs"`
-	}
-	if err := json.Unmarshal([]byte(body), &builds); err != nil {
-		t.Fatal(err)
-	}
-	limited, free := builds[0].Jobs[0], builds[1].Jobs[0]
-	if limited.State != "scheduled" || limited.Runnable != nil || free.State != "scheduled" || free.Runnable == nil {
-		t.Errorf("limited %+v, free %+v", limited, free)
-	}
-}
-
 func TestRateLimits(t *testing.T) {
 	s := fakebuildkite.New(fakebuildkite.Options{Now: start, UserLimit: 2, OrgLimit: 10})
 	ask := func() (int, string, string) {

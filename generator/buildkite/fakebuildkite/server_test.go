@@ -421,43 +421,6 @@ func TestTrigger(t *testing.T) {
 	wantBuild(t, s, id, "passed")
 }
 
-func TestReserve(t *testing.T) {
-	s := newServer()
-	s.CreateBuild(build{Steps: []step{{}}})
-	id := s.Jobs()[0].ID
-	if !s.Reserve(id, 0) || s.Reserve(id, 0) {
-		t.Error("a job is reserved once")
-	}
-	connect(t, s, agent{})
-	wantStates(t, s, "reserved")
-	s.Unreserve(id)
-	wantStates(t, s, "running")
-}
-
-// TestDay plays ten thousand builds over a day with ephemeral agents, as the
-// simulations do: each job must run once, on an agent of its own.
-func TestDay(t *testing.T) {
-	s := newServer()
-	const builds = 10000
-	for i := range builds {
-		at := start.Add(time.Duration(i) * 24 * time.Hour / builds)
-		s.At(at, func() {
-			s.CreateBuild(build{Steps: []step{{Duration: 5 * time.Minute}}})
-			if _, err := s.Connect(agent{
-				Tags: []string{fmt.Sprintf("index=%d", i)}, AfterJob: true, IdleTimeout: time.Minute,
-			}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	s.Advance(25 * time.Hour)
-	got := s.Stats()
-	want := fakebuildkite.Stats{Jobs: builds, Runnable: builds, Started: builds, Finished: builds, Agents: builds}
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
-
 func TestStats(t *testing.T) {
 	s := newServer()
 	connect(t, s, agent{AfterJob: true})
@@ -472,31 +435,5 @@ func TestStats(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, s.Stats()); diff != "" {
 		t.Errorf("stats (-want +got):\n%s", diff)
-	}
-}
-
-// TestDeterminism: the same calls give the same bytes.
-func TestDeterminism(t *testing.T) {
-	play := func() string {
-		s := fakebuildkite.New(fakebuildkite.Options{Now: start, Poll: 3 * time.Second})
-		c := s.AddCluster("c")
-		s.AddQueue(c, "default")
-		var all strings.Builder
-		for i := range 50 {
-			s.CreateBuild(build{Cluster: c, Steps: []step{
-				{Parallelism: 1 + i%3, Duration: time.Duration(i) * time.Second, Fail: i % 2, Retries: 1},
-				{Type: fakebuildkite.Wait}, {Priority: i % 5, ConcurrencyGroup: "g", Concurrency: 2, Duration: time.Second},
-			}})
-			_, _ = s.Connect(agent{Cluster: c, AfterJob: i%2 == 0, IdleTimeout: time.Minute})
-			s.Advance(time.Duration(i%7) * time.Second)
-			for _, path := range []string{"agents", "builds?per_page=100", "clusters", "clusters/" + c + "/queues"} {
-				_, body := get(t, s, "test-token", "organizations/acme/"+path)
-				all.WriteString(body)
-			}
-		}
-		return all.String()
-	}
-	if first, second := play(), play(); first != second {
-		t.Error("the same calls gave different bytes")
 	}
 }

@@ -42,7 +42,6 @@ type metrics struct {
 	}
 	Organization struct{ Slug string }
 	Cluster      struct{ Name string }
-	Message      string
 }
 
 // TestMetrics: counts per queue, of the token's cluster alone, limited and unmatched
@@ -99,45 +98,57 @@ func TestMetricsAge(t *testing.T) {
 	}
 }
 
-// TestWrongAgentToken: requests without a token, with an unknown one or with the API's are rejected.
-func TestWrongAgentToken(t *testing.T) {
-	s, _ := clustered(fakebuildkite.Options{})
-	for _, token := range []string{"", "nobody's", "test-token"} {
-		for _, request := range []string{"GET metrics", "POST stacks/register", "GET stacks/muster/scheduled-jobs"} {
-			var m metrics
-			if status, _ := public(t, s, token, request, "{}", &m); status != http.StatusUnauthorized || m.Message == "" {
-				t.Errorf("%s with %q: %d %q", request, token, status, m.Message)
-			}
-		}
-	}
-}
-
 const registration = `{"key":"muster","type":"custom","queue_key":"__default__","metadata":{}}`
 
-// TestRegisterStack: it may be done again, is refused where something is missing, and
-// there are 30 in an organisation.
-func TestRegisterStack(t *testing.T) {
+// TestStackStatuses: which requests are answered how. A registration may be repeated, and there are 30 in
+// an organisation; ten requests a second list jobs.
+func TestStackStatuses(t *testing.T) {
 	s, _ := clustered(fakebuildkite.Options{})
-	for _, c := range []struct {
-		body string
-		want int
+	edited := func(old, by string) string { return strings.Replace(registration, old, by, 1) }
+	const (
+		register = "POST stacks/register"
+		list     = "GET stacks/muster/scheduled-jobs?queue_key=default"
+		states   = "POST stacks/muster/jobs/get-states"
+	)
+	for _, test := range []struct {
+		token, request, body string
+		want                 int
 	}{
-		{registration, http.StatusCreated},
-		{registration, http.StatusOK},
-		{strings.Replace(registration, "muster", "mus.ter", 1), http.StatusUnprocessableEntity},
-		{strings.Replace(registration, "custom", "own", 1), http.StatusUnprocessableEntity},
-		{strings.Replace(registration, `,"metadata":{}`, "", 1), http.StatusUnprocessableEntity},
-		{strings.Replace(registration, "__default__", "small", 1), http.StatusNotFound},
-		{strings.Replace(registration, "__default__", "hosted", 1), http.StatusNotFound},
-		{"{", http.StatusBadRequest},
+		{"", "GET metrics", "", http.StatusUnauthorized},
+		{"nobody's", register, registration, http.StatusUnauthorized},
+		{"test-token", list, "", http.StatusUnauthorized},
+		{"agents", register, registration, http.StatusCreated},
+		{"agents", register, registration, http.StatusOK},
+		{"agents", register, edited("muster", "mus.ter"), http.StatusUnprocessableEntity},
+		{"agents", register, edited("custom", "own"), http.StatusUnprocessableEntity},
+		{"agents", register, edited(`,"metadata":{}`, ""), http.StatusUnprocessableEntity},
+		{"agents", register, edited("__default__", "small"), http.StatusNotFound},
+		{"agents", register, edited("__default__", "hosted"), http.StatusNotFound},
+		{"agents", register, "{", http.StatusBadRequest},
+		{"agents", states, "{}", http.StatusBadRequest},
+		{"agents", states, `{"job_uuids":["` + strings.Repeat(`x","`, 1000) + `"]}`, http.StatusUnprocessableEntity},
+		{"agents", list + "&limit=0", "", http.StatusBadRequest},
+		{"agents", list + "&after=?", "", http.StatusBadRequest},
+		{"agents", strings.Replace(list, "default", "small", 1), "", http.StatusNotFound},
+		{"agents", strings.Replace(list, "muster", "nobody", 1), "", http.StatusNotFound},
+		{"agents", "GET stacks/muster/jobs", "", http.StatusNotFound},
+		{"agents", "POST metrics", "", http.StatusNotFound},
 	} {
-		if got, _ := public(t, s, "agents", "POST stacks/register", c.body, nil); got != c.want {
-			t.Errorf("%s: %d, want %d", c.body, got, c.want)
+		if got, _ := public(t, s, test.token, test.request, test.body, nil); got != test.want {
+			t.Errorf("%s %.90s with %q: %d, want %d", test.request, test.body, test.token, got, test.want)
+		}
+	}
+	s.Advance(time.Second)
+	for i := range 11 {
+		status, header := public(t, s, "agents", list, "", nil)
+		limited, scope := status == http.StatusTooManyRequests, header.Get("RateLimit-Scope")
+		if limited != (i == 10) || limited && scope != "list-scheduled-jobs" {
+			t.Errorf("list %d in a second: %d, %v", i, status, header)
 		}
 	}
 	last := 0
 	for i := range 30 {
-		last, _ = public(t, s, "agents", "POST stacks/register", strings.Replace(registration, "muster", fmt.Sprint("muster-", i), 1), nil)
+		last, _ = public(t, s, "agents", register, edited("muster", fmt.Sprint("muster-", i)), nil)
 	}
 	if last != http.StatusForbidden {
 		t.Errorf("the 31st: %d", last)
@@ -147,82 +158,35 @@ func TestRegisterStack(t *testing.T) {
 	}
 }
 
-type listed struct {
-	Jobs []struct {
-		ID    string
-		Rules []string `json:"agent_query_rules"`
-		At    string   `json:"scheduled_at"`
-	}
-	Queue struct {
-		ID       string
-		Dispatch *bool `json:"dispatch_paused"`
-		Paused   *bool
-	} `json:"cluster_queue"`
-	Page struct {
-		More   bool   `json:"has_next_page"`
-		Cursor string `json:"end_cursor"`
-	} `json:"page_info"`
-}
-
 // TestScheduledJobs: those of the queue that can run now, page by page; a paused queue
-// says so under either name; ten requests a second.
+// says so under either name.
 func TestScheduledJobs(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		s, c := clustered(fakebuildkite.Options{StackPaused: other})
 		public(t, s, "agents", "POST stacks/register", registration, nil)
-		for range 3 {
-			s.CreateBuild(fakebuildkite.Build{Cluster: c, Steps: []fakebuildkite.Step{
-				{Agents: []string{"os=linux"}, Duration: time.Hour}, {Agents: []string{"queue=large"}},
-				{ConcurrencyGroup: "deploy", Concurrency: 1}, {Type: fakebuildkite.Wait}, {},
+		for range 3 { // of the limited ones, one can run
+			s.CreateBuild(build{Cluster: c, Steps: []step{
+				{}, {Agents: []string{"queue=large"}}, {ConcurrencyGroup: "deploy", Concurrency: 1}, {Type: fakebuildkite.Wait}, {},
 			}})
-			s.Advance(time.Second)
 		}
 		s.PauseQueue(c, "default")
-		var ids, times []string
-		var l listed
-		for pages := 0; pages == 0 || l.Page.More; pages++ {
-			after := l.Page.Cursor
-			l = listed{}
-			if status, _ := public(t, s, "agents", "GET stacks/muster/scheduled-jobs?queue_key=default&limit=3&after="+strings.ReplaceAll(after, "=", "%3D"), "", &l); status != http.StatusOK || pages > 1 {
-				t.Fatalf("page %d: %d", pages, status)
-			}
-			for _, j := range l.Jobs {
-				ids, times = append(ids, j.ID), append(times, j.At)
-			}
+		var pages [2]struct {
+			Jobs  []struct{ ID string }
+			Queue map[string]any `json:"cluster_queue"`
+			Page  struct {
+				More   bool   `json:"has_next_page"`
+				Cursor string `json:"end_cursor"`
+			} `json:"page_info"`
 		}
-		if len(ids) != 4 || times[0] > times[3] { // three, and one that is not limited
-			t.Errorf("%v %v", ids, times)
+		const list = "GET stacks/muster/scheduled-jobs?queue_key=default&limit=3"
+		public(t, s, "agents", list, "", &pages[0])
+		public(t, s, "agents", list+"&after="+strings.ReplaceAll(pages[0].Page.Cursor, "=", "%3D"), "", &pages[1])
+		if len(pages[0].Jobs) != 3 || len(pages[1].Jobs) != 1 || !pages[0].Page.More || pages[1].Page.More {
+			t.Errorf("pages %+v", pages)
 		}
-		paused := l.Queue.Dispatch
-		if other {
-			paused = l.Queue.Paused
-		}
-		if paused == nil || !*paused || l.Queue.Dispatch != nil && l.Queue.Paused != nil {
-			t.Errorf("%+v", l.Queue)
-		}
-		statuses := map[int]int{}
-		s.Advance(time.Second)
-		var header http.Header
-		for range 11 {
-			var status int
-			status, header = public(t, s, "agents", "GET stacks/muster/scheduled-jobs?queue_key=default", "", nil)
-			statuses[status]++
-		}
-		if statuses[200] != 10 || statuses[429] != 1 || header.Get("RateLimit-Scope") != "list-scheduled-jobs" {
-			t.Errorf("%v %v", statuses, header)
-		}
-		s.Advance(time.Second)
-		for request, want := range map[string]int{
-			"GET stacks/muster/scheduled-jobs?queue_key=default&limit=0": http.StatusBadRequest,
-			"GET stacks/muster/scheduled-jobs?queue_key=default&after=?": http.StatusBadRequest,
-			"GET stacks/muster/scheduled-jobs?queue_key=small":           http.StatusNotFound,
-			"GET stacks/nobody/scheduled-jobs?queue_key=default":         http.StatusNotFound,
-			"GET stacks/muster/jobs":                                     http.StatusNotFound,
-			"POST metrics":                                               http.StatusNotFound,
-		} {
-			if got, _ := public(t, s, "agents", request, "", nil); got != want {
-				t.Errorf("%s: %d, want %d", request, got, want)
-			}
+		paused := fmt.Sprint(pages[0].Queue["dispatch_paused"], pages[0].Queue["paused"])
+		if want := map[bool]string{false: "true <nil>", true: "<nil> true"}[other]; paused != want {
+			t.Errorf("paused %s, want %s", paused, want)
 		}
 	}
 }
@@ -276,5 +240,31 @@ func TestNotifications(t *testing.T) {
 	}
 	if s.Notes("nobody's") != nil {
 		t.Error("nobody's job has notes")
+	}
+}
+
+// TestJobStates: the states of jobs are told by Buildkite's own names, or REST's, to stacks
+// of their cluster.
+func TestJobStates(t *testing.T) {
+	for rest, want := range map[bool]string{false: "finished scheduled reserved canceled", true: "passed scheduled reserved canceled"} {
+		s, c := clustered(fakebuildkite.Options{RESTStates: rest})
+		s.CreateBuild(fakebuildkite.Build{Cluster: c, Steps: []fakebuildkite.Step{{Parallelism: 3, Duration: time.Second, Agents: []string{"queue=default"}}}})
+		s.Advance(time.Millisecond)
+		cancelled := s.CreateBuild(fakebuildkite.Build{Cluster: c, Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}}}})
+		public(t, s, "agents", "POST stacks/register", `{"key":"k","type":"custom","queue_key":"default","metadata":{}}`, nil)
+		connect(t, s, fakebuildkite.Agent{Cluster: c, Tags: []string{"queue=default"}, AfterJob: true})
+		s.Advance(time.Minute)
+		var ids []string
+		for _, j := range s.Jobs() {
+			ids = append(ids, j.ID)
+		}
+		s.Reserve(ids[2], 0)
+		s.CancelBuild(cancelled)
+		var answer struct{ States map[string]string }
+		status, header := public(t, s, "agents", "POST stacks/k/jobs/get-states", `{"job_uuids":["`+strings.Join(ids, `","`)+`","nobody"]}`, &answer)
+		got := fmt.Sprint(answer.States[ids[0]], " ", answer.States[ids[1]], " ", answer.States[ids[2]], " ", answer.States[ids[3]])
+		if status != http.StatusOK || got != want || len(answer.States) != 4 || header.Get("RateLimit-Scope") != "batch-load-job-states" {
+			t.Errorf("%d %s, %d states, want %s", status, got, len(answer.States), want)
+		}
 	}
 }

@@ -13,36 +13,42 @@ import (
 	"muster/generator/plan"
 )
 
-// TestStart: an agent that Buildkite refuses tries again, and comes when its
-// lease is over if no hook keeps it from that.
+// TestStart: an agent that Buildkite refuses, or whose answers get lost, tries again. It comes when its
+// lease is over if no hook, which believes the pod's clock, keeps it from that; and one agent connects,
+// however many are registered.
 func TestStart(t *testing.T) {
 	const s = time.Second
+	leaseOver, unavailable := fakebuildkite.ErrLeaseOver, fakebuildkite.ErrUnavailable
 	for _, test := range []struct {
-		name     string
-		away     [][2]time.Duration
-		notAfter time.Duration // zero: no hook
-		want     error
-		at       time.Duration
+		name          string
+		refused, lost time.Duration // from the start
+		notAfter      time.Duration // zero: no hook
+		skew          time.Duration
+		want          error
+		at            time.Duration
 	}{
-		{"at once", nil, time.Minute, nil, 0},
-		{"at the second try", [][2]time.Duration{{0, 5 * s}}, time.Minute, nil, 10 * s},
-		{"at the last try, no hook", [][2]time.Duration{{0, 290 * s}}, 0, nil, 290 * s},
-		{"at the last try, after the lease", [][2]time.Duration{{0, 290 * s}}, 289 * s, fakebuildkite.ErrLeaseOver, 290 * s},
-		{"in the last second of the lease", [][2]time.Duration{{0, 290 * s}}, 290 * s, nil, 290 * s},
-		{"gives up", [][2]time.Duration{{0, time.Hour}}, 0, fakebuildkite.ErrUnavailable, 290 * s},
+		{name: "at once", notAfter: time.Minute},
+		{name: "at the second try", refused: 5 * s, notAfter: time.Minute, at: 10 * s},
+		{name: "at the last try, no hook", refused: 290 * s, at: 290 * s},
+		{name: "at the last try, after the lease", refused: 290 * s, notAfter: 289 * s, want: leaseOver, at: 290 * s},
+		{name: "in the last second of the lease", refused: 290 * s, notAfter: 290 * s, at: 290 * s},
+		{name: "gives up", refused: time.Hour, want: unavailable, at: 290 * s},
+		{name: "the clock is slow", refused: 5 * s, notAfter: 5 * s, skew: -10 * s, at: 10 * s},
+		{name: "answers lost", lost: 25 * s, notAfter: 30 * s, at: 30 * s},
+		{name: "answers lost, after the lease", lost: time.Minute, notAfter: 30 * s, want: leaseOver, at: 60 * s},
+		{name: "answers lost, gives up", lost: time.Hour, notAfter: 30 * s, want: unavailable, at: 290 * s},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newServer()
-			for _, away := range test.away {
-				b.RefuseAgents(start.Add(away[0]), start.Add(away[1]))
-			}
+			b.RefuseAgents(start, start.Add(test.refused))
+			b.LoseAnswers(start, start.Add(test.lost))
 			var notAfter, at time.Time
 			if test.notAfter > 0 {
 				notAfter = start.Add(test.notAfter)
 			}
 			var id string
 			err := errors.New("never called")
-			b.Start(fakebuildkite.Start{Agent: agent{}, NotAfter: notAfter, Done: func(got string, why error) {
+			b.Start(fakebuildkite.Start{Agent: agent{}, NotAfter: notAfter, Skew: test.skew, Done: func(got string, why error) {
 				id, err, at = got, why, b.Now()
 			}})
 			b.Advance(time.Hour)
@@ -53,42 +59,6 @@ func TestStart(t *testing.T) {
 				t.Errorf("agents %v, identifier %q", b.Agents(), id)
 			}
 		})
-	}
-}
-
-// TestLostAnswers: an agent whose answers get lost registers again, and one agent
-// connects, however many are registered.
-func TestLostAnswers(t *testing.T) {
-	const s = time.Second
-	for _, test := range []struct {
-		until time.Duration
-		want  error
-		at    time.Duration
-	}{{25 * s, nil, 30 * s}, {time.Minute, fakebuildkite.ErrLeaseOver, 60 * s}, {time.Hour, fakebuildkite.ErrUnavailable, 290 * s}} {
-		b := newServer()
-		b.LoseAnswers(start, start.Add(test.until))
-		var at time.Time
-		err := errors.New("never called")
-		b.Start(fakebuildkite.Start{Agent: agent{}, NotAfter: start.Add(30 * s), Done: func(_ string, why error) { err, at = why, b.Now() }})
-		b.Advance(time.Hour)
-		if !errors.Is(err, test.want) || at.Sub(start) != test.at {
-			t.Errorf("lost for %s: %v after %s, want %v after %s", test.until, err, at.Sub(start), test.want, test.at)
-		}
-		if connected := len(b.Agents()) == 1; connected != (test.want == nil) {
-			t.Errorf("lost for %s: agents %v", test.until, b.Agents())
-		}
-	}
-}
-
-// TestSlowClock: the hook believes the pod's clock.
-func TestSlowClock(t *testing.T) {
-	b := newServer()
-	b.RefuseAgents(start, start.Add(5*time.Second))
-	err := errors.New("never called")
-	b.Start(fakebuildkite.Start{NotAfter: start, Skew: -10 * time.Second, Done: func(_ string, why error) { err = why }})
-	b.Advance(time.Minute)
-	if err != nil {
-		t.Errorf("the lease is over: %v, by a clock that is ten seconds slow", err)
 	}
 }
 
