@@ -60,7 +60,7 @@ func TestAgentTokensOnlyLikeREST(t *testing.T) {
 		{"2 % never come, lease: 5m", func(w *simulation.Scenario) { w.Faults.NoShow, w.Policy.Lease = 0.02, 5*time.Minute }},
 	}
 	for _, l := range simulation.Loads() {
-		if l.Name != "steady" && l.Name != "time-zones" {
+		if l.Name != "steady" {
 			continue
 		}
 		for _, c := range changes {

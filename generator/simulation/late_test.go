@@ -8,16 +8,13 @@ import (
 )
 
 // auto is muster with a lease that goes by boots.
-const auto = "muster, lease: auto"
+const auto = "muster-auto"
 
 // playWith plays some hours of steady load in a changed scenario.
 func playWith(t *testing.T, name string, seed uint64, hours int, change func(*Scenario)) Measures {
 	t.Helper()
 	w := DefaultScenario()
 	w.Seed = seed
-	if name == auto {
-		name, w.Policy.LeaseAuto = "muster", true
-	}
 	a := algorithmNamed(t, name)
 	w = a.In(w)
 	change(&w)

@@ -35,17 +35,3 @@ func TestPodCreation(t *testing.T) {
 		}
 	}
 }
-
-// TestBoundOfPulse: the bound's pods are made by the same controller, so that muster is at it
-// where sixty jobs come at once.
-func TestBoundOfPulse(t *testing.T) {
-	m := Play(DefaultScenario(), loadNamed(t, "cron").Generate(1, 6*time.Hour), algorithm(t, "muster"), nil)
-	if m.Unused != 0 || m.Wait != m.Bound {
-		t.Errorf("waits of %+v, %d unused, and the bound is %+v", m.Wait, m.Unused, m.Bound)
-	}
-	hurried := DefaultScenario()
-	hurried.Makers = nil
-	if h := Play(hurried, loadNamed(t, "cron").Generate(1, 6*time.Hour), algorithm(t, "muster"), nil); h.Wait.P95 >= m.Wait.P95 {
-		t.Errorf("p95 of %s where pods are there at once, and of %s where a controller makes them", h.Wait.P95, m.Wait.P95)
-	}
-}

@@ -1,14 +1,10 @@
 package simulation
 
 import (
-	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"muster/generator/plan"
 	"muster/gitops/unraced"
@@ -34,12 +30,6 @@ func algorithmNamed(t *testing.T, name string) Named {
 		t.Fatalf("no algorithm %q", name)
 	}
 	return all[i]
-}
-
-// algorithm returns the named algorithm, new.
-func algorithm(t *testing.T, name string) Algorithm {
-	t.Helper()
-	return algorithmNamed(t, name).New()
 }
 
 // play runs some hours of a generated workload, in the algorithm's own transport.
@@ -115,34 +105,6 @@ func TestMusterIsExact(t *testing.T) {
 	}
 }
 
-// TestLingering: agents that stay connected after their job, as those that poll and those that stream
-// with older versions do, change nothing for the jobs: waits, agents and commits equal those with agents
-// that exit at once, and so does the bound. (Max must not bind: lingering agents count against it.)
-func TestLingering(t *testing.T) {
-	unraced.Only(t)
-	for _, workload := range []string{"steady", "diurnal", "bursts"} {
-		var want Measures
-		for i, linger := range []Linger{Streaming, Polling, OldStreaming} {
-			w, g := DefaultScenario(), loadNamed(t, workload)
-			w.Linger, w.Policy.Max = linger, 2500
-			got := Play(w, g.Generate(1, 8*time.Hour), algorithm(t, "muster"), nil)
-			if got.Highest >= w.Policy.Max {
-				t.Errorf("%s: %d agents at once: max binds", workload, got.Highest)
-			}
-			got.Highest, got.Connected, got.Pods, got.ByHour = 0, 0, 0, nil // lingering is time
-			if i == 0 {
-				want = got
-			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%s, lingering %s to %s:\n%+v, want\n%+v", workload, linger[0], linger[1], got, want)
-			}
-			if got.Unused != 0 || got.Wait.Mean != got.Bound.Mean {
-				t.Errorf("%s, lingering %s to %s: %d agents unused, waits of %s, bound %s", workload, linger[0], linger[1], got.Unused, got.Wait.Mean, got.Bound.Mean)
-			}
-		}
-	}
-}
-
 // TestDemandAsked: jobs that no agent can serve make the algorithms that read
 // only a queue's metrics order agents that are unused; the plain loop has them for steady load.
 func TestDemandAsked(t *testing.T) {
@@ -156,62 +118,6 @@ func TestDemandAsked(t *testing.T) {
 	}
 	if m := play(t, 1, 8, "steady", "plain-git"); 50*m.Unused <= m.Jobs || m.Idle < 8*time.Hour {
 		t.Errorf("the plain loop started only %d agents unused for %d jobs, and they idled only %v", m.Unused, m.Jobs, m.Idle)
-	}
-}
-
-// TestBuffer: a buffer buys waiting time with idle agents.
-func TestBuffer(t *testing.T) {
-	unraced.Only(t)
-	bare, buffered := play(t, 1, 12, "steady", "muster"), play(t, 1, 12, "steady", "muster-buffer")
-	if buffered.Wait.Mean*2 > bare.Wait.Mean || buffered.Idle <= bare.Idle {
-		t.Errorf("a buffer of four took the mean wait from %v to %v, idle %v to %v", bare.Wait.Mean, buffered.Wait.Mean, bare.Idle, buffered.Idle)
-	}
-}
-
-// TestSameSeed: the same seed gives the same measures and the same decisions,
-// another one does not.
-func TestSameSeed(t *testing.T) {
-	unraced.Only(t)
-	for _, a := range Algorithms() {
-		run := func(seed uint64) (Measures, []string) {
-			w, g := DefaultScenario(), loadNamed(t, "rough")
-			w.Seed = seed
-			var ops []string
-			m := Play(a.In(g.Scenario(w)), g.Generate(seed, time.Hour), a.New(), func(op Operation) {
-				ops = append(ops, fmt.Sprint(op.Order, op.Retire))
-			})
-			return m, ops
-		}
-		m, ops := run(3)
-		again, actsAgain := run(3)
-		if diff := cmp.Diff(m, again); diff != "" {
-			t.Errorf("%s: the same seed (-once +twice):\n%s", a.Name, diff)
-		}
-		if !slices.Equal(ops, actsAgain) {
-			t.Errorf("%s: the same seed decided otherwise the second time", a.Name)
-		}
-		if a.Name != "muster" {
-			continue
-		}
-		if other, _ := run(4); cmp.Equal(m, other) {
-			t.Error("another seed gave the same measures")
-		}
-	}
-}
-
-// TestSameChances: whatever the algorithm, in muster's transport the jobs, the ticks and the syncer's
-// polls are the same, and so is the bound.
-func TestSameChances(t *testing.T) {
-	unraced.Only(t)
-	want := play(t, 2, 4, "steady", "muster")
-	for _, a := range Algorithms() {
-		if a.Name != "muster-buffer" && (a.Policy || a.Transport != ThroughGit) {
-			continue // its ticks are others
-		}
-		got := play(t, 2, 4, "steady", a.Name)
-		if got.Bound != want.Bound || got.Jobs != want.Jobs {
-			t.Errorf("%s: bound %v of %d jobs, muster's %v of %d", a.Name, got.Bound, got.Jobs, want.Bound, want.Jobs)
-		}
 	}
 }
 
@@ -238,7 +144,7 @@ func TestFaultRates(t *testing.T) {
 	w := DefaultScenario()
 	w.Faults = Faults{NoShow: 0.2, Lost: 0.2, LostWithin: time.Minute, Nodes: 12}
 	workload := loadNamed(t, "steady").Generate(1, 12*time.Hour)
-	m := Play(w, workload, algorithm(t, "arc"), nil)
+	m := Play(w, workload, algorithmNamed(t, "arc").New(), nil)
 	if share := float64(m.NeverRegistered) / float64(m.NeverRegistered+m.Agents); share < 0.15 || share > 0.25 {
 		t.Errorf("%.0f%% of the pods never registered, want about 20%%", 100*share)
 	}
@@ -305,7 +211,7 @@ func TestRules(t *testing.T) {
 		v := View{Overlay: plan.Overlay{Name: "default", Policy: plan.Policy{Queue: "default", Max: 20}}, Pods: test.pods,
 			Snapshot: jobs(test.scheduled, test.limited, test.waiting, test.running), Reserve: func(string, time.Duration) bool { return true }}
 		got := 0
-		for _, d := range algorithm(t, test.name).Tick(v).Order {
+		for _, d := range algorithmNamed(t, test.name).New().Tick(v).Order {
 			got += d.Agents
 		}
 		if got != test.want {
