@@ -8,10 +8,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -24,28 +22,16 @@ import (
 
 // tree is one state of the fleet repository. It is never changed.
 type tree struct {
+	fstest.MapFS
 	files map[string][]byte
-	dirs  map[string][]fs.DirEntry
 }
 
 func newTree(files map[string][]byte) *tree {
-	t := &tree{files: files, dirs: map[string][]fs.DirEntry{".": nil}}
+	t := &tree{MapFS: fstest.MapFS{}, files: files}
 	for name, content := range files {
-		t.enter(name, info{name: path.Base(name), size: len(content)})
-	}
-	for _, entries := range t.dirs {
-		slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+		t.MapFS[name] = &fstest.MapFile{Data: content, Mode: 0o644}
 	}
 	return t
-}
-
-func (t *tree) enter(name string, i info) {
-	dir := path.Dir(name)
-	_, known := t.dirs[dir]
-	t.dirs[dir] = append(t.dirs[dir], fs.FileInfoToDirEntry(i))
-	if !known {
-		t.enter(dir, info{name: path.Base(dir), dir: true})
-	}
 }
 
 // with is the tree after some changes.
@@ -64,80 +50,13 @@ func (t *tree) with(changes []branch.Change) *tree {
 // below lists the files directly in a directory, sorted.
 func (t *tree) below(dir string) []string {
 	var names []string
-	for _, e := range t.dirs[dir] {
-		if !e.IsDir() {
-			names = append(names, e.Name())
+	for name := range t.files {
+		if below, ok := strings.CutPrefix(name, dir+"/"); ok && !strings.Contains(below, "/") {
+			names = append(names, below)
 		}
 	}
+	slices.Sort(names)
 	return names
-}
-
-func missing(op, name string) error {
-	return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
-}
-
-// Open implements [fs.FS]; nothing that muster does needs it to be quick.
-func (t *tree) Open(name string) (fs.File, error) {
-	m := fstest.MapFS{}
-	for file, content := range t.files {
-		m[file] = &fstest.MapFile{Data: content, Mode: 0o644}
-	}
-	return m.Open(name)
-}
-
-// ReadFile implements [fs.ReadFileFS].
-func (t *tree) ReadFile(name string) ([]byte, error) {
-	content, ok := t.files[name]
-	if !ok {
-		return nil, missing("open", name)
-	}
-	return bytes.Clone(content), nil
-}
-
-// ReadDir implements [fs.ReadDirFS].
-func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, ok := t.dirs[name]
-	if !ok {
-		return nil, missing("readdir", name)
-	}
-	return slices.Clone(entries), nil
-}
-
-// Stat implements [fs.StatFS].
-func (t *tree) Stat(name string) (fs.FileInfo, error) {
-	if content, ok := t.files[name]; ok {
-		return info{name: path.Base(name), size: len(content)}, nil
-	}
-	if _, ok := t.dirs[name]; ok {
-		return info{name: path.Base(name), dir: true}, nil
-	}
-	return nil, missing("stat", name)
-}
-
-// Lstat implements [fs.ReadLinkFS]: there are no links.
-func (t *tree) Lstat(name string) (fs.FileInfo, error) { return t.Stat(name) }
-
-// ReadLink implements [fs.ReadLinkFS].
-func (t *tree) ReadLink(name string) (string, error) {
-	return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
-}
-
-type info struct {
-	name string
-	size int
-	dir  bool
-}
-
-func (i info) Name() string       { return i.name }
-func (i info) Size() int64        { return int64(i.size) }
-func (i info) ModTime() time.Time { return time.Time{} }
-func (i info) IsDir() bool        { return i.dir }
-func (i info) Sys() any           { return nil }
-func (i info) Mode() fs.FileMode {
-	if i.dir {
-		return fs.ModeDir | 0o755
-	}
-	return 0o644
 }
 
 // commit is one commit of the fleet repository.
