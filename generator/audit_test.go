@@ -675,9 +675,6 @@ func (a *audit) writeOffInFlight(o *overlay) {
 func (a *audit) forget(o *overlay)  { a.forgotAt[o] = a.w.server.Now() }
 func (a *audit) revived(o *overlay) { a.revivedAt[o] = a.w.server.Now() }
 
-// secondOfIndex counts the agents of indexes that have two.
-const secondOfIndex = "agents that are the second of an index"
-
 // registered is called when an agent has registered.
 func (a *audit) registered(p *simulation.Pod) {
 	x := a.dispatches[p.Job.Name]
@@ -687,7 +684,6 @@ func (a *audit) registered(p *simulation.Pod) {
 	}
 	if p.Double && x.registered[p.Index] { // nobody ordered it: it may take a job from one who was
 		a.w.foreign[p.Agent] = true
-		a.w.seen[secondOfIndex]++
 		a.checkOverdue(p, x)
 		return
 	}

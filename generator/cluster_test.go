@@ -93,7 +93,7 @@ func (k *kube) came(p *simulation.Pod) {
 
 // heal ends every fault.
 func (k *kube) heal() {
-	k.down, k.broken, k.noShow, k.crash, k.twin, k.warmDies, k.Untagged, k.Skew = false, false, 0, 0, 0, 0, "", 0
+	k.down, k.broken, k.noShow, k.crash, k.twin, k.warmDies, k.Skew = false, false, 0, 0, 0, 0, 0
 	k.SetNodes(0)
 	k.startup[1] = min(k.startup[1], k.startup[0]+time.Minute)
 }

@@ -319,11 +319,6 @@ func (w *scenario) stuck() []string {
 	return ids
 }
 
-// idle reports whether no job waits for an agent; it looks now and then.
-func (w *scenario) idle() bool {
-	return w.musters[0].ticks%8 == 0 && len(w.waiting()) == 0
-}
-
 // waiting lists the jobs that wait for an agent and could have one.
 func (w *scenario) waiting() []string {
 	var ids []string

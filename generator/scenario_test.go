@@ -204,8 +204,11 @@ func newScenario(s shape, fail func(text string)) *scenario {
 		shape: s, now: s.rates, foreign: map[string]bool{}, seen: map[string]int{}, pauses: map[string][][2]time.Time{},
 		faults: rand.New(rand.NewPCG(s.seed, 2)), order: rand.New(rand.NewPCG(s.seed, 1000+s.shuffle)),
 	}
-	w.server = fakebuildkite.New(fakebuildkite.Options{Token: canarytest.BuildkiteToken, Now: scenarioStart(), UserLimit: s.userLimit, Poll: s.work.poll, CancelTime: s.work.cancelTime, MetricsPoll: s.metrics.poll, MetricsAge: s.metrics.age, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift,
-		BlockedUnfinished: s.seed%2 == 1})
+	w.server = fakebuildkite.New(fakebuildkite.Options{
+		Token: canarytest.BuildkiteToken, Now: scenarioStart(), UserLimit: s.userLimit,
+		MetricsPoll: s.metrics.poll, MetricsAge: s.metrics.age, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift,
+		BlockedUnfinished: s.seed%2 == 1,
+	})
 	if s.inCluster {
 		w.cluster = w.server.AddCluster("ci")
 		for _, key := range append(w.queues(), "other") {

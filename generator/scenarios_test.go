@@ -66,23 +66,6 @@ func TestManyOrderWhatOneWould(t *testing.T) {
 	}
 }
 
-// TestTurnsOrderWhatOneWould: musters that take turns order what one would that polls as often as all
-// of them.
-func TestTurnsOrderWhatOneWould(t *testing.T) {
-	unraced.Only(t)
-	t.Parallel()
-	for _, seed := range scenarioSeeds() {
-		s := plainShape(seed)
-		s.every = 15 * time.Second
-		one := playPlain(t, s).ordered()
-		s = plainShape(seed)
-		s.every, s.musters, s.stagger = time.Minute, 4, 15*time.Second
-		if diff := cmp.Diff(one, playPlain(t, s).ordered()); diff != "" {
-			t.Errorf("seed %d: one muster and four in turns (-one +four):\n%s", seed, diff)
-		}
-	}
-}
-
 // TestOrderOfListsChangesNothing: the same world listed in other orders gives
 // the same commits, byte for byte.
 func TestOrderOfListsChangesNothing(t *testing.T) {
@@ -150,199 +133,40 @@ func TestQuietNight(t *testing.T) {
 	}
 }
 
-// breakerScenario is one overlay with more jobs than it will ever get to, and no
-// agent that is of any use until the world is healed.
-func breakerScenario(t *testing.T, http bool) *scenario {
-	s := quietNight()
-	s.http, s.every = http, 30*time.Second
-	p := &s.overlays[0].spec
-	p.min, p.buffer, p.max, p.lease, p.idle = 0, 0, 8, 5*time.Minute, 3*time.Minute
-	s.overlays[0].tags = []string{"os=linux"}
-	w := startScenario(t, s)
-	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{
-		Agents: []string{"queue=default", "os=linux"}, Parallelism: 30, Duration: time.Minute,
-	}}})
-	return w
-}
-
-// TestBreaker: when nothing that is ordered is of use, there are three full
-// orders, or one where it is clear that no other would be, then single probes a
-// minute after the failure and later twice as long each time, up to half an
-// hour. A tick after the first probe is of use, all is as it was.
-func TestBreaker(t *testing.T) {
-	unraced.Only(t)
+// TestLateRegistration: Buildkite refuses agents that have passed the check of
+// their lease. Those that it lets in before the lease is over take the jobs, and
+// are the only ones; those that it lets in when others were ordered never connect.
+// Without the hook of the base, both orders come: 20 agents for 10 jobs.
+func TestLateRegistration(t *testing.T) {
 	t.Parallel()
-	const m = time.Minute
-	for name, test := range map[string]struct {
-		hurt  func(k *kube)
-		full  int           // orders, of all 8
-		first time.Duration // to the first probe
+	for _, test := range []struct {
+		name    string
+		until   time.Duration
+		noHook  bool
+		ordered []int
+		came    int
 	}{
-		"never-registered": {func(k *kube) { k.broken = true }, 3, m},
-		// The useless agents are at max, and have to leave first.
-		"wrong-tags": {func(k *kube) { k.Untagged = "os=linux" }, 1, 2 * m},
+		{"within the lease", 150 * time.Second, false, []int{10}, 10},
+		{"after the lease", 320 * time.Second, false, []int{10, 10}, 10},
+		{"after the lease, no hook", 320 * time.Second, true, []int{10, 10}, 20},
 	} {
-		w := breakerScenario(t, name == "never-registered")
-		k := w.overlays[0].kube
-		test.hurt(k)
-		w.play(5*time.Hour, nil)
-		var sizes []int
-		var waits []time.Duration
-		var failed time.Time
+		s := quietNight()
+		p := &s.overlays[0].spec
+		p.min, p.buffer, p.lease = 0, 0, 3*time.Minute
+		w := startScenario(t, s)
+		w.overlays[0].kube.NoHook = test.noHook
+		w.server.RefuseAgents(scenarioStart().Add(20*time.Second), scenarioStart().Add(test.until))
+		step := fakebuildkite.Step{Agents: []string{"queue=default"}, Parallelism: 10, Duration: time.Hour}
+		w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{step}})
+		w.play(20*time.Minute, nil)
+		var got []int // ordered
 		for _, c := range w.fleet.history()[1:] {
-			d := c.operation.Decision
 			if c.operation.Kind == ledger.Dispatch {
-				sizes = append(sizes, d.Sum.Dispatch)
-				if d.Probe {
-					waits = append(waits, d.At().Sub(failed).Round(time.Minute))
-				}
-			}
-			if b := d.State.Breaker; b.Failures > 0 {
-				failed = b.At
-				if string(b.Cause) != name {
-					t.Errorf("%s: the cause is given as %q", name, b.Cause)
-				}
+				got = append(got, c.operation.Decision.Sum.Dispatch)
 			}
 		}
-		if n := test.full; len(sizes) < 10 || slices.Min(sizes[:n]) != 8 || slices.Max(sizes[n:]) != 1 {
-			t.Errorf("%s: orders of %v, want %d of 8 and then of 1", name, sizes, n)
+		if came := len(w.audit.agents); !slices.Equal(got, test.ordered) || came != test.came {
+			t.Errorf("%s: ordered %v and %d registered, want %v and %d\n%s", test.name, got, came, test.ordered, test.came, w.story())
 		}
-		want := []time.Duration{test.first, 2 * m, 4 * m, 8 * m, 16 * m, 30 * m, 30 * m}
-		if len(waits) < len(want) || !slices.Equal(waits[:len(want)], want) || slices.Max(waits) != 30*m {
-			t.Errorf("%s: probes after %v, want %v and so on", name, waits, want)
-		}
-		w.checkRecovery(t, name)
-	}
-}
-
-// checkRecovery ends the faults and asserts full service a tick after the first
-// probe that is of use.
-func (w *scenario) checkRecovery(t *testing.T, name string) {
-	t.Helper()
-	k := w.overlays[0].kube
-	k.broken, k.Untagged = false, ""
-	var worked, full time.Time
-	w.play(w.since()+3*time.Hour, func() bool {
-		if worked.IsZero() && slices.ContainsFunc(w.server.Jobs(), func(j fakebuildkite.JobRecord) bool { return !j.Started.IsZero() }) {
-			worked = w.server.Now()
-		}
-		if n := len(w.audit.orders); full.IsZero() && w.audit.orders[n-1].Agents > 1 && !worked.IsZero() {
-			full = w.server.Now()
-		}
-		return !full.IsZero()
-	})
-	if worked.IsZero() || full.IsZero() || full.Sub(worked) > w.every {
-		t.Errorf("%s: a probe is seen at work at %s, and the next full order is of %s\n%s", name, worked, full, w.story())
-	}
-	w.play(w.since()+6*time.Hour, w.idle)
-	if stuck := w.waiting(); len(stuck) > 0 {
-		t.Errorf("%s: %d jobs still wait after six hours", name, len(stuck))
-	}
-}
-
-// TestUselessAgents: agents that cannot take the jobs that they were ordered for (a template that loses
-// a tag) are ordered once in full, not again at every tick until max is reached.
-func TestUselessAgents(t *testing.T) {
-	t.Parallel()
-	s := quietNight()
-	p := &s.overlays[0].spec
-	p.min, p.buffer, p.max, p.lease = 0, 0, 40, 5*time.Minute
-	s.overlays[0].tags = []string{"os=linux"}
-	w := startScenario(t, s)
-	w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default", "os=linux"}, Parallelism: 8, Duration: time.Minute}}})
-	w.overlays[0].kube.Untagged = "os=linux"
-	w.play(40*time.Minute, nil)
-	if n := w.audit.total(); n > 8+10 {
-		t.Errorf("%d agents are ordered for 8 jobs, want 8 and some probes\n%s", n, w.story())
-	}
-}
-
-// TestUselessUpkeep: the same for agents that are kept for min and buffer, with
-// no job in sight. Once the template is fixed, min and buffer are there again.
-func TestUselessUpkeep(t *testing.T) {
-	unraced.Only(t)
-	t.Parallel()
-	s := quietNight()
-	p := &s.overlays[0].spec
-	p.min, p.buffer, p.max, p.lease = 5, 5, 100, 5*time.Minute
-	s.overlays[0].tags = []string{"os=linux"}
-	w := startScenario(t, s)
-	k := w.overlays[0].kube
-	k.Untagged = "os=linux"
-	w.play(2*time.Hour, nil)
-	if n := w.audit.total(); n > 5+5+12 {
-		t.Errorf("%d agents are ordered for a buffer of 5, want one order and some probes\n%s", n, w.story())
-	}
-	k.Untagged = ""
-	w.play(3*time.Hour, nil)
-	spare := 0
-	for _, d := range w.fleet.history()[len(w.fleet.history())-1:] {
-		for _, g := range d.operation.Decision.Observation.Idle {
-			spare += g.Agents
-		}
-	}
-	if spare < 4 {
-		t.Errorf("an hour after the template was fixed %d agents are spare\n%s", spare, w.story())
-	}
-}
-
-// TestAgentsOfAnotherCluster: agents whose token is of another Buildkite cluster
-// than the policy's are still the overlay's, and max bounds them.
-func TestAgentsOfAnotherCluster(t *testing.T) {
-	unraced.Only(t)
-	t.Parallel()
-	s := quietNight()
-	s.inCluster = true
-	p := &s.overlays[0].spec
-	p.min, p.buffer, p.max = 10, 0, 20
-	w := startScenario(t, s)
-	wrong := w.server.AddCluster("wrong")
-	w.server.AddQueue(wrong, p.queue)
-	w.overlays[0].kube.BuildkiteCluster = wrong
-	w.edit("names the cluster", changeOf("overlays/a/scaling.yaml", append(w.overlays[0].policyText(), "  cluster: ci\n"...)))
-	w.play(2*time.Hour, func() bool {
-		if n := w.overlays[0].kube.Connected(); n > p.max {
-			t.Errorf("at %s there are %d agents, max is %d\n%s", w.server.Now(), n, p.max, w.story())
-		}
-		return t.Failed()
-	})
-}
-
-// TestFailuresInFlight: orders that were under way when the breaker opened do
-// not put off the first probe for half an hour.
-func TestFailuresInFlight(t *testing.T) {
-	unraced.Only(t)
-	t.Parallel()
-	s := quietNight()
-	p := &s.overlays[0].spec
-	p.min, p.buffer = 0, 0
-	w := startScenario(t, s)
-	for i := range 40 {
-		w.at(time.Duration(i)*time.Minute, func() {
-			w.server.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Duration: time.Minute}}})
-		})
-	}
-	w.overlays[0].kube.broken = true
-	w.at(25*time.Minute, func() { w.overlays[0].kube.broken = false })
-	w.play(45*time.Minute, nil)
-	if stuck := w.waiting(); len(stuck) > 0 {
-		t.Errorf("20 minutes after the image was fixed %d jobs wait\n%s", len(stuck), w.story())
-	}
-}
-
-// TestTwins: fault simulations in which every fifth index has two pods. Nothing is ordered or counted
-// for the second agent.
-func TestTwins(t *testing.T) {
-	unraced.Only(t)
-	t.Parallel()
-	came, cluster := 0, slices.Index(themes, "cluster")
-	for i := range 10 {
-		s := drawShape(uint64(cluster + i*len(themes)))
-		s.rates.twin = 0.2
-		w := playToEnd(t, s)
-		came += w.seen[secondOfIndex]
-	}
-	if came < 20 {
-		t.Errorf("%d agents were the second of their index, want some dozens", came)
 	}
 }

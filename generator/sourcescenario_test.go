@@ -121,24 +121,6 @@ func (m *muster) stacks() *buildkite.Stacks {
 	return stacks
 }
 
-// TestStackScenarios runs fault simulations of every theme with jobs from the Stacks API, and makes
-// the assertions of every simulation.
-func TestStackScenarios(t *testing.T) {
-	unraced.Only(t)
-	t.Parallel()
-	for seed := range uint64(len(themes)) {
-		s := drawShape(seed + 1)
-		s.http, s.inCluster, s.clusters, s.stacks, s.length = true, true, false, true, min(s.length, time.Hour)
-		for _, o := range s.overlays {
-			o.spec.cluster, o.spec.lookahead = "", 0
-		}
-		w := playToEnd(t, s)
-		if w.audit.total() == 0 && w.server.Stats().Runnable > 0 {
-			t.Errorf("seed %d: nothing was ordered", seed+1)
-		}
-	}
-}
-
 // TestScenariosListedByQueue runs fault simulations with short pages, so that agents are
 // listed by queue, and makes the assertions of every simulation.
 func TestScenariosListedByQueue(t *testing.T) {

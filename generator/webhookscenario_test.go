@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"muster/generator"
@@ -193,29 +192,6 @@ func (w *scenario) pushRequest(body string, forged bool) *http.Request {
 		r.Header.Set("X-Signature", "sha256="+sum)
 	}
 	return r
-}
-
-// TestDrawnSources: the seeds have metrics, webhooks and the Stacks API, alone and together,
-// and what they bring about.
-func TestDrawnSources(t *testing.T) {
-	const n = 600
-	metrics, hooks, stacks, both := 0, 0, 0, 0
-	for seed := range uint64(n) {
-		s := drawShape(seed + 1)
-		count := func(into *int, is bool) {
-			if is {
-				*into++
-			}
-		}
-		count(&metrics, s.metrics.on)
-		count(&hooks, s.hooks.on)
-		count(&stacks, s.stacks)
-		count(&both, s.metrics.on && s.hooks.on)
-	}
-	t.Logf("of %d seeds %d have metrics, %d webhooks, %d the Stacks API, %d metrics and webhooks", n, metrics, hooks, stacks, both)
-	if metrics < n/4 || hooks < n/4 || stacks < n/7 || both < n/15 {
-		t.Error("too few")
-	}
 }
 
 var _ generator.Watcher = (*muster)(nil)

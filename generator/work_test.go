@@ -12,12 +12,10 @@ import (
 
 // work is the workload of a simulation.
 type work struct {
-	builds     float64       // each hour and queue
-	bursts     float64       // each hour and queue
-	burst      int           // jobs of a burst
-	job        time.Duration // the longest one takes
-	poll       time.Duration
-	cancelTime time.Duration
+	builds float64       // each hour and queue
+	bursts float64       // each hour and queue
+	burst  int           // jobs of a burst
+	job    time.Duration // the longest one takes
 	// Shares of builds.
 	limited, unmatched, blocked, chained, flaky, cancelled, reserved float64
 	foreign                                                          float64 // agents each hour and queue
