@@ -9,7 +9,6 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/branch"
 	"muster/gitops/canarytest"
 )
 
@@ -44,23 +43,6 @@ func TestJobsTriggerTicks(t *testing.T) {
 				t.Errorf("the metrics are requested again after %s", between)
 			}
 		}
-	})
-}
-
-// TestJobsTriggerTicksWithAgents asserts that a job triggers a tick while agents are
-// connected, as with min or buffer.
-func TestJobsTriggerTicksWithAgents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1})
-		if _, err := w.buildkite.Connect(fakebuildkite.Agent{Tags: []string{"queue=a"}}); err != nil {
-			t.Fatal(err)
-		}
-		w.run(time.Minute, func() {
-			w.pass(10 * time.Second)
-			w.build(3) // one runs, two are scheduled
-			w.pass(5 * time.Second)
-		})
-		w.want("0s start", "12.25s metrics dispatch")
 	})
 }
 
@@ -106,55 +88,6 @@ func TestMetricsFail(t *testing.T) {
 		log := w.log.String()
 		if n := strings.Count(log, "metrics cannot be read"); n != 2 || !strings.Contains(log, "resolved: Buildkite's metrics") || !strings.Contains(log, "does not accept the agent token") {
 			t.Errorf("%d lines:\n%s", n, log)
-		}
-	})
-}
-
-// TestWrongMetrics asserts that the next tick orders for a job that the metrics do not show.
-func TestWrongMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1})
-		nothing := `{"agents":{"total":0},"jobs":{"total":0},"organization":{"slug":"acme"}}`
-		w.buildkite.Fail(fakebuildkite.Fault{Path: "/v3/metrics", Body: nothing, Times: -1})
-		w.run(30*time.Second, func() {
-			w.pass(time.Second)
-			w.build(1)
-			w.pass(30 * time.Second)
-		})
-		w.want("0s start", "30s interval dispatch")
-	})
-}
-
-// TestWebhooksWithMetrics asserts that webhooks trigger ticks while the metrics are unchanged.
-func TestWebhooksWithMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1, MetricsAge: time.Hour})
-		w.run(30*time.Second, func() {
-			w.pass(35 * time.Second)
-			w.deliver(signedPush("a person's"))
-			w.pass(100 * time.Millisecond)
-			w.deliver(signedPush("another's"))
-			w.pass(29900 * time.Millisecond)
-		})
-		w.want("0s start", "30s interval", "35.25s git")
-	})
-}
-
-// TestPolicyWithMetrics asserts that the next tick applies a policy that requires agents, whatever
-// the metrics show.
-func TestPolicyWithMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newCounted(t, fakebuildkite.Options{MetricsPoll: -1})
-		o := newBench("a").overlays[0]
-		o.spec.min = 2
-		w.run(15*time.Second, func() {
-			w.pass(20 * time.Second)
-			w.fleet.edit("min", branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()})
-			w.pass(15 * time.Second)
-		})
-		w.want("0s start", "15s interval", "30s interval dispatch")
-		if ops := w.ticks[2].Result.Operations; len(ops) == 1 && ops[0].Decision.Sum.Dispatch != 2 {
-			t.Errorf("%+v", ops)
 		}
 	})
 }

@@ -136,15 +136,20 @@ func (w *notifying) want(want ...string) {
 	}
 }
 
-// TestWebhookCommits: from job.scheduled to the commit it is what is waited for others
-// to come, whatever the interval is. What comes meanwhile is in that commit, what comes
-// after it waits until a second after it; an event that was lost costs the interval, one that
-// comes twice costs nothing, one that is sent late comes late.
-func TestWebhookCommits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		troubles := map[int]fakebuildkite.WebhookFault{4: {Lost: true}, 5: {Twice: true}, 6: {Delay: 3 * time.Minute}}
-		w := newNotifying(t, fakebuildkite.Options{}, func(n int) fakebuildkite.WebhookFault { return troubles[n] })
-		w.run(5*time.Minute, func() {
+// TestTriggeredTicks: when ticks begin, and what for.
+func TestTriggeredTicks(t *testing.T) {
+	troubles := map[int]fakebuildkite.WebhookFault{4: {Lost: true}, 5: {Twice: true}, 6: {Delay: 3 * time.Minute}}
+	for name, test := range map[string]struct {
+		metrics  bool // that trigger, and no webhooks
+		interval time.Duration
+		play     func(w *notifying)
+		want     []string
+	}{
+		// From job.scheduled to the commit it is what is waited for others to come, whatever the
+		// interval is. What comes meanwhile is in that commit, what comes after it waits until a second
+		// after it; an event that was lost costs the interval, one that comes twice costs nothing, one
+		// that is sent late comes late.
+		"webhooks": {interval: 5 * time.Minute, play: func(w *notifying) {
 			w.pass(10 * time.Second)
 			w.build(1) // event 1
 			w.pass(100 * time.Millisecond)
@@ -158,41 +163,53 @@ func TestWebhookCommits(t *testing.T) {
 			w.pass(time.Minute)
 			w.build(1) // 6
 			w.pass(3*time.Minute + 10*time.Second)
-		})
-		w.want("0s start", "10.25s buildkite dispatch", "11.35s buildkite dispatch",
-			"5m11.35s interval dispatch", "6m11.35s buildkite dispatch", "10m11.35s buildkite dispatch")
-	})
-}
-
-// TestWebhooksThatChangeNothing: forged, old, large, repeated and irrelevant requests trigger no tick.
-func TestWebhooksThatChangeNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var event *http.Request
-		trouble := fakebuildkite.WebhookFault{Forged: true}
-		w := newNotifying(t, fakebuildkite.Options{}, func(int) fakebuildkite.WebhookFault { return trouble })
-		w.run(24*time.Hour, func() {
+		}, want: []string{
+			"0s start", "10.25s buildkite dispatch", "11.35s buildkite dispatch",
+			"5m11.35s interval dispatch", "6m11.35s buildkite dispatch", "10m11.35s buildkite dispatch",
+		}},
+		"a person's push, and muster's own": {interval: time.Hour, play: func(w *notifying) {
 			w.pass(time.Minute)
 			w.build(1)
 			w.pass(time.Minute)
-			trouble = fakebuildkite.WebhookFault{Held: 6 * time.Minute}
+			w.deliver(signedPush(w.fleet.head().id))
+			w.pass(time.Minute)
+			w.deliver(signedPush("a person's"))
+			w.pass(time.Minute)
+		}, want: []string{"0s start", "1m0.25s buildkite dispatch", "3m0.25s git"}},
+		// Triggers do not shorten the interval after a failed tick; the next tick includes them.
+		"after a failed tick": {interval: time.Minute, play: func(w *notifying) {
+			w.pass(59 * time.Second)
+			w.buildkite.Fail(fakebuildkite.Fault{Status: http.StatusBadGateway})
+			w.pass(2 * time.Second)
 			w.build(1)
-			w.pass(time.Hour)
-			trouble = fakebuildkite.WebhookFault{}
-			w.buildkite.AddWebhook(fakebuildkite.Webhook{Token: webhookSecret, Deliver: func(r *http.Request) { event = r }})
-			for range 20 {
-				w.deliver(event.Clone(t.Context())) // a ping, its body read by the first
+			w.pass(90 * time.Second)
+		}, want: []string{"0s start", "1m0s interval", "2m0s interval dispatch"}},
+		"the end while it waits after a call": {interval: time.Hour, play: func(w *notifying) {
+			w.pass(time.Minute)
+			w.build(1)
+			w.pass(100 * time.Millisecond)
+		}, want: []string{"0s start"}},
+		// One of the jobs runs, and two are scheduled.
+		"jobs beside a connected agent": {metrics: true, interval: time.Minute, play: func(w *notifying) {
+			if _, err := w.buildkite.Connect(fakebuildkite.Agent{Tags: []string{"queue=a"}}); err != nil {
+				w.t.Error(err)
 			}
-			w.deliver(httptest.NewRequest(http.MethodPost, webhook.BuildkitePath, strings.NewReader(strings.Repeat("x", webhook.MaxBody+1))))
-			w.deliver(httptest.NewRequest(http.MethodPost, webhook.GitPath, strings.NewReader("{}")))
-			w.pass(time.Hour)
+			w.pass(10 * time.Second)
+			w.build(3)
+			w.pass(5 * time.Second)
+		}, want: []string{"0s start", "12.25s metrics dispatch"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newNotifying(t, fakebuildkite.Options{}, func(n int) fakebuildkite.WebhookFault { return troubles[n] })
+				if test.metrics {
+					w = newCounted(t, fakebuildkite.Options{MetricsPoll: -1})
+				}
+				w.run(test.interval, func() { test.play(w) })
+				w.want(test.want...)
+			})
 		})
-		w.want("0s start")
-		for _, result := range []string{"buildkite forged", "buildkite outdated", "buildkite ignored", "buildkite oversized", "generic forged"} {
-			if w.results[result] == 0 {
-				t.Errorf("none was %s: %v", result, w.results)
-			}
-		}
-	})
+	}
 }
 
 // TestWebhookStorm: ten thousand events in a minute cost as many ticks as one in three
@@ -274,51 +291,6 @@ func signedPush(after string) *http.Request {
 	r.Header.Set("X-Gitlab-Event", "Push Hook")
 	r.Header.Set("X-Gitlab-Token", webhookSecret)
 	return r
-}
-
-// TestPushTriggersTick: a person's push triggers a tick, muster's own does not.
-func TestPushTriggersTick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newNotifying(t, fakebuildkite.Options{}, nil)
-		w.run(time.Hour, func() {
-			w.pass(time.Minute)
-			w.build(1)
-			w.pass(time.Minute)
-			w.deliver(signedPush(w.fleet.head().id))
-			w.pass(time.Minute)
-			w.deliver(signedPush("a person's"))
-			w.pass(time.Minute)
-		})
-		w.want("0s start", "1m0.25s buildkite dispatch", "3m0.25s git")
-	})
-}
-
-// TestFailedTickIsNotHurried: triggers do not shorten the interval after a failed tick; the next tick
-// includes them.
-func TestFailedTickIsNotHurried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newNotifying(t, fakebuildkite.Options{}, nil)
-		w.buildkite.Fail(fakebuildkite.Fault{Status: http.StatusBadGateway})
-		w.run(time.Minute, func() {
-			w.pass(time.Second)
-			w.build(1)
-			w.pass(90 * time.Second)
-		})
-		w.want("0s start", "1m0s interval dispatch")
-	})
-}
-
-// TestEndedWhileGathering: the loop ends at once, also while it waits after a call.
-func TestEndedWhileGathering(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newNotifying(t, fakebuildkite.Options{}, nil)
-		w.run(time.Hour, func() {
-			w.pass(time.Minute)
-			w.build(1)
-			w.pass(100 * time.Millisecond)
-		})
-		w.want("0s start")
-	})
 }
 
 // early is a clock whose sleeps end early, as at SIGHUP.
