@@ -4,11 +4,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 )
 
-// TestEvents asserts the maximum number of listeners, and that all streams end with the page.
+// TestEvents asserts that listeners get an event after a tick, their maximum number, and that all
+// streams end with the page.
 func TestEvents(t *testing.T) {
 	w := newScenario(t, nil)
 	server := httptest.NewServer(w.mux)
@@ -20,6 +20,14 @@ func TestEvents(t *testing.T) {
 		}
 		return r
 	}
+	hears := func(r *http.Response, want string) {
+		t.Helper()
+		said := make([]byte, len(want))
+		if _, err := io.ReadFull(r.Body, said); err != nil || string(said) != want {
+			t.Errorf("%q, %v, want %q", said, err, want)
+		}
+	}
+	const begins = "retry: 5000\n\n"
 	var open []*http.Response
 	for range maxListeners {
 		r := listen()
@@ -27,6 +35,7 @@ func TestEvents(t *testing.T) {
 		if r.StatusCode != http.StatusOK {
 			t.Fatal(r.Status)
 		}
+		hears(r, begins)
 		open = append(open, r)
 	}
 	r := listen()
@@ -35,35 +44,16 @@ func TestEvents(t *testing.T) {
 		t.Errorf("one too many: %s", r.Status)
 	}
 	w.tick(nil)
+	for _, r := range open {
+		hears(r, "event: tick\ndata: {}\n\n")
+	}
 	w.HangUp()
 	for _, r := range open {
-		if said := text(t, r); !strings.HasPrefix(said, "retry: 5000\n\n") {
-			t.Errorf("%q", said)
+		if said := text(t, r); said != "" {
+			t.Errorf("at the end: %q", said)
 		}
 	}
-	if told := text(t, listen()); told != "retry: 5000\n\n" {
+	if told := text(t, listen()); told != begins {
 		t.Errorf("after the end: %q", told)
 	}
-}
-
-// TestEventAfterTick asserts that a listener gets an event after a tick.
-func TestEventAfterTick(t *testing.T) {
-	w := newScenario(t, nil)
-	server := httptest.NewServer(w.mux)
-	defer server.Close()
-	r, err := http.Get(server.URL + "/events") //nolint:noctx // a test
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	const begins, told = "retry: 5000\n\n", "event: tick\ndata: {}\n\n"
-	said := make([]byte, len(begins)+len(told))
-	if _, err := io.ReadFull(r.Body, said[:len(begins)]); err != nil {
-		t.Fatal(err)
-	}
-	w.tick(nil)
-	if _, err := io.ReadFull(r.Body, said[len(begins):]); err != nil || string(said) != begins+told {
-		t.Errorf("%q, %v", said, err)
-	}
-	w.HangUp()
 }
