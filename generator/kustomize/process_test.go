@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,11 @@ func configMaps(n int) string {
 	return b.String()
 }
 
+// listed is a directory with n ConfigMaps.
+func listed(n int) map[string]string {
+	return map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(n)}
+}
+
 // doubling are patches of which each doubles the object.
 func doubling(n int) string {
 	var b strings.Builder
@@ -107,7 +113,7 @@ func TestProcessIsBounded(t *testing.T) {
 		files map[string]string
 		says  string
 	}{
-		"time":   {300 * time.Millisecond, map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(20_000)}, "it takes kustomize more than 300ms"},
+		"time":   {300 * time.Millisecond, listed(20_000), "it takes kustomize more than 300ms"},
 		"memory": {time.Hour, map[string]string{"kustomization.yaml": doubling(40), "c.yaml": configMaps(1)}, "needs more than 96 MiB of memory"},
 		"output": {time.Hour, map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": strings.TrimSuffix(configMaps(1), "---\n") + "data: {a: " + strings.Repeat("x", maxOutput) + "}\n"}, "it comes to more than 4 MiB"},
 	} {
@@ -119,7 +125,7 @@ func TestProcessIsBounded(t *testing.T) {
 				t.Fatalf("%v, want %s", err, c.says)
 			}
 			p.Time = time.Hour
-			if _, err := p.Build(t.Context(), directory(map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(1)}), "d"); err != nil {
+			if _, err := p.Build(t.Context(), directory(listed(1)), "d"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -130,28 +136,20 @@ func TestProcessIsBounded(t *testing.T) {
 func TestProcessEndsWithContext(t *testing.T) {
 	p := process(t, time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
-	files := &telling{FileSystem: directory(map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(20_000)}), notified: make(chan struct{}, 100)}
-	ended := make(chan error)
-	go func() {
-		_, err := p.Build(ctx, files, "d")
-		ended <- err
-	}()
-	<-files.notified
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if _, err := p.Build(ctx, hooked{directory(listed(20_000)), cancel}, "d"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
 
-// telling tells when the objects are read.
-type telling struct {
+// hooked is a file system that calls a function when the objects are read.
+type hooked struct {
 	filesys.FileSystem
-	notified chan struct{}
+	read func()
 }
 
-func (f *telling) ReadFile(name string) ([]byte, error) {
+func (f hooked) ReadFile(name string) ([]byte, error) {
 	if strings.HasSuffix(name, "c.yaml") {
-		f.notified <- struct{}{}
+		f.read()
 	}
 	return f.FileSystem.ReadFile(name)
 }
@@ -160,40 +158,29 @@ func (f *telling) ReadFile(name string) ([]byte, error) {
 // are.
 func TestProcessesAreKept(t *testing.T) {
 	p := process(t, time.Hour)
-	command, started := p.Command, 0
-	p.Command = func() *exec.Cmd { started++; return command() } // while nothing else is built, or under the lock below
+	command := p.Command
+	var started atomic.Int32
+	p.Command = func() *exec.Cmd {
+		started.Add(1)
+		return command()
+	}
 	for range 4 {
 		var begun, over sync.WaitGroup
 		begun.Add(2)
-		var mu sync.Mutex
 		for range 2 {
 			over.Go(func() {
-				files := &waiting{FileSystem: directory(map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(1)}), begun: &begun}
-				mu.Lock() // until the first has begun
-				var once sync.Once
-				files.unlock = func() { once.Do(mu.Unlock) }
-				if _, err := p.Build(t.Context(), files, "d"); err != nil {
+				both := sync.OnceFunc(func() {
+					begun.Done()
+					begun.Wait()
+				})
+				if _, err := p.Build(t.Context(), hooked{directory(listed(1)), both}, "d"); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		over.Wait()
 	}
-	if started != 2 {
-		t.Errorf("%d processes were started, want 2", started)
+	if n := started.Load(); n != 2 {
+		t.Errorf("%d processes were started, want 2", n)
 	}
-}
-
-// waiting is a file system of a build that continues when another has begun.
-type waiting struct {
-	filesys.FileSystem
-	begun  *sync.WaitGroup
-	unlock func()
-	once   sync.Once
-}
-
-func (w *waiting) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
-	w.unlock()
-	w.once.Do(func() { w.begun.Done(); w.begun.Wait() })
-	return w.FileSystem.CleanedAbs(name)
 }
