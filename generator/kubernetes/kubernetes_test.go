@@ -84,17 +84,6 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestBase: the base that muster init writes is valid.
-func TestBase(t *testing.T) {
-	text, err := os.ReadFile("../../base/job.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range Validate(parse(t, text)) {
-		t.Errorf("%q: %s; %s", p.Path, p.Problem, p.Remedy)
-	}
-}
-
 // TestQuantityBounds asserts which quantities are not given to the library: it computes for
 // minutes on a large exponent and on millions of digits, and reads a unit alone as 0.
 func TestQuantityBounds(t *testing.T) {
