@@ -25,9 +25,7 @@ func messages(t testing.TB) []string {
 	var all []string
 	for _, file := range files {
 		a, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all = append(all, string(a.Files[len(a.Files)-1].Data))
 	}
 	return all
@@ -37,18 +35,14 @@ func messages(t testing.TB) []string {
 // ask Buildkite about the agents.
 func TestStaleOutcomeIsUnknown(t *testing.T) {
 	a, err := txtar.ParseFile("../../generator/ledger/testdata/stale.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	retired := string(a.Files[len(a.Files)-1].Data)
 	_, trailers, _ := strings.Cut(retired, "\n\nOverlay: ")
 	ordered := "linux-eu: dispatch 5 agents\n\nOverlay: " + strings.Replace(trailers, "Operation: retire", "Operation: dispatch", 1)
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	commits := []branch.Commit{{ID: "1", At: at, Message: ordered}, {ID: "2", At: at, Message: retired}}
 	for row, err := range (history.Config{Overlays: "overlays", Now: at}).Rows(ledger.Read(newestFirst(commits))) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if row.Operation == history.Dispatch && (row.Outcome.State != history.OutcomeUnknown || row.Lost() != 0) {
 			t.Errorf("the outcome is %+v, %d lost; want unknown", row.Outcome, row.Lost())
 		}
@@ -88,9 +82,7 @@ func FuzzRows(f *testing.F) {
 		var digest history.Digest
 		orders := map[string]bool{}
 		for row, err := range c.Rows(ledger.Read(newestFirst(commits))) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			digest.Add(row)
 			if len(row.Commit) != 40 || row.At.IsZero() || row.Operation == "" || (row.Outcome != nil) != (row.Operation == history.Dispatch) {
 				t.Errorf("an incomplete row: %+v", row)

@@ -20,13 +20,9 @@ func TestChanges(t *testing.T) {
 		return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  " + strings.ReplaceAll(spec, "\n", "\n  ") + "\n")
 	}
 	before, err := policy.Parse("x", parse("queue: a\nmax: 1\nschedules:\n- {name: day, days: [Mon, Tue], from: \"08:00\", to: \"18:00\", timeZone: Europe/Berlin, max: 9}\n- {name: gone, days: [Sun], from: \"00:00\", to: \"24:00\", timeZone: UTC, min: 1}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	after, err := policy.Parse("x", parse("queue: b\ncluster: ci\ntags: {os: linux}\nmin: 2\nmax: 30\nbuffer: 3\nlookahead: 0.5\nlease: 1h\nidleTimeout: 90s\nwarmIdleTimeout: 1h30m\nreuse: {idle: 1m, uptime: 30m}\npriority: 4\nmaxPerHour: 5\npaused: true\nschedules:\n- {name: day, days: [Mon], from: \"08:00\", to: \"19:30\", timeZone: Europe/Berlin, max: 9, buffer: 1}\n- {name: new, days: [Sat], from: \"10:00\", to: \"11:00\", timeZone: UTC, max: 30}\noverrides:\n- {until: \"2026-11-21T18:00:00+01:00\", max: 40, paused: true}\n- {until: \"2026-11-21T17:00:00Z\", maxPerHour: 3}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var got []string
 	for _, c := range history.Changes(before, after) {
 		got = append(got, c.String())
@@ -93,9 +89,7 @@ func TestPeople(t *testing.T) {
 		config := history.Config{Overlays: "overlays", Count: &count, Edits: func([]branch.Commit, map[string]string) ([]branch.Edits, error) { return []branch.Edits{x.edits}, nil }}
 		var got []string
 		for r, err := range config.Rows(ledger.Read(newestFirst([]branch.Commit{c}))) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			got = append(got, fmt.Sprintf("%s %s %s", r.Overlay, r.Operation, r.Why))
 		}
 		text := strings.Join(got, "; ")

@@ -9,22 +9,13 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/report"
 	"muster/generator/simulation"
-	"muster/gitops/branch"
 )
 
 // reported makes a report of the day.
 func (d *day) reported(from, to time.Time) report.Report {
-	c := report.Config{Overlays: "overlays", From: from, To: to, Now: d.buildkite.Now(), Edits: func(commits []branch.Commit, _ map[string]string) ([]branch.Edits, error) {
-		var all []branch.Edits
-		for _, x := range commits {
-			all = append(all, d.edits[x.ID])
-		}
-		return all, nil
-	}}
+	c := report.Config{Overlays: "overlays", From: from, To: to, Now: d.buildkite.Now(), Edits: d.editsOf}
 	r, err := c.Read(ledger.Read(newestFirst(d.commits)))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	check(d.t, err)
 	return r
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/history"
 	"muster/generator/ledger"
@@ -121,9 +123,7 @@ func (d *day) commit(author, message string, at time.Time) string {
 
 func (d *day) edit(author, text, message string) {
 	p, err := policy.Parse("scaling.yaml", []byte(text))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	check(d.t, err)
 	id := d.commit(author, message+"\n", d.buildkite.Now())
 	d.edits[id] = branch.Edits{Files: []branch.Edit{{Path: "overlays/default/scaling.yaml", Added: d.policy == "", Before: []byte(d.policy), After: []byte(text)}}}
 	d.overlay.Policy, d.policy = p, text
@@ -175,21 +175,22 @@ func (d *day) noticed(at time.Time) time.Time {
 	return d.ticks[i]
 }
 
+// editsOf returns the edits of commits of people.
+func (d *day) editsOf(commits []branch.Commit, _ map[string]string) ([]branch.Edits, error) {
+	var all []branch.Edits
+	for _, x := range commits {
+		all = append(all, d.edits[x.ID])
+	}
+	return all, nil
+}
+
 // read reads the day back from its commits.
 func (d *day) read() ([]history.Row, history.Count) {
 	var count history.Count
-	c := history.Config{Overlays: "overlays", Now: d.buildkite.Now(), Count: &count, Edits: func(commits []branch.Commit, _ map[string]string) ([]branch.Edits, error) {
-		var all []branch.Edits
-		for _, x := range commits {
-			all = append(all, d.edits[x.ID])
-		}
-		return all, nil
-	}}
+	c := history.Config{Overlays: "overlays", Now: d.buildkite.Now(), Count: &count, Edits: d.editsOf}
 	var rows []history.Row
 	for row, err := range c.Rows(ledger.Read(newestFirst(d.commits))) {
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		check(d.t, err)
 		rows = append(rows, row)
 	}
 	return rows, count
@@ -258,7 +259,8 @@ func (d *day) compare(row history.Row) {
 			}
 		}
 	}
-	want := history.Outcome{State: history.Retired, Registered: came, HadJob: worked}
+	// compareReport compares those without a job.
+	want := history.Outcome{State: history.Retired, Registered: came, HadJob: worked, Unused: row.Outcome.Unused}
 	after := func(at time.Time) *int { n := int(d.noticed(at).Sub(row.At) / time.Second); return &n }
 	if came > 0 {
 		want.FirstAfter = after(first)
@@ -269,19 +271,9 @@ func (d *day) compare(row history.Row) {
 	if !retired {
 		d.t.Errorf("%s: not retired hours after the day", row.Dispatches)
 	}
-	if row.Agents != agents || text(*row.Outcome) != text(want) {
-		d.t.Errorf("%s %s: %d agents, %s; want %d, %s", row.At, row.Dispatches, row.Agents, text(*row.Outcome), agents, text(want))
+	if diff := cmp.Diff(want, *row.Outcome); row.Agents != agents || diff != "" {
+		d.t.Errorf("%s %s: %d agents, want %d (-want +got)\n%s", row.At, row.Dispatches, row.Agents, agents, diff)
 	}
-}
-
-func text(o history.Outcome) string {
-	number := func(n *int) string {
-		if n == nil {
-			return "-"
-		}
-		return fmt.Sprint(*n)
-	}
-	return fmt.Sprintf("%s, %d registered, first %s, all %s, %d had a job", o.State, o.Registered, number(o.FirstAfter), number(o.AllAfter), o.HadJob)
 }
 
 func (d *day) compareTotal(digest history.Digest) {
@@ -332,5 +324,13 @@ func (d *day) compareEdits(rows []history.Row) {
 	want = append(want, fmt.Sprintf("%02d 00:00 Ada pause: paused false -> true", 5+d.days))
 	if !slices.Equal(got, want) {
 		d.t.Errorf("people did\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// check fails the test if err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
