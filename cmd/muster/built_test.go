@@ -22,9 +22,7 @@ var built = sync.OnceValues(func() (string, error) {
 func shipped(t testing.TB) string {
 	t.Helper()
 	binary, err := buildProgram(t.TempDir(), "-ldflags=-s -w")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return binary
 }
 

@@ -7,9 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -36,15 +34,11 @@ func overheard(out io.Writer) io.Writer {
 }
 
 // plant puts the canaries into a script's environment, and has them looked for.
-func (w *scenario) plant(env *testscript.Env) error {
+func (w *scenario) plant(env *testscript.Env) {
 	printed, key := filepath.Join(env.WorkDir, ".printed"), filepath.Join(env.WorkDir, ".key")
-	if err := os.WriteFile(key, []byte("-----BEGIN OPENSSH PRIVATE KEY-----\n"+canarytest.SSHKey+"\n-----END OPENSSH PRIVATE KEY-----\n"), 0o600); err != nil {
-		return err
-	}
+	check(env.T(), os.WriteFile(key, []byte("-----BEGIN OPENSSH PRIVATE KEY-----\n"+canarytest.SSHKey+"\n-----END OPENSSH PRIVATE KEY-----\n"), 0o600))
 	agent := filepath.Join(env.WorkDir, ".agent-token")
-	if err := os.WriteFile(agent, []byte(canarytest.AgentToken+"\n"), 0o600); err != nil {
-		return err
-	}
+	check(env.T(), os.WriteFile(agent, []byte(canarytest.AgentToken+"\n"), 0o600))
 	w.git.SetPassword(canarytest.GitPassword)
 	basic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+canarytest.GitPassword))
 	for name, value := range map[string]string{
@@ -54,12 +48,7 @@ func (w *scenario) plant(env *testscript.Env) error {
 	} {
 		env.Setenv(name, value)
 	}
-	env.Defer(func() {
-		if err := w.found(printed); err != nil {
-			env.T().Fatal(err)
-		}
-	})
-	return nil
+	env.Defer(func() { check(env.T(), w.found(printed)) })
 }
 
 // found returns what got out.
@@ -77,22 +66,18 @@ func (w *scenario) found(printed string) error {
 	for line := range strings.Lines(string(text)) {
 		note("printed: "+line, canarytest.Printed(line))
 	}
-	cmd := exec.Command("git", "log", "--all", "--format=%B%x00", "--grep=^Muster: ", "--grep=^Reason: ")
-	cmd.Dir = w.repo.Dir
-	messages, err := cmd.Output()
+	messages, err := w.repo.Git("log", "--all", "--format=%B%x00", "--grep=^Muster: ", "--grep=^Reason: ")
 	if err != nil {
-		return fmt.Errorf("git log: %w", err)
+		return err
 	}
-	for message := range strings.SplitSeq(string(messages), "\x00") {
+	for message := range strings.SplitSeq(messages, "\x00") {
 		note("committed: "+message, canarytest.Committed(message))
 	}
-	cmd = exec.Command("git", "log", "--all", "-p", "--format=", "--grep=^Muster: ", "--grep=^Reason: ")
-	cmd.Dir = w.repo.Dir
-	files, err := cmd.Output()
+	files, err := w.repo.Git("log", "--all", "-p", "--format=", "--grep=^Muster: ", "--grep=^Reason: ")
 	if err != nil {
-		return fmt.Errorf("git log: %w", err)
+		return err
 	}
-	note("in a file", canarytest.Leaks(string(files)))
+	note("in a file", canarytest.Leaks(files))
 	w.sent.Lock()
 	defer w.sent.Unlock()
 	note("sent", w.sent.found)
@@ -140,9 +125,7 @@ func hostiles(texts []string) []string {
 // cmdFail makes the next requests to Buildkite go wrong: fail PATH STATUS
 // [MESSAGE]. In the message, TOKEN is Buildkite's token.
 func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
-	fault := fakebuildkite.Fault{Path: args[0]}
-	_, err := fmt.Sscan(args[1], &fault.Status)
-	ts.Check(err)
+	fault := fakebuildkite.Fault{Path: args[0], Status: number(ts, args[1])}
 	if len(args) > 2 {
 		fault.Body = `{"message":"` + strings.ReplaceAll(hostile(args[2]), "TOKEN", canarytest.BuildkiteToken) + `"}`
 	}
@@ -152,9 +135,7 @@ func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
 // cmdDeny makes the git server answer once with a status, and with the request's
 // own credentials and hostile words: deny STATUS.
 func cmdDeny(ts *testscript.TestScript, _ bool, args []string) {
-	status, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	scenarioOf(ts).deny.Store(int64(status))
+	scenarioOf(ts).deny.Store(int64(number(ts, args[0])))
 }
 
 // denied answers for the git server when a script says so.

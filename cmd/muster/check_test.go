@@ -12,9 +12,10 @@ import (
 	"muster/generator/finding"
 )
 
-// invalidFindings have all that a format must escape.
-func invalidFindings() checkResult {
-	return checkResult{
+// TestCheckGitHub asserts that each finding is one command, whatever it contains.
+func TestCheckGitHub(t *testing.T) {
+	var out bytes.Buffer
+	check(t, printCheckGitHub(&out, checkResult{
 		tree: fstest.MapFS{"overlays/a b/template/kustomization.yaml": {}},
 		dir:  "100%",
 		findings: []finding.Finding{
@@ -23,15 +24,7 @@ func invalidFindings() checkResult {
 			{File: "overlays/x/dispatches/\x1b\xff.yaml", Problem: "\x00"},
 		},
 		failures: []error{errors.New("50%\n::warning::x")},
-	}
-}
-
-// TestCheckGitHub asserts that each finding is one command, whatever it contains.
-func TestCheckGitHub(t *testing.T) {
-	var out bytes.Buffer
-	if err := printCheckGitHub(&out, invalidFindings()); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	want := strings.Join([]string{
 		"::error file=100%25/overlays/a b/template/kustomization.yaml,title=muster check::builds to nothing",
 		`::error file=100%25/overlays/x%2Cy%3Az/scaling.yaml,line=7,title=muster check::spec.max: 100%25  ::error::; write "1"`,

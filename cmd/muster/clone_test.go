@@ -34,9 +34,7 @@ func newHostileClone(t *testing.T) hostileClone {
 	run := func(input string, args ...string) string {
 		t.Helper()
 		out, err := gitserver.Repository{Dir: dir}.GitInput([]byte(input), args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return strings.TrimSpace(out)
 	}
 	run("", "clone", "--quiet", w.repo.Dir, h.clone)
@@ -49,20 +47,14 @@ func newHostileClone(t *testing.T) hostileClone {
 	program := filepath.Join(h.inner, "program")
 	script := fmt.Sprintf("#!/bin/sh\necho \"$0 $*\" >> %s\n", h.marker)
 	for _, name := range []string{program, filepath.Join(h.inner, "hooks", "reference-transaction"), filepath.Join(h.inner, "hooks", "post-index-change")} {
-		if err := os.WriteFile(name, []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(name, []byte(script), 0o700))
 	}
 	h.configure(t, h.inner, program)
 	home := filepath.Join(dir, "home")
-	if err := os.Mkdir(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(home, 0o700))
 	h.environ = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1"}
 	settings := filepath.Join(dir, "settings")
-	if err := os.WriteFile(settings, []byte("[safe]\n\tbareRepository = explicit\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(settings, []byte("[safe]\n\tbareRepository = explicit\n"), 0o600))
 	h.explicit = append(slices.Clone(h.environ), "GIT_CONFIG_GLOBAL="+settings)
 	return h
 }
@@ -80,23 +72,18 @@ func (h hostileClone) configure(t *testing.T, repo, program string) {
 		"url.ssh://mallory.invalid/.insteadOf": "http://127.0.0.1", "remote.away.uploadpack": program, "remote.away.url": h.inner,
 		"remote.away.promisor": "true", "extensions.partialClone": "away", "core.repositoryFormatVersion": "1",
 	} {
-		if _, err := (gitserver.Repository{Dir: repo}).Git("config", key, value); err != nil {
-			t.Fatal(err)
-		}
+		_, err := (gitserver.Repository{Dir: repo}).Git("config", key, value)
+		check(t, err)
 	}
 }
 
-// ran returns what the programs of the configuration wrote, and resets it.
-func (h hostileClone) ran(t *testing.T) string {
+// ranNothing asserts that a command ran no program of the configuration.
+func (h hostileClone) ranNothing(t *testing.T, command string, args ...any) {
 	t.Helper()
-	text, err := os.ReadFile(h.marker)
-	if err != nil {
-		return ""
+	if text, err := os.ReadFile(h.marker); err == nil {
+		t.Errorf(command+" ran %s", append(args, text)...)
+		check(t, os.Remove(h.marker))
 	}
-	if err := os.Remove(h.marker); err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // TestHostileWorkTreeRunsNothing runs every command that reads a repository in a committed
@@ -123,9 +110,7 @@ func TestHostileWorkTreeRunsNothing(t *testing.T) {
 				} else if code != exitUsage || !strings.Contains(errs, "bare") {
 					t.Errorf("%s, %q: exit code %d, %.300s", who, command, code, errs)
 				}
-				if ran := h.ran(t); ran != "" {
-					t.Errorf("%s, %q ran %s", who, command, ran)
-				}
+				h.ranNothing(t, "%s, %q", who, command)
 			}
 		}
 	}
@@ -142,9 +127,7 @@ func TestHostileWorkTreeRunsNothing(t *testing.T) {
 				if command[0] == "verify" && (code != exitChanges || !strings.Contains(out, "signature: ")) {
 					t.Errorf("%s: verify --signatures of %s: exit code %d, %s", who, repo, code, out)
 				}
-				if ran := h.ran(t); ran != "" {
-					t.Errorf("%s, %q of %s ran %s", who, command, repo, ran)
-				}
+				h.ranNothing(t, "%s, %q of %s", who, command, repo)
 			}
 		}
 	}
@@ -159,14 +142,10 @@ func TestHostileWorkTreeGivesNoCredentials(t *testing.T) {
 	w.git.SetPassword("hunter2")
 	ours, called := filepath.Join(t.TempDir(), "settings"), filepath.Join(t.TempDir(), "called")
 	url := strings.Replace(w.git.URL, "http://", "http://git:hunter2@", 1)
-	if err := os.WriteFile(ours+".credentials", []byte(url+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(ours+".credentials", []byte(url+"\n"), 0o600))
 	settings := fmt.Sprintf("[credential]\n\thelper = store --file %s.credentials\n[includeIf \"gitdir:%s/\"]\n\tpath = %s.clone\n", ours, h.clone, ours)
 	inClone := fmt.Sprintf("[core]\n\tsshCommand = echo >> %s\n", called)
-	if err := errors.Join(os.WriteFile(ours, []byte(settings), 0o600), os.WriteFile(ours+".clone", []byte(inClone), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.WriteFile(ours, []byte(settings), 0o600), os.WriteFile(ours+".clone", []byte(inClone), 0o600)))
 	p.environ = append(append(p.environ, h.environ...), "GIT_CONFIG_GLOBAL="+ours)
 	t.Chdir(h.inner)
 	if code := p.run(t.Context()); code != exitOK || stdout.String() != "overlays/default\n" {
@@ -176,9 +155,7 @@ func TestHostileWorkTreeGivesNoCredentials(t *testing.T) {
 	if code := p.run(t.Context()); code != exitOutside {
 		t.Errorf("over ssh: exit code %d, %s", code, stderr)
 	}
-	if ran := h.ran(t); ran != "" {
-		t.Errorf("ran %s", ran)
-	}
+	h.ranNothing(t, "status")
 	// The user's settings for this clone apply, even if the clone has other settings.
 	h.configure(t, h.clone, filepath.Join(h.inner, "program"))
 	t.Chdir(h.clone)
@@ -188,7 +165,5 @@ func TestHostileWorkTreeGivesNoCredentials(t *testing.T) {
 	if _, err := os.Stat(called); err != nil {
 		t.Errorf("the person's own program did not run: %v", err)
 	}
-	if ran := h.ran(t); ran != "" {
-		t.Errorf("in the clone, ran %s", ran)
-	}
+	h.ranNothing(t, "status in the clone")
 }

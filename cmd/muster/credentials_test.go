@@ -17,9 +17,7 @@ import (
 func laptop(t *testing.T, gitconfig string) (home string, environ []string) {
 	t.Helper()
 	home = t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(gitconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(gitconfig), 0o600))
 	return home, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1"}
 }
 
@@ -68,9 +66,7 @@ func TestStatusWithAHelper(t *testing.T) {
 	r.git.SetPassword("hunter2")
 	r.fails(t, "without a stored password", exitOutside, "none was given")
 	url := strings.Replace(r.git.URL, "http://", "http://git:hunter2@", 1)
-	if err := os.WriteFile(filepath.Join(r.home, ".git-credentials"), []byte(url+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(r.home, ".git-credentials"), []byte(url+"\n"), 0o600))
 	r.succeeds(t, "with a stored password")
 }
 
@@ -78,9 +74,7 @@ func TestStatusWithAHelper(t *testing.T) {
 func TestStatusWithNetrc(t *testing.T) {
 	r := newFleetReader(t, "")
 	r.git.SetPassword("hunter2")
-	if err := os.WriteFile(filepath.Join(r.home, ".netrc"), []byte("machine 127.0.0.1 login git password hunter2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(r.home, ".netrc"), []byte("machine 127.0.0.1 login git password hunter2\n"), 0o600))
 	r.succeeds(t, "netrc")
 }
 
@@ -89,9 +83,7 @@ func TestStatusWithNetrc(t *testing.T) {
 func TestNoPromptWithoutTerminal(t *testing.T) {
 	prompted := filepath.Join(t.TempDir(), "prompted")
 	script := prompted + ".sh"
-	if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\necho prompted > %s\necho hunter2\n", prompted), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\necho prompted > %s\necho hunter2\n", prompted), 0o700))
 	r := newFleetReader(t, "[core]\n\taskPass = "+script+"\n")
 	r.git.SetPassword("hunter2")
 	r.fails(t, "without a terminal", exitOutside, "", "GIT_ASKPASS="+script, "SSH_ASKPASS="+script)
@@ -107,9 +99,7 @@ func TestNoPromptWithoutTerminal(t *testing.T) {
 // TestAskpassOnATerminal asserts that on a terminal git's program prompts for the password.
 func TestAskpassOnATerminal(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "ask.sh")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\ncase $1 in User*) echo git;; *) echo hunter2;; esac\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(script, []byte("#!/bin/sh\ncase $1 in User*) echo git;; *) echo hunter2;; esac\n"), 0o700))
 	r := newFleetReader(t, "")
 	r.git.SetPassword("hunter2")
 	r.terminal, r.screen.progress = true, true
@@ -120,13 +110,9 @@ func TestAskpassOnATerminal(t *testing.T) {
 func gitOnly(t *testing.T) {
 	t.Helper()
 	path, err := exec.LookPath("git")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	dir := t.TempDir()
-	if err := os.Symlink(path, filepath.Join(dir, "git")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(path, filepath.Join(dir, "git")))
 	t.Setenv("PATH", dir)
 }
 
@@ -134,25 +120,17 @@ func gitOnly(t *testing.T) {
 // used, without flags.
 func TestStatusOverSSH(t *testing.T) {
 	server, err := gitserver.ServeSSH(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(server.Close)
 	r := newFleetReader(t, "")
 	ssh := filepath.Join(r.home, ".ssh")
 	copyFile := func(from, to string) {
 		t.Helper()
 		text, err := os.ReadFile(from)
-		if err == nil {
-			err = os.WriteFile(to, text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		check(t, os.WriteFile(to, text, 0o600))
 	}
-	if err := os.Mkdir(ssh, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(ssh, 0o700))
 	copyFile(server.KnownHostsFile, filepath.Join(ssh, "known_hosts"))
 	r.environ = append(r.environ, "MUSTER_REPO="+server.URL(r.repo))
 	agent := agentWith(t, server.KeyFile)
@@ -167,29 +145,20 @@ func TestStatusOverSSH(t *testing.T) {
 func agentWith(t *testing.T, keyFile string) (socket string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "agent") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "s")
 	daemon := exec.Command("ssh-agent", "-D", "-a", socket)
 	out, err := daemon.StdoutPipe()
-	if err == nil {
-		err = daemon.Start()
-	}
-	if err == nil {
-		t.Cleanup(func() { _ = daemon.Process.Kill(); _ = daemon.Wait() })
-		_, err = out.Read(make([]byte, 1)) // it prints its socket once it listens
-	}
-	if err != nil {
-		t.Fatalf("ssh-agent comes with OpenSSH, which this test needs: %v", err)
-	}
+	check(t, err)
+	check(t, daemon.Start()) // it comes with OpenSSH, which this test needs
+	t.Cleanup(func() { _ = daemon.Process.Kill(); _ = daemon.Wait() })
+	_, err = out.Read(make([]byte, 1)) // it prints its socket once it listens
+	check(t, err)
 	add := exec.Command("ssh-add", "-q", keyFile)
 	add.Env = []string{"SSH_AUTH_SOCK=" + socket}
-	var said bytes.Buffer
-	add.Stderr = &said
-	if err := add.Run(); err != nil {
-		t.Fatalf("ssh-add: %v: %s", err, &said)
+	if said, err := add.CombinedOutput(); err != nil {
+		t.Fatalf("ssh-add: %v: %s", err, said)
 	}
 	return socket
 }

@@ -29,9 +29,7 @@ func TestEveryCommitBuilds(t *testing.T) {
 	}
 	repository := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}
 	list, err := repository.Git("rev-list", "--reverse", "main")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	commits := strings.Fields(list)
 	if len(commits) < 10 {
 		t.Fatalf("an hour made %d commits", len(commits))
@@ -42,9 +40,8 @@ func TestEveryCommitBuilds(t *testing.T) {
 	}
 	work := t.TempDir()
 	for i, commit := range commits {
-		if _, err := repository.Git("--work-tree="+work, "checkout", "--quiet", "--force", commit, "--", "."); err != nil {
-			t.Fatal(err)
-		}
+		_, err := repository.Git("--work-tree="+work, "checkout", "--quiet", "--force", commit, "--", ".")
+		check(t, err)
 		overlay := filepath.Join(work, "overlays", demoQueues[i%len(demoQueues)])
 		if _, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), overlay); err != nil {
 			t.Errorf("commit %d, %s: %v", i, commit, err)
@@ -66,21 +63,15 @@ func TestDemoIsDeterministic(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	var heads []string
 	for range 2 {
-		if err := playDemo(t.Context(), io.Discard, &output.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: 20 * time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, playDemo(t.Context(), io.Discard, &output.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: 20 * time.Minute}))
 		head, err := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}.Head()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		heads = append(heads, head)
 	}
 	if heads[0] != heads[1] {
 		t.Errorf("two mornings from one seed end in %s and %s", heads[0], heads[1])
 	}
-	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600))
 	err := playDemo(t.Context(), io.Discard, &output.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: time.Minute})
 	if exitCode(err) != exitUsage {
 		t.Errorf("a directory that holds something else: %v", err)

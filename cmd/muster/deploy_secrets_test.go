@@ -39,13 +39,9 @@ type mounts struct {
 func TestDeployedSecrets(t *testing.T) {
 	for env, pod := range map[string]string{"base/muster.env": "base/deployment.yaml", "overlays/sidecar/muster.env": "overlays/sidecar/sidecar.yaml"} {
 		text, err := fs.ReadFile(deploy.Files, env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		manifest, err := fs.ReadFile(deploy.Files, pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var m mounts
 		if err := yaml.Unmarshal(manifest, &m); err != nil {
 			t.Fatalf("%s: %v", pod, err)

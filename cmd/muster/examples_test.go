@@ -39,9 +39,7 @@ func TestExamples(t *testing.T) {
 					}
 				}
 				muster("init", dir)
-				if err := os.WriteFile(filepath.Join(dir, "overlays", "default", filepath.FromSlash(file)), []byte(document), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.WriteFile(filepath.Join(dir, "overlays", "default", filepath.FromSlash(file)), []byte(document), 0o600))
 				muster("check", dir)
 			}
 		}

@@ -3,9 +3,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,36 +11,21 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// twoOverlays are the files of a fleet with the overlays default and second, each for the
-// queue of its name.
-func twoOverlays(t *testing.T) []branch.Change {
-	t.Helper()
-	all, err := starterChanges(func(policy []byte) []byte { return policy })
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := overlayFiles(newOverlay{name: "second", queue: "second"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range second {
-		all = append(all, branch.Change{Path: "overlays/second/" + name, Content: content})
-	}
-	return all
-}
-
 // TestGitHubCommits asserts that run commits the two operations of a tick through GitHub's API
 // with one request each, with and without a receiver, and that verify accepts them.
 func TestGitHubCommits(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte(canarytest.GitHubToken), 0o600); err != nil {
-		t.Fatal(err)
+	files, err := starterChanges(func(policy []byte) []byte { return policy })
+	check(t, err)
+	second, err := overlayFiles(newOverlay{name: "second", queue: "second"})
+	check(t, err)
+	for name, content := range second {
+		files = append(files, branch.Change{Path: "overlays/second/" + name, Content: content})
 	}
-	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(receiver.Close)
+	secret := tempFile(t, "secret", canarytest.GitHubToken)
+	receiver := serveHTTP(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for name, more := range map[string][]string{"alone": nil, "with a receiver": {"--notify", "kind=flux,url=" + receiver.URL + "/hook/0123,secret-file=" + secret}} {
 		t.Run(name, func(t *testing.T) {
-			server, r, api := githubFleet(t, twoOverlays(t)...)
+			server, r, api := githubFleet(t, files...)
 			buildkite := fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: canarytest.BuildkiteToken})
 			cluster := buildkite.AddCluster("ci")
 			for _, queue := range []string{"default", "second"} {
@@ -51,8 +33,7 @@ func TestGitHubCommits(t *testing.T) {
 				buildkite.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{Parallelism: 2, Duration: time.Hour, Agents: []string{"queue=" + queue}}}})
 			}
 			buildkite.Advance(time.Minute)
-			rest := httptest.NewServer(buildkite)
-			t.Cleanup(rest.Close)
+			rest := serveHTTP(t, buildkite)
 			run := func(args ...string) string {
 				t.Helper()
 				code, out, errs := execute(t, program{args: append(args, "--repo", server.URL+"/acme/fleet.git"), environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken}})

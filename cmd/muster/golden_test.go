@@ -26,9 +26,7 @@ var golden = flag.Bool("golden", false, "run the tests of make golden, which com
 func checkGolden(t *testing.T, name, got string) {
 	t.Helper()
 	if *updateScripts {
-		if err := os.WriteFile(filepath.Join(top, "testdata", "golden", name), []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(top, "testdata", "golden", name), []byte(got), 0o644))
 	}
 	if diff := cmp.Diff(readText(t, "testdata/golden/"+name), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -70,13 +68,10 @@ func TestGoldenSession(t *testing.T) {
 		return
 	}
 	file, err := os.CreateTemp("", "muster-golden-*.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer file.Close()
-	if _, err := io.WriteString(file, d.log(t, "-p")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(file, d.log(t, "-p"))
+	check(t, err)
 	t.Logf("the output of git log -p is in %s", file.Name())
 }
 
@@ -91,9 +86,7 @@ func (d *demo) log(t *testing.T, options ...string) string {
 func (d *demo) git(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := d.repository.Git(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out
 }
 
@@ -102,27 +95,19 @@ func (d *demo) git(t *testing.T, args ...string) string {
 func (d *demo) serveSession(t *testing.T) *endpoints {
 	t.Helper()
 	git, err := d.open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(git.Close)
 	client, err := buildkite.New(buildkite.Config{Org: "acme", Token: demoToken, HTTP: d.buildkite.Transport(), Timeout: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	clock := demoClock{demo: d}
 	ends, err := newEndpoints(clock, status.Config{
 		Muster:  status.Muster{Version: "v0", Commit: "c0ffee", Repository: "https://git.example.com/fleet.git", Branch: "main", Overlays: "overlays", Organisation: "acme"},
 		Started: clock.Now(), Interval: demoInterval, Longest: longestTick,
 		Services: services(func() remote.Stats { return remote.Stats{} }, nil, client, func() (buildkite.Stats, bool) { return buildkite.Stats{}, false }),
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(ends.page.Close)
-	if err := d.loop(t.Context(), "v0", generator.Config{Buildkite: client, Watch: ends.watcher()}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, d.loop(t.Context(), "v0", generator.Config{Buildkite: client, Watch: ends.watcher()}))
 	return ends
 }
 

@@ -30,9 +30,7 @@ const longBuild = 150 * time.Millisecond
 
 func newPatient(t *testing.T) *patient {
 	executable, err := os.Executable() // this test, which is then the program
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	p := program{executable: executable}.builder().(*kustomize.Process)
 	p.Idle = 20 * time.Millisecond
 	return &patient{Builder: p, waits: map[context.Context]chan struct{}{}}

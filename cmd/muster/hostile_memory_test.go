@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
@@ -54,13 +53,9 @@ func watchMemory() (stop func() (heap, own, all uint64)) {
 // builders are the numbers of the processes that build.
 func builders() []string {
 	var pids []string
-	lists, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, file := range lists {
-		list, _ := os.ReadFile(file)
-		for pid := range strings.FieldsSeq(string(list)) {
-			if args, _ := os.ReadFile("/proc/" + pid + "/cmdline"); bytes.Contains(args, []byte(buildArgument)) {
-				pids = append(pids, pid)
-			}
+	for _, pid := range childrenOf("self") {
+		if args, _ := os.ReadFile("/proc/" + pid + "/cmdline"); bytes.Contains(args, []byte(buildArgument)) {
+			pids = append(pids, pid)
 		}
 	}
 	return pids

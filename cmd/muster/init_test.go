@@ -44,9 +44,7 @@ func TestInitPrompts(t *testing.T) {
 // image.
 func TestDeployedVersion(t *testing.T) {
 	part, err := deployment("v9.8.7+6")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	images := 0
 	for name, content := range part.files {
 		text := string(content)
@@ -64,9 +62,7 @@ func TestDeployedVersion(t *testing.T) {
 func TestNoTerminal(t *testing.T) {
 	for _, name := range []string{os.DevNull, "init_test.go"} {
 		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if isTerminal(f) {
 			t.Errorf("%s is taken for a terminal", name)
 		}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,11 +20,7 @@ import (
 // agentTokenFile returns a file with the agents' token.
 func agentTokenFile(t *testing.T) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "agent-token")
-	if err := os.WriteFile(file, []byte(canarytest.AgentToken+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return tempFile(t, "agent-token", canarytest.AgentToken+"\n")
 }
 
 // TestRunNotifiesJobs asserts that run ticks when the metrics show more jobs, and shows on each
@@ -52,23 +46,6 @@ func TestRunNotifiesJobs(t *testing.T) {
 	}
 }
 
-// newNotifiedBuildkite returns a Buildkite with a queue and jobs, a notifier, its log and its counters.
-func newNotifiedBuildkite(t *testing.T, jobs int) (*fakebuildkite.Server, *jobNotifier, *bytes.Buffer, map[string]int) {
-	s := fakebuildkite.New(fakebuildkite.Options{Now: time.Now()})
-	c := s.AddCluster("ci")
-	s.AddQueue(c, "default")
-	s.AddAgentToken(c, canarytest.AgentToken)
-	s.CreateBuild(fakebuildkite.Build{Cluster: c, Steps: []fakebuildkite.Step{{Parallelism: jobs}}})
-	stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: buildkite.AgentConfig{
-		Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){func() (string, error) { return canarytest.AgentToken, nil }},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted, log := map[string]int{}, &bytes.Buffer{}
-	return s, newJobNotifier(stacks, canarytest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(log, nil))), time.Now, func(result string, n int) { counted[result] += n }), log, counted
-}
-
 // ordered returns the report of a tick that ordered agents; live are earlier dispatches in git.
 func ordered(s *fakebuildkite.Server, id string, agents int, live ...string) generator.Report {
 	o := plan.Overlay{Name: "default", Policy: plan.Policy{Queue: "default"}}
@@ -86,7 +63,18 @@ func ordered(s *fakebuildkite.Server, id string, agents int, live ...string) gen
 // another afterwards; and that failed notifications are counted, and followed by a pause.
 func TestJobNotifier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p, log, counted := newNotifiedBuildkite(t, 3)
+		s := fakebuildkite.New(fakebuildkite.Options{Now: time.Now()})
+		c := s.AddCluster("ci")
+		s.AddQueue(c, "default")
+		s.AddAgentToken(c, canarytest.AgentToken)
+		s.CreateBuild(fakebuildkite.Build{Cluster: c, Steps: []fakebuildkite.Step{{Parallelism: 3}}})
+		stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: buildkite.AgentConfig{
+			Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){func() (string, error) { return canarytest.AgentToken, nil }},
+		}})
+		check(t, err)
+		counted, log := map[string]int{}, &bytes.Buffer{}
+		censored := canarytest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(log, nil)))
+		p := newJobNotifier(stacks, censored, time.Now, func(result string, n int) { counted[result] += n })
 		defer p.start(t.Context())()
 		tick := func(r generator.Report) {
 			p.Ended(r)

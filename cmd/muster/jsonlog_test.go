@@ -14,14 +14,11 @@ import (
 func TestErrorsOfRun(t *testing.T) {
 	w, fleet, _, _ := fleetProgram(t)
 	policy := branch.Change{Path: "overlays/a/scaling.yaml", Content: []byte("kind: ScalingPolicy\nspec: {maximum: 1, queue: 7}\n")}
-	if _, err := w.repo.Commit("An invalid overlay", start, policy); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.repo.Commit("An invalid overlay", start, policy)
+	check(t, err)
 	var config net.ListenConfig
 	taken, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = taken.Close() })
 	remote := append(fleet.environ, "MUSTER_STARTUP_JITTER=0s")
 	const asJSON, asText = "MUSTER_LOG_FORMAT=json", "MUSTER_LOG_FORMAT=text"

@@ -13,15 +13,11 @@ import (
 // test suite links to exists.
 func TestLinks(t *testing.T) {
 	suites, err := filepath.Glob(filepath.Join(top, "testdata", "*", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	pages := documents(t)
 	for _, page := range append(suites, filepath.Join(top, "CHANGELOG.md")) {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		pages[page] = string(text)
 	}
 	for page, text := range pages {
@@ -111,9 +107,7 @@ func TestIndex(t *testing.T) {
 	index := readText(t, "docs/README.md")
 	for page := range documents(t) {
 		name, err := filepath.Rel(filepath.Join(top, "docs"), page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if name = filepath.ToSlash(name); name != "README.md" && !strings.HasPrefix(name, "..") && !strings.Contains(index, "]("+name+")") {
 			t.Errorf("docs/README.md has no link to %s", name)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -35,9 +34,8 @@ func TestPagesEscapeHostileText(t *testing.T) {
 			Steps: []fakebuildkite.Step{{Label: canarytest.Words(), Parallelism: 2, Duration: time.Hour, Agents: []string{rule, "os=" + canarytest.Words()}}}})
 	}
 	w.addBuild(2)
-	if _, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Name: canarytest.Words(), Tags: []string{"queue=default", "name=" + canarytest.Words()}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Name: canarytest.Words(), Tags: []string{"queue=default", "name=" + canarytest.Words()}})
+	check(t, err)
 	w.buildkite.AdvanceTo(start)
 	var stderr bytes.Buffer
 	p.stderr = &stderr
@@ -55,12 +53,10 @@ func TestPagesEscapeHostileText(t *testing.T) {
 			}
 		}
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	p.clock = &scriptedClock{stoppedClock{start}, []func(){look, func() {
+	runScripted(t, p, start, look, func() {
 		w.buildkite.Fail(fakebuildkite.Fault{Path: "/builds", Status: 500, Body: `{"message":"` + canarytest.Hostile + canarytest.BuildkiteToken + `"}`})
-	}, look}, stop}
-	if code := p.run(ctx); code != exitOK || looked != 18 {
-		t.Errorf("exit code %d, %d pages\n%s", code, looked, &stderr)
+	}, look)
+	if looked != 18 {
+		t.Errorf("looked at %d pages\n%s", looked, &stderr)
 	}
 }

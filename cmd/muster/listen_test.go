@@ -41,14 +41,25 @@ func get(t *testing.T, h http.Handler, path string, header ...string) (code int,
 	return w.Code, w.Body.String()
 }
 
+// statusOf sends a request for a host, by default that of the URL, and returns the status of the
+// response.
+func statusOf(t *testing.T, method, url, host string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	check(t, err)
+	r.Host = host
+	answer, err := http.DefaultClient.Do(r)
+	check(t, err)
+	_ = answer.Body.Close()
+	return answer.StatusCode
+}
+
 // testEndpoints returns the endpoints of a muster that has just started, and its time.
 func testEndpoints(t *testing.T) (*endpoints, *time.Time) {
 	t.Helper()
 	now := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(ends.page.Close)
 	return ends, &now
 }
@@ -112,9 +123,7 @@ func TestServe(t *testing.T) {
 		_, _ = io.WriteString(w, "here")
 	})
 	s, err := serve(t.Context(), log, "a test", "127.0.0.1:0", h, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	address := listenAddress(said.String())
 	if body := getText(t, "http://"+address); body != "here" {
 		t.Errorf("%q", body)
@@ -124,9 +133,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("an address that is taken: %v", err)
 	}
 	large, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	large.Header.Set("X-Large", strings.Repeat("x", 64<<10))
 	if answer, err := http.DefaultClient.Do(large); err == nil {
 		_ = answer.Body.Close()
@@ -147,14 +154,10 @@ func listening(t *testing.T, address string, h http.Handler) string {
 	t.Helper()
 	var said bytes.Buffer
 	s, err := serve(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), "a test", address, h, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(s.stop)
 	_, port, err := net.SplitHostPort(listenAddress(said.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
@@ -166,20 +169,16 @@ func TestManyConnections(t *testing.T) {
 	var idle []net.Conn
 	for range 2*maxConnections + 1 {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer func() { _ = c.Close() }()
-		if _, err := io.WriteString(c, request); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.WriteString(c, request)
+		check(t, err)
 		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || answer.StatusCode != http.StatusOK {
 			t.Fatalf("connection %d: %v, %v", len(idle)+1, answer, err)
 		}
-		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		check(t, err)
 		_ = answer.Body.Close()
 		idle = append(idle, c)
 	}
@@ -205,19 +204,6 @@ func TestManyConnections(t *testing.T) {
 func TestHostOfThisMachine(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	here, everywhere := listening(t, "127.0.0.1:0", h), listening(t, ":0", h)
-	get := func(method, address, host, path string) int {
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Host = host
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = answer.Body.Close()
-		return answer.StatusCode
-	}
 	defer http.DefaultClient.CloseIdleConnections()
 	for host, own := range map[string]bool{
 		"localhost": true, "localhost:8080": true, "LOCALHOST.:8080": true, "muster.localhost": true, "127.0.0.1": true, "127.0.0.1:9": true, "127.1.2.3": true, "[::1]:8080": true, "[::1]": true,
@@ -225,16 +211,16 @@ func TestHostOfThisMachine(t *testing.T) {
 	} {
 		want := map[bool]int{true: http.StatusOK, false: http.StatusMisdirectedRequest}[own]
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions} {
-			if got := get(method, here, host, "/debug/pprof/cmdline"); got != want {
+			if got := statusOf(t, method, "http://"+here+"/debug/pprof/cmdline", host); got != want {
 				t.Errorf("%s for %s on a loopback address: %d, want %d", method, host, got, want)
 			}
 		}
 		for _, path := range []string{webhook.BuildkitePath, webhook.GitPath} {
-			if got := get(http.MethodPost, here, host, path); got != http.StatusOK {
+			if got := statusOf(t, http.MethodPost, "http://"+here+path, host); got != http.StatusOK {
 				t.Errorf("a webhook for %s to %s: %d", host, path, got)
 			}
 		}
-		if got := get(http.MethodGet, everywhere, host, "/status.json"); got != http.StatusOK {
+		if got := statusOf(t, http.MethodGet, "http://"+everywhere+"/status.json", host); got != http.StatusOK {
 			t.Errorf("%s on every address: %d", host, got)
 		}
 	}
@@ -276,9 +262,7 @@ func TestProfiles(t *testing.T) {
 	var said bytes.Buffer
 	stop, err := (&runFlags{pprof: "127.0.0.1:0"}).serve(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), nil)
 	defer stop()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer http.DefaultClient.CloseIdleConnections()
 	address := regexp.MustCompile(`for=profiles address=(\S+)`).FindStringSubmatch(said.String())[1]
 	for path, want := range map[string]int{
@@ -286,13 +270,8 @@ func TestProfiles(t *testing.T) {
 		"/debug/pprof/symbol": http.StatusOK, "/debug/pprof/nothing": http.StatusNotFound,
 		"/metrics": http.StatusNotFound, "/healthz": http.StatusNotFound, "/": http.StatusNotFound,
 	} {
-		answer, err := http.Get("http://" + address + path) //nolint:noctx // a test
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("%s: %s, want %d", path, answer.Status, want)
+		if got := statusOf(t, http.MethodGet, "http://"+address+path, ""); got != want {
+			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
 }

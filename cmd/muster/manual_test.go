@@ -22,21 +22,12 @@ func githubFleet(t *testing.T, files ...branch.Change) (*gitserver.Server, gitse
 	t.Helper()
 	dir := t.TempDir()
 	r, err := gitserver.Init(filepath.Join(dir, githubtest.Owner, githubtest.Name+".git"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Commit("Begin\n", start, files...); err != nil {
-		t.Fatal(err)
-	}
-	server, err := gitserver.Serve(dir, gitserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
+	check(t, err)
+	_, err = r.Commit("Begin\n", start, files...)
+	check(t, err)
+	server := serveGit(t, dir, gitserver.Options{})
 	api, err := githubtest.Serve(r, t.TempDir(), stoppedClock{start}.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(api.Close)
 	return server, r, api
 }
@@ -50,9 +41,7 @@ func TestManualPrompts(t *testing.T) {
 		pushed bool
 	}{{"", false}, {"\n", false}, {"n\n", false}, {"no way\n", false}, {"y\n", true}, {"YES\n", true}} {
 		before, err := r.Git("rev-parse", "main")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		max := map[string]string{"y\n": "31", "YES\n": "32"}[test.answer]
 		if max == "" {
 			max = "30"
@@ -66,9 +55,7 @@ func TestManualPrompts(t *testing.T) {
 			t.Errorf("%q: it does not ask:\n%s", test.answer, out)
 		}
 		after, err := r.Git("rev-parse", "main")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if pushed := before != after; pushed != test.pushed || pushed == strings.Contains(out, "not pushed") {
 			t.Errorf("%q: pushed %t:\n%s", test.answer, pushed, out)
 		}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -19,7 +18,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -92,86 +90,54 @@ func newProduction(t *testing.T, queues int, begin time.Time, length time.Durati
 func (p *production) makeRepository(bare string) {
 	p.t.Helper()
 	var err error
-	if p.repo, err = gitserver.Init(bare); err != nil {
-		p.t.Fatal(err)
-	}
+	p.repo, err = gitserver.Init(bare)
+	check(p.t, err)
 	// The repository need not survive a power failure, and git gc runs at night.
 	for key, value := range map[string]string{"core.fsync": "none", "receive.autogc": "false", "gc.auto": "0"} {
-		if err := p.repo.Configure(key, value); err != nil {
-			p.t.Fatal(err)
-		}
+		check(p.t, p.repo.Configure(key, value))
 	}
 	changes, err := starterChanges(func(text []byte) []byte { return bytes.Replace(text, []byte("max: 10 "), []byte("max: 0 "), 1) })
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 	for i, queue := range p.queues {
 		files, err := overlayFiles(newOverlay{name: queue, queue: queue})
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		check(p.t, err)
 		for name, content := range files {
 			if name == "scaling.yaml" {
-				content = p.policy(content, i)
+				content = bytes.Replace(content, []byte("max: 10 "), []byte("max: 100 "), 1)
+				if i%warmEvery == 0 {
+					content = bytes.Replace(content, []byte("# buffer: 0 "), []byte("buffer: 2   "), 1)
+				}
 			}
 			changes = append(changes, branch.Change{Path: path.Join("overlays", queue, name), Content: content})
 		}
 	}
-	if _, err := p.repo.Commit("Begin the fleet", p.begin.Add(-time.Hour), changes...); err != nil {
-		p.t.Fatal(err)
-	}
+	_, err = p.repo.Commit("Begin the fleet", p.begin.Add(-time.Hour), changes...)
+	check(p.t, err)
 }
 
 // warmEvery is the number of overlays for each with a warm pool.
 const warmEvery = 4
 
-// policy returns the policy of the i-th overlay.
-func (p *production) policy(text []byte, i int) []byte {
-	s := strings.Replace(string(text), "max: 10 ", "max: 100 ", 1)
-	if i%warmEvery == 0 {
-		s = strings.Replace(s, "# buffer: 0 ", "buffer: 2   ", 1)
-	}
-	return []byte(s)
-}
-
 // serve starts the servers, the cluster's syncer, and muster.
 func (p *production) serve(served, dir string) {
 	p.t.Helper()
-	git, err := gitserver.Serve(served, gitserver.Options{Remember: true, Wrap: p.disturb})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(git.Close)
-	own, err := gitserver.Serve(served, gitserver.Options{Remember: true}) // its network has no faults
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(own.Close)
-	if p.syncer, err = gitops.New(gitops.Config{URL: own.URL + "/fleet.git"}); err != nil {
-		p.t.Fatal(err)
-	}
-	api := httptest.NewServer(p.buildkite)
-	p.t.Cleanup(api.Close)
-	if p.log, err = os.Create(filepath.Join(dir, "log")); err != nil {
-		p.t.Fatal(err)
-	}
+	git := serveGit(p.t, served, gitserver.Options{Remember: true, Wrap: p.disturb})
+	own := serveGit(p.t, served, gitserver.Options{Remember: true}) // its network has no faults
+	var err error
+	p.syncer, err = gitops.New(gitops.Config{URL: own.URL + "/fleet.git"})
+	check(p.t, err)
+	api := serveHTTP(p.t, p.buildkite)
+	p.log, err = os.Create(filepath.Join(dir, "log"))
+	check(p.t, err)
 	p.t.Cleanup(func() { _ = p.log.Close() })
+	token := filepath.Join(dir, "token")
+	check(p.t, os.WriteFile(token, []byte(canarytest.BuildkiteToken), 0o600))
 	program, err := os.Executable()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 	p.muster = exec.Command(program, "run", "--repo", git.URL+"/fleet.git", "--buildkite-org", "acme", "--buildkite-url", api.URL+"/",
-		"--listen", "127.0.0.1:0", "--startup-jitter", "0", "--buildkite-token-file", p.token(dir))
+		"--listen", "127.0.0.1:0", "--startup-jitter", "0", "--buildkite-token-file", token)
 	p.muster.Env = append(os.Environ(), stepVariable+"="+strconv.FormatInt(p.begin.UnixNano(), 10))
 	p.muster.Stdout, p.muster.Stderr = p.log, p.log
-}
-
-func (p *production) token(dir string) string {
-	file := filepath.Join(dir, "token")
-	if err := os.WriteFile(file, []byte(canarytest.BuildkiteToken), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
-	return file
 }
 
 // play runs muster until all builds are finished. Time passes only while muster sleeps.
@@ -179,26 +145,19 @@ func (p *production) play() {
 	p.t.Helper()
 	asks, told := p.pipe(), p.pipe()
 	p.muster.ExtraFiles = []*os.File{asks.w, told.r}
-	if err := p.muster.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, p.muster.Start())
 	p.t.Cleanup(func() { _ = p.muster.Process.Kill() })
-	if err := errors.Join(asks.w.Close(), told.r.Close()); err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, errors.Join(asks.w.Close(), told.r.Close()))
 	sleeps := bufio.NewScanner(asks.r)
 	for sleeps.Scan() {
 		d, err := strconv.ParseInt(sleeps.Text(), 10, 64)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		check(p.t, err)
 		p.buildkite.Advance(time.Duration(d))
 		if p.over() {
 			return
 		}
-		if _, err := fmt.Fprintln(told.w, p.buildkite.Now().UnixNano()); err != nil {
-			p.t.Fatal(err)
-		}
+		_, err = fmt.Fprintln(told.w, p.buildkite.Now().UnixNano())
+		check(p.t, err)
 	}
 	p.t.Fatalf("muster has ended: %v\n%s", p.muster.Wait(), p.lastWords())
 }
@@ -208,9 +167,7 @@ type pipe struct{ r, w *os.File }
 func (p *production) pipe() pipe {
 	p.t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 	p.t.Cleanup(func() { _, _ = r.Close(), w.Close() })
 	return pipe{r, w}
 }
@@ -240,9 +197,7 @@ func (p *production) lastWords() string {
 // end ends muster, and returns the processor time of it and its children.
 func (p *production) end() time.Duration {
 	p.t.Helper()
-	if err := p.muster.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, p.muster.Process.Signal(syscall.SIGTERM))
 	if err := p.muster.Wait(); err != nil {
 		p.t.Errorf("muster ended with %v\n%s", err, p.lastWords())
 	}
@@ -326,9 +281,7 @@ func (c *steppedClock) step(d time.Duration) error {
 func (p *production) resident(field string) float64 {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.muster.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check(p.t, err)
 	found := regexp.MustCompile(field + `:\s+(\d+) kB`).FindSubmatch(text)
 	if found == nil {
 		p.t.Fatalf("no %s in\n%s", field, text)

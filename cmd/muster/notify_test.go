@@ -24,11 +24,11 @@ type syncers struct {
 	lines        []string
 }
 
-func newSyncers() *syncers {
+func newSyncers(t lifetime) *syncers {
 	s := &syncers{}
-	s.flux = httptest.NewServer(s.receiver("X-Signature", func(*http.Request) string { return "flux" }, ""))
+	s.flux = serveHTTP(t, s.receiver("X-Signature", func(*http.Request) string { return "flux" }, ""))
 	event := func(r *http.Request) string { return "github " + r.Header.Get("X-Github-Event") }
-	s.argocd = httptest.NewServer(s.receiver("X-Hub-Signature-256", event, "Webhook processing failed: HMAC verification failed"))
+	s.argocd = serveHTTP(t, s.receiver("X-Hub-Signature-256", event, "Webhook processing failed: HMAC verification failed"))
 	return s
 }
 
@@ -56,12 +56,6 @@ func (s *syncers) receiver(header string, event func(*http.Request) string, refu
 		defer s.mu.Unlock()
 		s.lines = append(s.lines, strings.TrimSpace(line))
 	})
-}
-
-// close ends both.
-func (s *syncers) close() {
-	s.flux.Close()
-	s.argocd.Close()
 }
 
 // cmdNotified prints what the syncers were told since it was last called.

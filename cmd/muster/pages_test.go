@@ -81,14 +81,10 @@ func TestPages(t *testing.T) {
 		if archive != "" {
 			script += "-- " + archive
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+".txtar"), []byte(script), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, name+".txtar"), []byte(script), 0o600))
 	}
 	all, err := os.ReadDir(filepath.Join(top, "testdata", "pages"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, file := range all {
 		if !prepared[file.Name()] {
 			t.Errorf("testdata/pages/%s is for no page with commands", file.Name())

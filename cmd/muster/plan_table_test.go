@@ -52,28 +52,19 @@ func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
 	return overlays, o
 }
 
-// drawResult returns the result of a tick of such a queue.
-func drawResult(t *rapid.T) generator.Result {
-	r := generator.Result{}
-	overlays, o := drawQueue(t)
-	for _, d := range plan.Decide("c0ffee", overlays, o) {
-		r.Decisions = append(r.Decisions, d)
-		if d.Suspended.Active() {
-			r.Suspended = append(r.Suspended, generator.Suspended{Overlay: d.Overlay, Why: d.Suspended})
-		}
-	}
-	return r
-}
-
 // TestPrintedRowsAgree evaluates the formula on the rows of the table, and compares the
 // arithmetic printed below it with them. A column that is left out is zero.
 func TestPrintedRowsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := drawResult(t)
-		var text bytes.Buffer
-		if err := printSums(output.Output{Text: &text}, r, r.Conditions(r.Looked.Snapshot.At), rapid.Bool().Draw(t, "wide")); err != nil {
-			t.Fatal(err)
+		overlays, o := drawQueue(t)
+		r := generator.Result{Decisions: plan.Decide("c0ffee", overlays, o)}
+		for _, d := range r.Decisions {
+			if d.Suspended.Active() {
+				r.Suspended = append(r.Suspended, generator.Suspended{Overlay: d.Overlay, Why: d.Suspended})
+			}
 		}
+		var text bytes.Buffer
+		check(t, printSums(output.Output{Text: &text}, r, r.Conditions(r.Looked.Snapshot.At), rapid.Bool().Draw(t, "wide")))
 		parts := strings.Split(text.String(), "\n\n")
 		rows := strings.Split(strings.TrimSpace(parts[1]), "\n")
 		head := strings.Fields(rows[0])
@@ -92,8 +83,10 @@ func TestPrintedRowsAgree(t *testing.T) {
 				}
 			}
 			state := cells[slices.Index(head, "STATE")]
+			isProbe := func(d plan.Decision) bool { return d.Overlay == cells[0] && d.Probe }
+			probe := slices.ContainsFunc(r.Decisions, isProbe)
 			for line := range strings.SplitSeq(strings.TrimSpace(plan.Formula), "\n") {
-				if got, want := printedTerm(t, line, terms, state, probes(r, cells[0])), terms[strings.Fields(line)[0]]; got != want {
+				if got, want := printedTerm(t, line, terms, state, probe), terms[strings.Fields(line)[0]]; got != want {
 					t.Fatalf("%q makes it %d, and %d is printed:\n%s", line, got, want, &text)
 				}
 			}
@@ -117,11 +110,6 @@ func TestPrintedRowsAgree(t *testing.T) {
 	})
 }
 
-// probes reports whether the order of an overlay is a probe.
-func probes(r generator.Result, overlay string) bool {
-	return slices.ContainsFunc(r.Decisions, func(d plan.Decision) bool { return d.Overlay == overlay && d.Probe })
-}
-
 // term returns the formula's name of a column.
 func term(column string) string {
 	first, rest, _ := strings.Cut(strings.ToLower(column), "-")
@@ -138,9 +126,7 @@ func printedTerm(t *rapid.T, line string, terms map[string]int, state string, pr
 	_, expression, _ := strings.Cut(line, " = ")
 	end := strings.LastIndexByte(expression, ')') + 1
 	parsed, err := parser.ParseExpr(expression[:end])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n := evaluated(parsed, terms)
 	switch but := expression[end:]; {
 	case strings.Contains(but, "1 for a probe") && probe:
@@ -181,9 +167,7 @@ func evaluated(e ast.Expr, terms map[string]int) int {
 func TestUnreadableOverlayHasNoFigures(t *testing.T) {
 	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "x: y\nz"}}}}
 	var text bytes.Buffer
-	if err := output.OverlayTable(r, r.Conditions(time.Time{}), true).Write(output.Output{Text: &text}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, output.OverlayTable(r, r.Conditions(time.Time{}), true).Write(output.Output{Text: &text}))
 	row := strings.Fields(strings.Split(text.String(), "\n")[1])
 	if row[0] != "broken" || slices.ContainsFunc(row[1:], func(cell string) bool { _, err := strconv.Atoi(cell); return err == nil }) {
 		t.Errorf("printed:\n%s", &text)

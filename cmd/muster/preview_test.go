@@ -9,6 +9,7 @@ import (
 
 	"muster/gitops/canarytest"
 	"muster/gitops/github/githubtest"
+	"muster/gitops/gitserver"
 )
 
 // TestPreviewOnGitHub asserts that a pull request has one comment and a check for each head;
@@ -18,26 +19,19 @@ func TestPreviewOnGitHub(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "clone")
 	git := func(args ...string) {
 		t.Helper()
-		c := exec.Command("git", args...)
-		c.Dir = filepath.Dir(clone)
-		if len(args) > 0 && args[0] != "clone" {
-			c.Dir = clone
-		}
-		c.Env = append(c.Environ(), "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
+		ada := []string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com"}
+		_, err := gitserver.Repository{Dir: clone}.Git(append(ada, args...)...)
+		check(t, err)
 	}
 	edit := func(from, to string) {
 		t.Helper()
-		c := exec.Command("sed", "-i", "s/"+from+"/"+to+"/", filepath.Join(clone, "overlays/default/scaling.yaml"))
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatal(err, string(out))
-		}
+		policy := filepath.Join(clone, "overlays/default/scaling.yaml")
+		check(t, exec.Command("sed", "-i", "s/"+from+"/"+to+"/", policy).Run())
 		git("commit", "--quiet", "--all", "--message", "Change max")
 		git("push", "--quiet", "origin", "HEAD:raise")
 	}
-	git("clone", "--quiet", server.URL+"/acme/fleet.git", clone)
+	_, err := r.Git("clone", "--quiet", server.URL+"/acme/fleet.git", clone)
+	check(t, err)
 	git("checkout", "--quiet", "-b", "raise")
 	edit("max: 10 ", "max: 40 ")
 	n := api.AddPull("raise", "main")
@@ -56,9 +50,7 @@ func TestPreviewOnGitHub(t *testing.T) {
 		t.Errorf("the comments are %q", got)
 	}
 	head, err := r.Git("rev-parse", "raise")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	// The fleet of this test has no template: that is a finding, and a policy to annotate is there.
 	if got := api.Checks(); len(got) != 1 || got[0].HeadSHA != strings.TrimSpace(head) || got[0].Conclusion != "failure" || len(got[0].Output.Annotations) == 0 {
 		t.Errorf("the checks are %+v", got)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -33,11 +32,10 @@ func thisClock(t *testing.T) daylong {
 	w.cluster.BuildkiteCluster = w.buildkite.AddCluster("ci")
 	w.buildkite.AddQueue(w.cluster.BuildkiteCluster, "default")
 	w.buildkite.AddAgentToken(w.cluster.BuildkiteCluster, canarytest.AgentToken)
-	w.api = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	w.api = serveHTTP(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.buildkite.AdvanceTo(time.Now())
 		w.buildkite.ServeHTTP(rw, r)
 	}))
-	t.Cleanup(w.api.Close)
 	return daylong{scenario: w, t: t, ended: make(chan error, 1)}
 }
 
@@ -65,9 +63,7 @@ func (k *daylong) says(text string) {
 // signal sends a signal.
 func (k *daylong) signal(s syscall.Signal) {
 	k.t.Helper()
-	if err := k.process.Process.Signal(s); err != nil {
-		k.t.Fatal(err)
-	}
+	check(k.t, k.process.Process.Signal(s))
 }
 
 // stop ends the process with SIGTERM.
@@ -82,36 +78,36 @@ func (k *daylong) stop() {
 // process is muster as a separate process.
 type process struct {
 	*exec.Cmd
+	sharedBuffer // what it prints
+}
+
+// sharedBuffer is a buffer for several goroutines.
+type sharedBuffer struct {
 	mu     sync.Mutex
-	output bytes.Buffer
+	buffer bytes.Buffer
 }
 
-// Write implements io.Writer for what it prints.
-func (p *process) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.output.Write(text)
+func (b *sharedBuffer) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(text)
 }
 
-func (p *process) text() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.output.String()
+func (b *sharedBuffer) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
 }
 
 // started starts muster.
 func started(t *testing.T, environ []string, args ...string) *process {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	p := &process{Cmd: exec.Command(program, args...)}
 	p.Env = append(environ, realVariable+"=1")
 	p.Stdout, p.Stderr = p, p
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.Start())
 	t.Cleanup(func() { _ = p.Process.Kill() })
 	return p
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -14,20 +13,16 @@ import (
 
 // awaited is a terminal that reports when a text appears.
 type awaited struct {
-	text string
-	seen chan struct{}
-
-	mu  sync.Mutex
-	all strings.Builder
+	sharedBuffer
+	awaits string
+	seen   chan struct{}
+	once   sync.Once
 }
 
 func (a *awaited) Write(text []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	before := strings.Contains(a.all.String(), a.text)
-	a.all.Write(text)
-	if !before && strings.Contains(a.all.String(), a.text) {
-		close(a.seen)
+	_, _ = a.sharedBuffer.Write(text)
+	if strings.Contains(a.text(), a.awaits) {
+		a.once.Do(func() { close(a.seen) })
 	}
 	return len(text), nil
 }
@@ -37,8 +32,8 @@ func (a *awaited) Write(text []byte) (int, error) {
 func TestProgressLine(t *testing.T) {
 	t.Parallel()
 	w, p, stdout, stderr := fleetProgram(t, "plan")
-	screen := &awaited{text: "reading Buildkite ... ", seen: make(chan struct{})}
-	slow := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	screen := &awaited{awaits: "reading Buildkite ... ", seen: make(chan struct{})}
+	slow := serveHTTP(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		select {
 		case <-screen.seen:
 		case <-r.Context().Done():
@@ -46,15 +41,14 @@ func TestProgressLine(t *testing.T) {
 		}
 		w.buildkite.ServeHTTP(rw, r)
 	}))
-	t.Cleanup(slow.Close)
 	q := p
 	q.environ = append(q.environ, "MUSTER_BUILDKITE_URL="+slow.URL+"/")
 	q.stderr, q.screen.progress = screen, true
 	if code := q.run(t.Context()); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, &screen.all)
+		t.Fatalf("exit code %d: %s", code, screen.text())
 	}
 	const erase = "\r\x1b[K"
-	if all := screen.all.String(); !strings.HasSuffix(all, erase) || strings.Contains(all, "\n") {
+	if all := screen.text(); !strings.HasSuffix(all, erase) || strings.Contains(all, "\n") {
 		t.Errorf("the terminal is left with %q", all)
 	}
 	if !strings.Contains(stdout.String(), "The next tick commits nothing.") || strings.Contains(stdout.String(), "\x1b") {
@@ -88,14 +82,12 @@ func TestProgressOfARateLimit(t *testing.T) {
 	t.Parallel()
 	w, p, stdout, _ := fleetProgram(t, "plan")
 	w.buildkite.Fail(fakebuildkite.Fault{Path: "/builds", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}})
-	screen := &awaited{text: "waiting 8s for Buildkite's rate limit ... ", seen: make(chan struct{})}
+	screen := &awaited{awaits: "waiting 8s for Buildkite's rate limit ... ", seen: make(chan struct{})}
 	p.stderr, p.screen.progress, p.clock = screen, true, &sleepsUntilSeen{stoppedClock{start}, w, screen}
 	if code := p.run(t.Context()); code != exitOK || !strings.Contains(stdout.String(), "The next tick commits nothing.") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
-	screen.mu.Lock()
-	defer screen.mu.Unlock()
-	if !strings.Contains(screen.all.String(), "level=INFO msg=waiting seconds=8 ") {
-		t.Errorf("the log does not say what plan waits for: %q", &screen.all)
+	if !strings.Contains(screen.text(), "level=INFO msg=waiting seconds=8 ") {
+		t.Errorf("the log does not say what plan waits for: %q", screen.text())
 	}
 }

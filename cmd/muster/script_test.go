@@ -109,9 +109,7 @@ func TestUnracedScripts(t *testing.T) {
 
 func runScripts(t *testing.T, raced bool) {
 	all, err := filepath.Glob(filepath.Join("..", "..", "testdata", "script", "*.txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	found := 0
 	files := slices.DeleteFunc(all, func(file string) bool {
 		of := slices.Contains(racedScripts, strings.TrimSuffix(filepath.Base(file), ".txtar"))
@@ -134,33 +132,25 @@ func scriptParams(files []string) testscript.Params {
 		RequireUniqueNames:  true,
 		UpdateScripts:       *updateScripts,
 		Setup: func(env *testscript.Env) error {
-			w, err := newScenario(env.WorkDir)
-			if err != nil {
-				return err
-			}
-			env.Defer(w.git.Close)
-			env.Defer(w.api.Close)
-			env.Defer(w.agents.Close)
-			w.syncers = newSyncers()
-			env.Defer(w.syncers.close)
+			w := newScenario(scriptTest{env}, env.WorkDir)
+			w.syncers = newSyncers(scriptTest{env})
 			env.Values["world"] = w
-			env.Setenv("FAKE_NOW", start.Format(time.RFC3339))
-			env.Setenv("REPO", w.git.URL+"/fleet.git")
-			env.Setenv("MUSTER_REPO", w.git.URL+"/fleet.git")
-			env.Setenv("MUSTER_BUILDKITE_URL", w.api.URL+"/")
-			env.Setenv("MUSTER_BUILDKITE_ORG", "acme")
-			env.Setenv("MUSTER_AGENT_ENDPOINT", w.agents.URL+"/v3/")
-			env.Setenv("FLUX_RECEIVER", w.syncers.flux.URL+"/hook/0123")
-			env.Setenv("ARGOCD", w.syncers.argocd.URL)
+			for name, value := range map[string]string{
+				"FAKE_NOW": start.Format(time.RFC3339), "REPO": w.git.URL + "/fleet.git",
+				"MUSTER_REPO": w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL": w.api.URL + "/", "MUSTER_BUILDKITE_ORG": "acme",
+				"MUSTER_AGENT_ENDPOINT": w.agents.URL + "/v3/", "FLUX_RECEIVER": w.syncers.flux.URL + "/hook/0123",
+				"ARGOCD": w.syncers.argocd.URL, "GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1",
+				"GORACE": "atexit_sleep_ms=10", // by default each call waits a second for races to come
+			} {
+				env.Setenv(name, value)
+			}
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
 				env.Setenv("GIT_"+who+"_NAME", "Ada")
 				env.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
 				env.Setenv("GIT_"+who+"_DATE", start.Add(-time.Hour).Format(time.RFC3339))
 			}
-			env.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
-			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-			env.Setenv("GORACE", "atexit_sleep_ms=10") // by default each call waits a second for races to come
-			return w.plant(env)
+			w.plant(env)
+			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"build": cmdBuild, "connect": cmdConnect, "advance": cmdAdvance, "sync": cmdSync,
@@ -171,27 +161,30 @@ func scriptParams(files []string) testscript.Params {
 	}
 }
 
-func newScenario(dir string) (*scenario, error) {
+// scriptTest is a script as the lifetime of servers.
+type scriptTest struct{ env *testscript.Env }
+
+func (s scriptTest) Fatal(args ...any) { s.env.T().Fatal(args...) }
+func (s scriptTest) Cleanup(f func())  { s.env.Defer(f) }
+
+func newScenario(t lifetime, dir string) *scenario {
 	w := &scenario{buildkite: fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: canarytest.BuildkiteToken})}
 	var err error
-	if w.repo, err = gitserver.Init(filepath.Join(dir, "srv", "fleet.git")); err != nil {
-		return nil, err
-	}
-	if w.git, err = gitserver.Serve(filepath.Join(dir, "srv"), gitserver.Options{Username: "git", Wrap: w.forestall}); err != nil {
-		return nil, err
-	}
+	w.repo, err = gitserver.Init(filepath.Join(dir, "srv", "fleet.git"))
+	check(t, err)
+	w.git = serveGit(t, filepath.Join(dir, "srv"), gitserver.Options{Username: "git", Wrap: w.forestall})
 	cluster := w.buildkite.AddCluster("ci")
 	for _, key := range []string{"default", "linux-large"} {
 		w.buildkite.AddQueue(cluster, key)
 	}
 	w.buildkite.SetDefaultQueue(cluster, "default")
-	w.api = httptest.NewServer(w.sent.only("Buildkite", "Buildkite's token", w.buildkite))
+	w.api = serveHTTP(t, w.sent.only("Buildkite", "Buildkite's token", w.buildkite))
 	w.buildkite.AddAgentToken(cluster, canarytest.AgentToken)
 	w.buildkite.AddAgentToken("", "bkct_elsewhere")
-	w.agents = httptest.NewServer(w.sent.only("the Agent API", "the agents' token", w.buildkite))
+	w.agents = serveHTTP(t, w.sent.only("the Agent API", "the agents' token", w.buildkite))
 	w.cluster = &simulation.Cluster{Buildkite: w.buildkite, BuildkiteCluster: cluster,
 		Fate: func() simulation.Fate { return simulation.Fate{Startup: 30 * time.Second} }}
-	return w, nil
+	return w
 }
 
 // forestall pushes before muster does, as often as the script requests.
@@ -212,23 +205,26 @@ func (w *scenario) forestall(next http.Handler) http.Handler {
 
 func scenarioOf(ts *testscript.TestScript) *scenario { return ts.Value("world").(*scenario) }
 
+// number returns the number in an argument of a command.
+func number(ts *testscript.TestScript, arg string) int {
+	n, err := strconv.Atoi(arg)
+	ts.Check(err)
+	return n
+}
+
 // cmdBuild creates a build: build COUNT DURATION [RULE...].
 func cmdBuild(ts *testscript.TestScript, _ bool, args []string) {
-	count, err := strconv.Atoi(args[0])
-	ts.Check(err)
 	duration, err := time.ParseDuration(args[1])
 	ts.Check(err)
 	w := scenarioOf(ts)
 	w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster,
-		Steps: []fakebuildkite.Step{{Label: "test", Parallelism: count, Duration: duration, Agents: hostiles(args[2:])}}})
+		Steps: []fakebuildkite.Step{{Label: "test", Parallelism: number(ts, args[0]), Duration: duration, Agents: hostiles(args[2:])}}})
 }
 
 // cmdConnect connects agents: connect COUNT TAG...
 func cmdConnect(ts *testscript.TestScript, _ bool, args []string) {
-	count, err := strconv.Atoi(args[0])
-	ts.Check(err)
 	w := scenarioOf(ts)
-	for range count {
+	for range number(ts, args[0]) {
 		_, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Tags: hostiles(args[1:])})
 		ts.Check(err)
 	}
@@ -257,9 +253,7 @@ func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
 
 // cmdConflict makes another writer push before the next pushes: conflict COUNT.
 func cmdConflict(ts *testscript.TestScript, _ bool, args []string) {
-	count, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	scenarioOf(ts).conflicts.Store(int64(count))
+	scenarioOf(ts).conflicts.Store(int64(number(ts, args[0])))
 }
 
 // cmdPassword sets the password of the git server: password SECRET.
@@ -296,9 +290,7 @@ func cmdPauseQueue(ts *testscript.TestScript, _ bool, args []string) {
 
 // cmdFill writes a file of a size: fill FILE BYTES.
 func cmdFill(ts *testscript.TestScript, _ bool, args []string) {
-	size, err := strconv.Atoi(args[1])
-	ts.Check(err)
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat("#", size)), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat("#", number(ts, args[1]))), 0o644))
 }
 
 // cmdNameless copies a file without what follows from every byte of the fleet's

@@ -18,18 +18,14 @@ import (
 // and that the error with flags contains the remedy.
 func TestStatusWithTheSSHProgram(t *testing.T) {
 	server, err := gitserver.ServeSSH(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(server.Close)
 	r := newFleetReader(t, "")
 	settings := "[url \"ssh://git@fleet.inside" + filepath.Dir(r.repo.Dir) + "/\"]\n\tinsteadOf = our:\n"
 	host, port, _ := net.SplitHostPort(server.Address)
 	config := filepath.Join(r.home, "config")
 	text := fmt.Sprintf("Host fleet.inside\n  HostName %s\n  Port %s\n  IdentityFile %s\n  UserKnownHostsFile %s\n", host, port, server.KeyFile, server.KnownHostsFile)
-	if err := errors.Join(os.WriteFile(config, []byte(text), 0o600), os.WriteFile(filepath.Join(r.home, ".gitconfig"), []byte(settings), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.WriteFile(config, []byte(text), 0o600), os.WriteFile(filepath.Join(r.home, ".gitconfig"), []byte(settings), 0o600)))
 	r.environ = append(r.environ, "MUSTER_REPO=our:"+filepath.Base(r.repo.Dir), "GIT_SSH_COMMAND=ssh -F "+config)
 	r.succeeds(t, "the ssh program")
 	r.fails(t, "with flags", exitOutside, "leave out --ssh-key-file and --ssh-known-hosts-file", "MUSTER_SSH_KEY_FILE="+server.KeyFile, "MUSTER_SSH_KNOWN_HOSTS_FILE="+server.KnownHostsFile)
@@ -60,14 +56,10 @@ func TestSSHProgramDoesNotPrompt(t *testing.T) {
 func TestUnusedSSHConfig(t *testing.T) {
 	home, dir := t.TempDir(), t.TempDir()
 	config := filepath.Join(home, "config")
-	if err := os.WriteFile(config, []byte("Host git.inside\n  ProxyJump bastion\nHost short\n  HostName git.example.com\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(config, []byte("Host git.inside\n  ProxyJump bastion\nHost short\n  HostName git.example.com\n"), 0o600))
 	// OpenSSH ignores HOME, so the configuration is an argument.
 	script := "#!/bin/sh\nPATH=" + os.Getenv("PATH") + " exec ssh -F " + config + ` "$@"` + "\n"
-	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700))
 	t.Setenv("PATH", dir)
 	s := &gitSettings{sshKey: "key"}
 	for address, want := range map[string]string{

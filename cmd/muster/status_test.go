@@ -49,9 +49,7 @@ func TestStatusReadsNoMoreThanNecessary(t *testing.T) {
 		a(-time.Minute, 1), // made by a clock that is ahead
 		retired, a(4*time.Minute, 2), a(5*time.Minute, 3), ledger.Entry{At: start.Add(-6 * time.Minute)}, a(59*time.Minute, 4), a(time.Hour, 5),
 		dispatchedAt("overlays/b", 2*time.Hour, 6), a(3*time.Hour, 7), a(4*time.Hour, 8)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if want := []int{4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3}; !slices.Equal(f.Overlays[0].Ordered, want) {
 		t.Errorf("ordered %v, want %v", f.Overlays[0].Ordered, want)
 	}

@@ -29,9 +29,8 @@ func BenchmarkVerify(b *testing.B) {
 		f.tick(b)
 	}
 	r := f.objects.bare
-	if _, err := r.Git("repack", "-a", "-d", "-q"); err != nil {
-		b.Fatal(err)
-	}
+	_, err := r.Git("repack", "-a", "-d", "-q")
+	check(b, err)
 	var took, peak []float64
 	for b.Loop() {
 		cmd := exec.Command(os.Args[0], "verify", "--repo", r.Dir)
@@ -62,9 +61,7 @@ func newFollowing(b *testing.B) *following {
 	b.Helper()
 	f := &following{objects: newGitObjects(b, b.TempDir()), loader: fleet.NewLoader("overlays"), files: fstest.MapFS{}, at: start}
 	changes, err := starterChanges(func(policy []byte) []byte { return policy })
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	f.commit("A fleet\n", changes)
 	f.commits = 0
 	return f

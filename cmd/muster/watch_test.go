@@ -6,6 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/canarytest"
+	"muster/gitops/gitserver"
 )
 
 // scriptedClock calls a function at each sleep, and ends the context after the last.
@@ -32,36 +36,73 @@ func (c *scriptedClock) Sleep(ctx context.Context, _ time.Duration) error {
 	return ctx.Err()
 }
 
-// startScenario returns a scenario whose servers stop at the end of the test.
-func startScenario(t *testing.T) *scenario {
+// runScripted runs a program that calls a function at each sleep, and ends after the last.
+func runScripted(t *testing.T, p program, at time.Time, functions ...func()) {
 	t.Helper()
-	w, err := newScenario(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	p.clock = &scriptedClock{stoppedClock{at}, functions, stop}
+	if code := p.run(ctx); code != exitOK {
+		t.Errorf("exit code %d: %s", code, p.stderr)
 	}
-	t.Cleanup(w.git.Close)
-	t.Cleanup(w.api.Close)
-	t.Cleanup(w.agents.Close)
-	return w
 }
 
 // fleetProgram returns a scenario with a starter fleet, and muster for it.
 func fleetProgram(t *testing.T, args ...string) (*scenario, program, *bytes.Buffer, *bytes.Buffer) {
 	t.Helper()
-	w := startScenario(t)
+	w := newScenario(t, t.TempDir())
 	changes, err := starterChanges(func(text []byte) []byte { return text })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.repo.Commit("Begin the fleet", start.Add(-time.Hour), changes...); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	_, err = w.repo.Commit("Begin the fleet", start.Add(-time.Hour), changes...)
+	check(t, err)
 	w.buildkite.AdvanceTo(start)
 	var stdout, stderr bytes.Buffer
 	p := program{args: args, stdout: &stdout, stderr: &stderr, clock: stoppedClock{start}, environ: []string{
 		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/", "MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken,
 	}}
 	return w, p, &stdout, &stderr
+}
+
+// failer is a test or a script.
+type failer interface{ Fatal(args ...any) }
+
+// tempFile returns the name of a temporary file with a text.
+func tempFile(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	check(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+// lifetime is a test or a script, with what is to be done at its end.
+type lifetime interface {
+	failer
+	Cleanup(f func())
+}
+
+// serveHTTP serves requests until the end of a test.
+func serveHTTP(t lifetime, h http.Handler) *httptest.Server {
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// serveGit serves the repositories in a directory until the end of a test.
+func serveGit(t lifetime, dir string, o gitserver.Options) *gitserver.Server {
+	s, err := gitserver.Serve(dir, o)
+	check(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// check fails the test if err is not nil.
+func check(t failer, err error) {
+	if h, ok := t.(interface{ Helper() }); ok {
+		h.Helper()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // execute runs a program, and returns its exit code and what it prints.
@@ -96,9 +137,7 @@ func responseText(t *testing.T, r *http.Request) string {
 func getText(t *testing.T, url string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return responseText(t, r)
 }
 
@@ -115,16 +154,11 @@ func (w *scenario) addBuild(jobs int) {
 // and polls continue.
 func TestWatch(t *testing.T) {
 	w, p, stdout, stderr := fleetProgram(t, "plan", "--watch")
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	p.clock = &scriptedClock{stoppedClock{start}, []func(){
+	runScripted(t, p, start,
 		func() {}, // nothing changes
 		func() { w.buildkite.Fail(fakebuildkite.Fault{Path: "/agents", Status: 500}) },
 		func() { w.addBuild(2) },
-	}, stop}
-	if code := p.run(ctx); code != exitOK {
-		t.Errorf("exit code %d: %s", code, stderr)
-	}
+	)
 	if got := regexp.MustCompile(`(?m)^QUEUE `).FindAllString(stdout.String(), -1); len(got) != 2 {
 		t.Errorf("printed %d times, want 2:\n%s", len(got), stdout)
 	}
@@ -140,17 +174,12 @@ func TestWatch(t *testing.T) {
 // respected.
 func TestWatchOnATerminal(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		_, p, stdout, stderr := fleetProgram(t, "plan", "--watch")
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		p.clock = &scriptedClock{stoppedClock{start}, []func(){func() {}}, stop}
+		_, p, stdout, _ := fleetProgram(t, "plan", "--watch")
 		p.screen.terminal = true
 		if plain {
 			p.environ = append(p.environ, "NO_COLOR=1")
 		}
-		if code := p.run(ctx); code != exitOK {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
+		runScripted(t, p, start, func() {})
 		if got := strings.Count(stdout.String(), "\x1b[2J"); got != 2 {
 			t.Errorf("the screen is cleared %d times, want 2", got)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,19 +29,16 @@ func TestWebhookToNotification(t *testing.T) {
 		return strings.TrimSpace(string(text))
 	}
 	notified := make(chan [2]string, 16) // the commit, and the head at that time
-	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	receiver := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var push struct{ After string }
 		body, _ := io.ReadAll(r.Body)
 		_ = json.Unmarshal(body, &push)
 		notified <- [2]string{push.After, head()}
 	}))
-	t.Cleanup(receiver.Close)
 	file := filepath.Join(t.TempDir(), "secret")
 	replace := func(secret string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
 	}
 	replace("one")
 	k.start([]string{"MUSTER_BUILDKITE_WEBHOOK_SECRET_FILE=" + file}, "--listen", "127.0.0.1:0", "--git-webhook-secret-file", file, "--webhook-interval", "1s",
