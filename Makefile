@@ -215,7 +215,7 @@ bench: tools ## Measure against git, go-git and the bounds; a run on all sizes w
 	$(if $(filter $(BENCH_ALL),$(BENCH_SIZES)),$(GO) test -trimpath -vet=off -count=1 -run '^TestPerformanceTable$$' ./cmd/muster -args -update -table=$(BENCH_TABLE) || code=1;) \
 	exit $$code
 
-soak: ## Play DAYS days of production against muster in a process of its own: memory, metrics, nothing ordered twice
+soak: ## Play DAYS days of production against muster in a process of its own: memory, nothing ordered twice
 	$(GO) test ./cmd/muster -run Month -timeout 0 -v -month-days $(DAYS)
 
 incidents: ## Play every incident and compare what surfaces and alerts report; writes the table of docs/failure-modes.md
