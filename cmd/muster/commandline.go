@@ -61,8 +61,12 @@ func (p program) environment(root *cobra.Command) error {
 			if !ok {
 				return
 			}
-			if list, ok := f.Value.(pflag.SliceValue); ok && f.Value.Type() == "stringArray" {
-				_ = list.Replace([]string{value}) // to set it would have the command line add to it
+			if list, ok := f.Value.(pflag.SliceValue); ok { // to set it would have the command line add to it
+				values := []string{value}
+				if f.Value.Type() == "stringSlice" {
+					values = strings.Split(value, ",")
+				}
+				_ = list.Replace(values)
 				return
 			}
 			if err := f.Value.Set(value); err != nil && failed == nil {

@@ -1,47 +1,19 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"muster/gitops/canarytest"
 )
 
-// TestVariableOfLists asserts that a flag replaces the list of its variable.
-func TestVariableOfLists(t *testing.T) {
-	p := program{environ: []string{"MUSTER_CO_AUTHOR=of the variable"}}
-	root := p.command()
-	if err := p.environment(root); err != nil {
-		t.Fatal(err)
-	}
-	run, _, err := root.Find([]string{"run"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := run.ParseFlags([]string{"--co-author", "one", "--co-author", "two"}); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := run.Flags().GetStringArray("co-author"); err != nil || strings.Join(got, " ") != "one two" {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
 // TestUsageErrors asserts the exit code and the message of invalid flags, which print nothing
 // else.
 func TestUsageErrors(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, text string) string {
-		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	empty := write("empty", " \n")
-	bad := write("bad.csv", "at,duration\n0,60\n5,soon\n")
-	policy := write("scaling.yaml", "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: default, max: many}\n")
+	empty := tempFile(t, "empty", " \n")
+	bad := tempFile(t, "bad.csv", "at,duration\n0,60\n5,soon\n")
+	policy := tempFile(t, "scaling.yaml", "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: default, max: many}\n")
 	run := "run --repo https://git.invalid/fleet.git --buildkite-org acme "
 	for _, test := range []struct{ args, want string }{
 		{"run --once --listen :0", "--once ends after one tick"},

@@ -24,9 +24,7 @@ var top = filepath.Join("..", "..")
 func readText(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(text)
 }
 
@@ -50,9 +48,7 @@ func eachFile(t *testing.T, dir string, f func(path string, read func() string),
 		})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 // checkBlock compares the text between two lines of a page with the text that it
@@ -69,9 +65,7 @@ func checkBlock(t *testing.T, file, begin, end, want string) {
 	case got == want:
 	case *updateScripts:
 		text = before + begin + "\n" + want + end + "\n" + after
-		if err := os.WriteFile(filepath.Join(top, file), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(top, file), []byte(text), 0o644))
 	default:
 		t.Errorf("%s is behind: run go test ./cmd/muster -update (-it +want)\n%s", file, cmp.Diff(got, want))
 	}
@@ -192,7 +186,8 @@ func variableOf(f *pflag.Flag) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
-// TestVariables asserts that each flag can be set by its variable.
+// TestVariables asserts that each flag can be set by its variable, and that a flag replaces its
+// variable, also one with a list.
 func TestVariables(t *testing.T) {
 	for _, c := range (program{}).command().Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -207,11 +202,12 @@ func TestVariables(t *testing.T) {
 				return
 			}
 			mine, _, err := root.Find([]string{c.Name()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Trim(mine.Flags().Lookup(f.Name).Value.String(), "[]"); got != value {
-				t.Errorf("%s=%s makes --%s of %s %q", variableOf(f), value, f.Name, c.Name(), got)
+			check(t, err)
+			for _, args := range [][]string{nil, {"--" + f.Name + "=" + value}} {
+				check(t, mine.ParseFlags(args))
+				if got := strings.Trim(mine.Flags().Lookup(f.Name).Value.String(), "[]"); got != value {
+					t.Errorf("%s=%s and %q make --%s of %s %q", variableOf(f), value, args, f.Name, c.Name(), got)
+				}
 			}
 		})
 	}
@@ -236,9 +232,7 @@ func TestTranscripts(t *testing.T) {
 		switch {
 		case want == text:
 		case *updateScripts:
-			if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(page, []byte(want), 0o644))
 		default:
 			t.Errorf("%s is behind: run go test ./cmd/muster -update (-page +want)\n%s", page, cmp.Diff(text, want))
 		}
