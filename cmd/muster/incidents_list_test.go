@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
@@ -13,6 +12,7 @@ import (
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
+	"muster/gitops/canarytest"
 )
 
 // shortIncident is the incident that TestIncidents plays without -incidents.
@@ -38,37 +38,31 @@ const (
 
 // incidents are all incidents that are played.
 var incidents = []incident{
-	{name: "nothing is wrong", fine: true, begin: func(w *incidentWorld) { w.build(5, 2*time.Minute) }},
+	{name: "nothing is wrong", fine: true, ownBuilds: true, begin: func(w *incidentWorld) { w.build(5, 2*time.Minute) }},
 	{
 		name: "image cannot be pulled", want: overdue, firstDay: true,
-		begin: func(w *incidentWorld) { w.fate.NoShow = true; w.build(5, 20*time.Minute) },
+		begin: func(w *incidentWorld) { w.fate.NoShow = true },
 	},
 	{ // orders fail, the circuit breaker opens, probes are sent
-		name: "image cannot be pulled for an hour", want: overdue, lasts: time.Hour,
+		name: "image cannot be pulled for an hour", ownBuilds: true, want: overdue, lasts: time.Hour,
 		begin: func(w *incidentWorld) { w.fate.NoShow = true; w.build(5, 2*time.Hour) },
 	},
-	{
-		name: "Secret missing", want: overdue,
-		begin: func(w *incidentWorld) { w.fate.Startup = 24 * time.Hour; w.build(5, 20*time.Minute) },
-	},
-	{
-		name: "syncer suspended", want: overdue,
-		begin: func(w *incidentWorld) { w.stopped = true; w.build(5, 20*time.Minute) },
-	},
+	{name: "Secret missing", want: overdue, begin: func(w *incidentWorld) { w.fate.Startup = 24 * time.Hour }},
+	{name: "syncer suspended", want: overdue, begin: func(w *incidentWorld) { w.stopped = true }},
 	{ // the Job controller creates no pod
 		name: "quota full", want: overdue,
-		begin: func(w *incidentWorld) { w.fate.Made = 24 * time.Hour; w.build(5, 20*time.Minute) },
+		begin: func(w *incidentWorld) { w.fate.Made = 24 * time.Hour },
 	},
 	{ // a single pod, which never starts, has the only node
 		name: "node pool empty", want: overdue,
 		begin: func(w *incidentWorld) {
 			w.cluster.SetNodes(1)
 			w.fate.Startup = 24 * time.Hour
-			w.build(5, 20*time.Minute)
 		},
 	},
 	{
-		name: "agents register with wrong tags", want: ofOverlay(condition.AgentsArriving, condition.BreakerOpen),
+		name: "agents register with wrong tags", ownBuilds: true,
+		want:    ofOverlay(condition.AgentsArriving, condition.BreakerOpen),
 		prepare: func(w *incidentWorld) { w.policy(`# tags: {}    `, `tags: {os: linux}`) },
 		begin: func(w *incidentWorld) {
 			w.cluster.Untagged = "os=linux"
@@ -76,7 +70,8 @@ var incidents = []incident{
 		},
 	},
 	{
-		name: "agents leave without a job", want: ofOverlay(condition.AgentsArriving, condition.OrdersFailed),
+		name: "agents leave without a job", ownBuilds: true,
+		want:    ofOverlay(condition.AgentsArriving, condition.OrdersFailed),
 		prepare: func(w *incidentWorld) { w.buildkite.At(w.begin.Add(7*time.Minute), func() { w.build(1, time.Hour) }) },
 		begin: func(w *incidentWorld) {
 			w.cluster.Registered = func(p *simulation.Pod) {
@@ -86,7 +81,8 @@ var incidents = []incident{
 		},
 	},
 	{ // the Secret has a token of another cluster
-		name: "agents in another cluster", want: ofOverlay(condition.AgentsArriving, string(plan.AgentsCannotWork)),
+		name: "agents in another cluster", ownBuilds: true,
+		want:    ofOverlay(condition.AgentsArriving, string(plan.AgentsCannotWork)),
 		prepare: func(w *incidentWorld) { w.policy(`# cluster: ""  `, "cluster: ci    ") },
 		begin: func(w *incidentWorld) {
 			ci := w.cluster.BuildkiteCluster
@@ -98,7 +94,6 @@ var incidents = []incident{
 	{
 		name: "Buildkite down", want: ofMuster(condition.BuildkiteAvailable, condition.PollFailed),
 		begin: func(w *incidentWorld) {
-			w.build(5, 20*time.Minute)
 			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusServiceUnavailable})
 		},
 	},
@@ -106,21 +101,16 @@ var incidents = []incident{
 		name: "Buildkite answers 429 for minutes", want: ofMuster(condition.BuildkiteAvailable, condition.RateLimited),
 		blind: map[surface]string{surfacePlan: waits},
 		begin: func(w *incidentWorld) {
-			w.build(5, 20*time.Minute)
 			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}})
 		},
 	},
 	{ // polls and orders take longer
 		name: "Buildkite answers after 20 s", want: ofMuster(condition.Degraded, condition.PollSlow), blind: map[surface]string{surfacePlan: notSlow},
-		begin: func(w *incidentWorld) {
-			w.build(5, 20*time.Minute)
-			w.slow.Store(int64(20 * time.Second))
-		},
+		begin: func(w *incidentWorld) { w.slow.Store(int64(20 * time.Second)) },
 	},
 	{ // a proxy gives up after 30 s
 		name: "Buildkite slow", want: ofMuster(condition.BuildkiteAvailable, condition.PollFailed),
 		begin: func(w *incidentWorld) {
-			w.build(5, 20*time.Minute)
 			w.slow.Store(int64(30 * time.Second))
 			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusGatewayTimeout})
 		},
@@ -128,7 +118,6 @@ var incidents = []incident{
 	{
 		name: "API token expired", want: ofMuster(condition.BuildkiteAvailable, condition.PollFailed),
 		begin: func(w *incidentWorld) {
-			w.build(5, 20*time.Minute)
 			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusUnauthorized, Path: "/v2/"})
 		},
 	},
@@ -136,48 +125,34 @@ var incidents = []incident{
 		name: "agent token expired", want: overdue,
 		begin: func(w *incidentWorld) {
 			w.fate.NoShow = true
-			w.buildkite.ExpireAgentToken(incidentAgentToken, w.buildkite.Now())
-			w.build(5, 20*time.Minute)
+			w.buildkite.ExpireAgentToken(canarytest.AgentToken, w.buildkite.Now())
 		},
 	},
 	{
 		name: "muster's agent token expired", want: ofMuster(condition.Degraded, condition.MetricsUnavailable),
-		blind: map[surface]string{surfacePlan: notPolled},
-		begin: func(w *incidentWorld) {
-			w.buildkite.ExpireAgentToken(incidentAgentToken, w.buildkite.Now())
-			w.build(5, 20*time.Minute)
-		},
-		args: []string{"--agent-token-file", "AGENT-TOKEN"},
+		blind:      map[surface]string{surfacePlan: notPolled},
+		begin:      func(w *incidentWorld) { w.buildkite.ExpireAgentToken(canarytest.AgentToken, w.buildkite.Now()) },
+		agentToken: true,
 	},
 	{
 		name: "push refused by a hook", want: ofMuster(condition.PushAccepted, condition.Refused),
 		blind: map[surface]string{surfacePlan: notPushed},
-		begin: func(w *incidentWorld) {
-			w.hook("commits must name an issue")
-			w.build(5, 20*time.Minute)
-		},
+		begin: func(w *incidentWorld) { w.hook("commits must name an issue") },
 	},
 	{
 		name: "branch protected", want: ofMuster(condition.PushAccepted, condition.Refused),
 		blind: map[surface]string{surfacePlan: notPushed},
-		begin: func(w *incidentWorld) {
-			w.hook("GH006: Protected branch update failed for refs/heads/main.")
-			w.build(5, 20*time.Minute)
-		},
+		begin: func(w *incidentWorld) { w.hook("GH006: Protected branch update failed for refs/heads/main.") },
 	},
 	{
 		name: "repository gone", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),
 		begin: func(w *incidentWorld) {
-			w.build(5, 20*time.Minute)
-			if err := os.Rename(w.repo.Dir, filepath.Join(filepath.Dir(w.repo.Dir), "renamed.git")); err != nil {
-				w.t.Fatal(err)
-			}
+			check(w.t, os.Rename(w.repo.Dir, filepath.Join(filepath.Dir(w.repo.Dir), "renamed.git")))
 		},
 	},
 	{
 		name: "git server down", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),
 		begin: func(w *incidentWorld) {
-			w.build(5, 20*time.Minute)
 			w.failGit(func(rw http.ResponseWriter, _ *http.Request) bool {
 				http.Error(rw, "unavailable", http.StatusServiceUnavailable)
 				return true
@@ -186,19 +161,16 @@ var incidents = []incident{
 	},
 	{
 		name: "git credentials expired", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),
-		begin: func(w *incidentWorld) {
-			w.build(5, 20*time.Minute)
-			w.git.SetPassword("the next password")
-		},
+		begin: func(w *incidentWorld) { w.git.SetPassword("the next password") },
 	},
 	{
-		name: "dispatch edited", want: ofOverlay(condition.Drifted, condition.EditedByHand),
-		prepare: func(w *incidentWorld) { w.orderAt(9 * time.Minute) },
+		name: "dispatch edited", ownBuilds: true, want: ofOverlay(condition.Drifted, condition.EditedByHand),
+		prepare: orderBefore,
 		begin:   func(w *incidentWorld) { w.edit(w.dispatch(), ": 5\n", ": 4\n") },
 	},
 	{
-		name: "dispatch deleted", want: ofOverlay(condition.Drifted, condition.EditedByHand),
-		prepare: func(w *incidentWorld) { w.orderAt(9 * time.Minute) },
+		name: "dispatch deleted", ownBuilds: true, want: ofOverlay(condition.Drifted, condition.EditedByHand),
+		prepare: orderBefore,
 		begin: func(w *incidentWorld) {
 			file := w.dispatch()
 			w.edit("overlays/"+incidentOverlay+"/dispatches/kustomization.yaml", "- "+filepath.Base(file)+"\n", "")
@@ -206,34 +178,33 @@ var incidents = []incident{
 		},
 	},
 	{
-		name: "dispatch raised", want: ofOverlay(condition.Drifted, condition.EditedByHand),
-		prepare: func(w *incidentWorld) { w.orderAt(9 * time.Minute) },
+		name: "dispatch raised", ownBuilds: true, want: ofOverlay(condition.Drifted, condition.EditedByHand),
+		prepare: orderBefore,
 		begin:   func(w *incidentWorld) { w.edit(w.dispatch(), ": 5\n", ": 9\n") },
 	},
 	{
 		name: "overlay invalid", want: ofOverlay(condition.Suspended, string(plan.Invalid)),
-		begin: func(w *incidentWorld) {
-			w.policy("max: 10 ", "max: ten ")
-			w.build(5, 20*time.Minute)
-		},
+		begin: func(w *incidentWorld) { w.policy("max: 10 ", "max: ten ") },
 	},
 	{
 		name: "template invalid", want: ofOverlay(condition.Suspended, string(plan.Invalid)),
 		begin: func(w *incidentWorld) {
 			w.edit("overlays/"+incidentOverlay+"/template/kustomization.yaml", "../../../base", "../../../bsae")
-			w.build(5, 20*time.Minute)
 		},
 	},
 	{
-		name: "jobs in an unknown queue", want: ofMuster(condition.JobsServed, condition.NoOverlay), lasts: lateAlert,
+		name: "jobs in an unknown queue", ownBuilds: true,
+		want: ofMuster(condition.JobsServed, condition.NoOverlay), lasts: lateAlert,
 		begin: func(w *incidentWorld) { w.build(5, 20*time.Minute, "queue=gpu") },
 	},
 	{
-		name: "jobs that match no overlay", want: ofMuster(condition.JobsServed, condition.NoMatch), lasts: lateAlert,
+		name: "jobs that match no overlay", ownBuilds: true,
+		want: ofMuster(condition.JobsServed, condition.NoMatch), lasts: lateAlert,
 		begin: func(w *incidentWorld) { w.build(5, 20*time.Minute, "queue=default", "os=windows") },
 	},
 	{
-		name: "max too small", want: ofOverlay(condition.ScalingLimited, condition.MaxReached), lasts: lateAlert,
+		name: "max too small", ownBuilds: true,
+		want: ofOverlay(condition.ScalingLimited, condition.MaxReached), lasts: lateAlert,
 		explains: "max has had this value since Grace created the overlay",
 		begin:    func(w *incidentWorld) { w.build(30, 20*time.Minute) },
 	},
@@ -242,22 +213,15 @@ var incidents = []incident{
 		prepare: func(w *incidentWorld) {
 			w.policy("# maxPerHour: 0 ", fmt.Sprintf("maxPerHour: %d  ", plan.MinStartupTimes+2))
 		},
-		begin: func(w *incidentWorld) { w.build(5, 20*time.Minute) },
 	},
 	{
 		name: "paused and forgotten", want: ofOverlay(condition.Suspended, string(plan.Paused)),
 		explains: "Grace changed paused at 2026-11-23T08:10:05Z",
-		begin: func(w *incidentWorld) {
-			w.policy("# paused: false", "paused: true")
-			w.build(5, 20*time.Minute)
-		},
+		begin:    func(w *incidentWorld) { w.policy("# paused: false", "paused: true") },
 	},
 	{
 		name: "clock off by ten minutes", want: ofMuster(condition.BuildkiteAvailable, condition.PollFailed),
-		begin: func(w *incidentWorld) {
-			w.clock.skew.Store(int64(10 * time.Minute))
-			w.build(5, 20*time.Minute)
-		},
+		begin: func(w *incidentWorld) { w.clock.skew.Store(int64(10 * time.Minute)) },
 	},
 }
 
@@ -268,20 +232,7 @@ func untakenJob(now time.Time) string {
 		`"created_at":"` + at + `","scheduled_at":"` + at + `","runnable_at":"` + at + `"}`
 }
 
-// orderAt lets agents be ordered shortly before the incident.
-func (w *incidentWorld) orderAt(at time.Duration) {
-	w.buildkite.At(w.begin.Add(at), func() { w.build(5, 20*time.Minute) })
-}
-
-// flags returns the further flags of muster run. AGENT-TOKEN is a file with the agents' token.
-func (w *incidentWorld) flags(args []string) []string {
-	file := filepath.Join(w.t.TempDir(), "agent-token")
-	if err := os.WriteFile(file, []byte(incidentAgentToken), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	var all []string
-	for _, a := range args {
-		all = append(all, strings.ReplaceAll(a, "AGENT-TOKEN", file))
-	}
-	return all
+// orderBefore lets agents be ordered shortly before the incident.
+func orderBefore(w *incidentWorld) {
+	w.buildkite.At(w.begin.Add(9*time.Minute), func() { w.build(5, 20*time.Minute) })
 }

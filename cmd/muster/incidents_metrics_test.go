@@ -40,9 +40,7 @@ var metricName = regexp.MustCompile(`\bmuster_\w+`)
 func alertMetrics(t *testing.T) []string {
 	t.Helper()
 	text, err := deploy.Files.ReadFile("components/alerts/prometheusrule.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	names := metricName.FindAllString(string(text), -1)
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -52,11 +50,7 @@ func alertMetrics(t *testing.T) []string {
 func (w *incidentWorld) scrapeLater(at time.Time) {
 	w.buildkite.At(at, func() {
 		defer w.scrapeLater(at.Add(tickInterval))
-		text, err := w.read("/metrics")
-		if err != nil {
-			w.t.Errorf("scrape at %s: %v", at, err)
-		}
-		w.metrics.add(at, text)
+		w.metrics.add(at, w.get("/metrics"))
 	})
 }
 
@@ -92,9 +86,7 @@ func (w *incidentWorld) recordedMetrics(x incident) string {
 		"incident": x.name, "condition": x.want, "begins": begins, "ends": begins.Add(x.watched()), "interval": tickInterval.Seconds(),
 		"metrics": slices.Sorted(maps.Keys(w.metrics.names)),
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check(w.t, err)
 	return "# " + string(header) + "\n" + w.metrics.text.String()
 }
 
@@ -103,18 +95,11 @@ func writeIncidentMetrics(t *testing.T, text string) {
 	t.Helper()
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := z.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(top, incidentMetricsFile), b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	_, err = z.Write([]byte(text))
+	check(t, err)
+	check(t, z.Close())
+	check(t, os.WriteFile(filepath.Join(top, incidentMetricsFile), b.Bytes(), 0o644))
 }
 
 // buildInfo is the series that differs between versions of muster and of Go.
@@ -124,13 +109,9 @@ var buildInfo = regexp.MustCompile(`(?m)^muster_build_info.*\n`)
 func checkIncidentMetrics(t *testing.T, text string) {
 	t.Helper()
 	z, err := gzip.NewReader(strings.NewReader(readText(t, incidentMetricsFile)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	recorded, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !strings.Contains(buildInfo.ReplaceAllString(string(recorded), ""), buildInfo.ReplaceAllString(text, "")) {
 		t.Errorf("%s is behind: run make incidents; got\n%s", incidentMetricsFile, text)
 	}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"html"
-	"io"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -89,7 +87,7 @@ func (w *incidentWorld) findAddress() {
 func (w *incidentWorld) readRun() map[surface]reading {
 	w.t.Helper()
 	return withoutRemedies(map[surface]reading{
-		surfacePage: readPage(w.get("/")), surfaceJSON: readJSON(w.t.Fatal, w.get("/status.json")), surfaceReadyz: readLines(w.get("/readyz")),
+		surfacePage: readPage(w.get("/")), surfaceJSON: readJSON(w.t, w.get("/status.json")), surfaceReadyz: readLines(w.get("/readyz")),
 		surfaceMetrics: readMetrics(w.get("/metrics")), surfaceLog: readLog(w.log.lines(), w.log.begins),
 	})
 }
@@ -124,23 +122,10 @@ func withoutRemedies(all map[surface]reading) map[surface]reading {
 	return all
 }
 
+// get returns what an endpoint of muster run serves.
 func (w *incidentWorld) get(path string) string {
 	w.t.Helper()
-	text, err := w.read(path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return text
-}
-
-func (w *incidentWorld) read(path string) (string, error) {
-	r, err := http.Get("http://" + w.address + path) //nolint:noctx // a test
-	if err != nil {
-		return "", err
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	return string(text), err
+	return getText(w.t, "http://"+w.address+path)
 }
 
 // command runs a command of muster at this moment.
@@ -196,10 +181,19 @@ func (r *reading) add(c condition.Condition) {
 	}
 }
 
-func readJSON(fatal func(...any), text string) reading {
+func readJSON(t failer, text string) reading {
+	var s struct {
+		Conditions []condition.Condition
+		Overlays   []struct{ Conditions []condition.Condition }
+	}
+	check(t, json.Unmarshal([]byte(text), &s))
+	all := s.Conditions
+	for _, o := range s.Overlays {
+		all = append(all, o.Conditions...)
+	}
 	r := reading{found: map[conditionKey]string{}, remedies: map[conditionKey]string{}}
 	limited := false
-	for _, c := range conditionsIn(fatal, text) {
+	for _, c := range all {
 		if c.Type == condition.Ready && c.Overlay == incidentOverlay && c.Status == condition.True {
 			r.ready = true
 		}
@@ -210,21 +204,6 @@ func readJSON(fatal func(...any), text string) reading {
 	}
 	r.ready = r.ready && !limited
 	return r
-}
-
-func conditionsIn(fatal func(...any), text string) []condition.Condition {
-	var s struct {
-		Conditions []condition.Condition
-		Overlays   []struct{ Conditions []condition.Condition }
-	}
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		fatal(err)
-	}
-	all := s.Conditions
-	for _, o := range s.Overlays {
-		all = append(all, o.Conditions...)
-	}
-	return all
 }
 
 var (

@@ -28,16 +28,7 @@ type incidentResults struct {
 func recordedIncidents(t *testing.T) *incidentResults {
 	t.Helper()
 	r := &incidentResults{}
-	text, err := os.ReadFile(filepath.Join(top, incidentsFile))
-	if os.IsNotExist(err) && *updateScripts {
-		return r
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &r.recorded)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(readText(t, incidentsFile)), &r.recorded))
 	return r
 }
 
@@ -60,16 +51,8 @@ func (r *incidentResults) check(t *testing.T, o outcome) {
 func (r *incidentResults) write(t *testing.T) {
 	t.Helper()
 	text, err := json.MarshalIndent(r.played, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(top, incidentsFile)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(top, incidentsFile), append(text, '\n'), 0o644))
 	r.recorded = r.played
 }
 
@@ -83,15 +66,6 @@ func (a incidentAlert) cell() string {
 		return "none"
 	}
 	return fmt.Sprintf("`%s` %s", strings.TrimPrefix(a.Alert, "Muster"), a.After)
-}
-
-func recordedAlerts(t *testing.T) []incidentAlert {
-	t.Helper()
-	var all []incidentAlert
-	if err := json.Unmarshal([]byte(readText(t, incidentAlertsFile)), &all); err != nil {
-		t.Fatalf("%s: %v", incidentAlertsFile, err)
-	}
-	return all
 }
 
 // row returns the row of an incident, with further cells.
@@ -147,7 +121,8 @@ func wrapped(text, indent string) string {
 // these are of all incidents.
 func TestIncidentsTable(t *testing.T) {
 	r := recordedIncidents(t)
-	alerts := recordedAlerts(t)
+	var alerts []incidentAlert
+	check(t, json.Unmarshal([]byte(readText(t, incidentAlertsFile)), &alerts))
 	var want, got, alerted []string
 	for _, x := range incidents {
 		if !x.fine {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
+	"muster/gitops/canarytest"
 	"muster/gitops/gitserver"
 )
 
@@ -32,15 +32,17 @@ var playIncidents = flag.Bool("incidents", false, "TestIncidents plays every inc
 // incident is something that goes wrong around muster.
 type incident struct {
 	name string
-	// prepare changes the fleet before muster starts, and begin lets the incident happen; prepare
-	// is optional.
+	// prepare changes the fleet before muster starts, and begin lets the incident happen; both are
+	// optional.
 	prepare, begin func(w *incidentWorld)
+	// ownBuilds: begin creates the builds. Otherwise five jobs of 20 minutes come when it begins.
+	ownBuilds bool
 	// firstDay: no agent has ever registered.
 	firstDay bool
 	// lasts is for how long muster is watched; zero is incidentLasts.
 	lasts time.Duration
-	// args are further flags of muster run.
-	args []string
+	// agentToken: muster run has an agent token.
+	agentToken bool
 	// want is the condition that every surface has to report; fine: there is none.
 	want conditionKey
 	fine bool
@@ -102,7 +104,6 @@ type incidentWorld struct {
 
 const (
 	incidentToken       = "bkua_incident"
-	incidentAgentToken  = "bkct_incident"
 	incidentGitPassword = "incident-password"
 	incidentOverlay     = "default"
 )
@@ -115,50 +116,33 @@ func newIncidentWorld(t *testing.T) *incidentWorld {
 	cluster := w.buildkite.AddCluster("ci")
 	w.buildkite.AddQueue(cluster, "default")
 	w.buildkite.SetDefaultQueue(cluster, "default")
-	w.buildkite.AddAgentToken(cluster, incidentAgentToken)
+	w.buildkite.AddAgentToken(cluster, canarytest.AgentToken)
 	w.cluster = &simulation.Cluster{Buildkite: w.buildkite, BuildkiteCluster: cluster, Fate: func() simulation.Fate { return w.fate }}
 	var err error
 	served := filepath.Join(t.TempDir(), "srv")
-	if w.repo, err = gitserver.Init(filepath.Join(served, "fleet.git")); err != nil {
-		t.Fatal(err)
-	}
-	w.git = w.serveGit(served, gitserver.Options{Remember: true, Username: "git", Password: incidentGitPassword, Wrap: w.disturb})
-	own := w.serveGit(served, gitserver.Options{Remember: true})
-	if w.syncer, err = gitops.New(gitops.Config{URL: own.URL + "/fleet.git"}); err != nil {
-		t.Fatal(err)
-	}
-	w.api = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	w.repo, err = gitserver.Init(filepath.Join(served, "fleet.git"))
+	check(t, err)
+	w.git = serveGit(t, served, gitserver.Options{Remember: true, Username: "git", Password: incidentGitPassword, Wrap: w.disturb})
+	own := serveGit(t, served, gitserver.Options{Remember: true})
+	w.syncer, err = gitops.New(gitops.Config{URL: own.URL + "/fleet.git"})
+	check(t, err)
+	w.api = serveHTTP(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if d := time.Duration(w.slow.Load()); d > 0 && !w.sampling.Load() {
 			w.buildkite.Advance(d)
 		}
 		w.buildkite.ServeHTTP(rw, r)
 	}))
-	t.Cleanup(w.api.Close)
-	w.agents = httptest.NewServer(w.buildkite)
-	t.Cleanup(w.agents.Close)
+	w.agents = serveHTTP(t, w.buildkite)
 	changes, err := starterChanges(func(policy []byte) []byte { return policy })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.repo.Commit("Begin the fleet\n", w.begin.Add(-time.Hour), changes...); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	_, err = w.repo.Commit("Begin the fleet\n", w.begin.Add(-time.Hour), changes...)
+	check(t, err)
 	w.metrics.names = map[string]bool{}
 	for _, name := range alertMetrics(t) {
 		w.metrics.names[name] = true
 	}
 	w.syncLater()
 	return w
-}
-
-func (w *incidentWorld) serveGit(dir string, o gitserver.Options) *gitserver.Server {
-	w.t.Helper()
-	s, err := gitserver.Serve(dir, o)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(s.Close)
-	return s
 }
 
 // disturb lets the git server fail.
@@ -204,9 +188,7 @@ func (w *incidentWorld) buildIn(cluster string, n int, duration time.Duration, r
 func (w *incidentWorld) edit(file, before, after string) {
 	w.t.Helper()
 	text, err := w.repo.ReadFile(file)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check(w.t, err)
 	if !bytes.Contains(text, []byte(before)) {
 		w.t.Fatalf("%s does not contain %q:\n%s", file, before, text)
 	}
@@ -215,9 +197,8 @@ func (w *incidentWorld) edit(file, before, after string) {
 
 func (w *incidentWorld) commit(changes ...branch.Change) {
 	w.t.Helper()
-	if _, err := w.repo.Commit("Change the fleet\n", w.buildkite.Now(), changes...); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.repo.Commit("Change the fleet\n", w.buildkite.Now(), changes...)
+	check(w.t, err)
 }
 
 // policy changes the policy of the overlay.
@@ -231,9 +212,7 @@ func (w *incidentWorld) dispatch() string {
 	w.t.Helper()
 	dir := "overlays/" + incidentOverlay + "/dispatches/"
 	out, err := w.repo.Git("ls-tree", "--name-only", "refs/heads/main", dir)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check(w.t, err)
 	for name := range strings.Lines(out) {
 		if name = strings.TrimSpace(name); strings.HasPrefix(name, dir+incidentOverlay+"-") {
 			return name
@@ -253,9 +232,7 @@ func (w *incidentWorld) hook(message string) {
 	w.t.Helper()
 	dir := filepath.Join(w.repo.Dir, "hooks")
 	script := "#!/bin/sh\ncat >&2 <<'END'\n" + message + "\nEND\nexit 1\n"
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "pre-receive"), []byte(script), 0o755)); err != nil {
-		w.t.Fatal(err)
-	}
+	check(w.t, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "pre-receive"), []byte(script), 0o755)))
 }
 
 // steppingClock is muster's clock: the world's, plus Skew. A sleep ends when the test lets it.
@@ -311,7 +288,10 @@ func (w *incidentWorld) environ() []string {
 func (w *incidentWorld) play(x incident) []minuteSample {
 	ctx, stop := context.WithCancel(w.t.Context())
 	ended := make(chan int, 1)
-	args := append([]string{"run", "--listen", "127.0.0.1:0", "--startup-jitter", "0", "--log-format", "json"}, w.flags(x.args)...)
+	args := []string{"run", "--listen", "127.0.0.1:0", "--startup-jitter", "0", "--log-format", "json"}
+	if x.agentToken {
+		args = append(args, "--agent-token-file", agentTokenFile(w.t))
+	}
 	p := program{args: args, environ: w.environ(), stdout: &w.log, stderr: &w.log, clock: w.clock}
 	go func() { ended <- p.run(ctx) }()
 	defer func() {
@@ -340,7 +320,12 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 			switch since := next.Sub(w.begin) - incidentBegins; {
 			case since == 0:
 				w.log.begins = len(w.log.lines())
-				x.begin(w)
+				if x.begin != nil {
+					x.begin(w)
+				}
+				if !x.ownBuilds {
+					w.build(5, 20*time.Minute)
+				}
 			case since > x.watched():
 				return samples
 			case since > 0:
@@ -380,21 +365,8 @@ func later(a, b time.Time) time.Time {
 
 // incidentLog is the log of muster run.
 type incidentLog struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
+	sharedBuffer
 	begins int // the number of lines before the incident
-}
-
-func (l *incidentLog) Write(text []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buffer.Write(text)
-}
-
-func (l *incidentLog) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buffer.String()
 }
 
 // logLine is a line of the log.
