@@ -64,64 +64,13 @@ func reached(packages map[string]listed, from string) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// imports lists, for each package of the module, the others that it may
-// import: the rule of docs/architecture.md. "*" is any but commands. Test files may
-// import what they like, and so the packages that exist for tests and for the
-// demo are here too: they hold no decision, and nothing that decides imports them.
-func imports() map[string][]string {
-	return map[string][]string{
-		"cmd/muster":        {"*", "cmd/muster/chart", "cmd/muster/output", "cmd/muster/page"},
-		"cmd/muster/chart":  {},
-		"cmd/muster/output": {"cmd/muster/chart", "generator", "generator/advice", "generator/condition", "generator/explanation", "generator/finding", "generator/fleet", "generator/history", "generator/ledger", "generator/plan", "generator/simulation"},
-		"cmd/muster/page":   {"cmd/muster/chart", "cmd/muster/output", "generator", "generator/condition", "generator/history", "generator/ledger", "generator/plan", "generator/report", "generator/status", "gitops/branch"},
-
-		"base":                         {},
-		"deploy":                       {},
-		"generator":                    {"generator/condition", "generator/fleet", "generator/kustomize", "generator/ledger", "generator/plan", "generator/policy", "gitops/branch"},
-		"generator/advice":             {"generator/history", "generator/plan", "generator/policy", "generator/simulation"},
-		"generator/buildkite":          {"generator/buildkite/steptime", "generator/plan"},
-		"generator/buildkite/steptime": {},
-		"generator/condition":          {"generator/plan"},
-		"generator/explanation":        {"generator/condition", "generator/fleet", "generator/history", "generator/ledger", "generator/plan", "generator/policy", "generator/verification", "gitops/branch"},
-		"generator/finding":            {},
-		"generator/fleet":              {"generator/finding", "generator/kubernetes", "generator/kustomize", "generator/plan", "generator/policy", "gitops/branch"},
-		"generator/history":            {"generator/ledger", "generator/plan", "generator/policy", "gitops/branch"},
-		"generator/kubernetes":         {"generator/finding"},
-		"generator/kustomize":          {},
-		"generator/ledger":             {"generator/plan", "gitops/branch"},
-		"generator/manual":             {"generator/finding", "generator/fleet", "generator/history", "generator/ledger", "generator/plan", "generator/policy", "gitops/branch"},
-		"generator/metrics":            {"generator", "generator/condition", "generator/ledger", "generator/plan", "generator/status"},
-		"generator/plan":               {},
-		"generator/policy":             {"generator/finding", "generator/plan"},
-		"generator/preview":            {"generator/finding", "generator/fleet", "generator/history", "generator/ledger", "generator/plan", "generator/simulation"},
-		"generator/report":             {"generator/history", "generator/ledger", "gitops/branch"},
-		"generator/status":             {"generator", "generator/condition", "generator/ledger", "generator/plan"},
-		"generator/verification":       {"generator", "generator/fleet", "generator/history", "generator/ledger", "generator/plan", "gitops/branch"},
-		"generator/webhook":            {"generator"},
-		"gitops":                       {"gitops/branch", "gitops/git", "gitops/git/remote"},
-		"gitops/branch":                {},
-		"gitops/git":                   {"gitops/branch", "gitops/git/remote"},
-		"gitops/git/remote":            {"gitops/branch"},
-		"gitops/github":                {"gitops/branch", "gitops/git/remote"},
-		"gitops/notify":                {"gitops/branch"},
-		"overlays":                     {},
-
-		"generator/buildkite/fakebuildkite": {"generator/buildkite/steptime", "generator/plan"},
-		"generator/markdowntest":            {},
-		"generator/simulation":              {"generator/buildkite/fakebuildkite", "generator/buildkite/steptime", "generator/plan"},
-		"gitops/canarytest":                 {},
-		"gitops/github/githubtest":          {"gitops/gitserver"},
-		"gitops/gitserver":                  {"gitops/branch"},
-		"gitops/unraced":                    {},
-		"gitops/writertest":                 {"gitops/branch", "gitops/gitserver"},
-	}
-}
-
-// TestImportsRunOneWay asserts that every package imports only what the table allows, and that
-// plan imports only the standard library.
+// TestImportsRunOneWay asserts that every package imports only what the tables of
+// docs/architecture.md allow, and that plan imports only the standard library. Test files may
+// import what they like, and so the packages that exist for tests and for the demo are in the
+// tables too: nothing that decides imports them.
 func TestImportsRunOneWay(t *testing.T) {
 	packages := listPackages(t)
-	rule := imports()
+	rule := allowedImports(t)
 	for path, p := range packages {
 		from, ours := strings.CutPrefix(path, module)
 		if !ours {
@@ -129,7 +78,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		}
 		allowed, known := rule[from]
 		if !known {
-			t.Errorf("%s is new: say in the table what it may import", path)
+			t.Errorf("%s is new: list in %s what it may import", path, architecturePage)
 			continue
 		}
 		for _, imported := range p.Imports {
@@ -142,7 +91,7 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 	for from := range rule {
 		if _, ok := packages[module+from]; !ok {
-			t.Errorf("the table names %s, which is no package any more", from)
+			t.Errorf("%s lists %s, which is no package", architecturePage, from)
 		}
 	}
 	for _, to := range reached(packages, module+"generator/plan") {
@@ -188,13 +137,9 @@ func TestNoKubernetesClient(t *testing.T) {
 func TestUnusedMethodsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	binary, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	symbols, err := exec.Command("go", "tool", "nm", binary).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for method, want := range map[string]bool{"(*GitService).CreateCommit": true, "(*GitService).DeleteRef": false} {
 		if got := bytes.Contains(symbols, []byte("/github."+method+"\n")); got != want {
 			t.Errorf("%s is in the program: %t, want %t", method, got, want)
