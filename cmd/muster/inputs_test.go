@@ -31,9 +31,7 @@ func TestNoHiddenInputs(t *testing.T) {
 		set := token.NewFileSet()
 		for _, name := range p.GoFiles {
 			file, err := parser.ParseFile(set, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			files = append(files, file)
 		}
 		looked += len(files)
@@ -87,9 +85,7 @@ func f() {
 `
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "p.go", source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var got []string
 	for _, finding := range hiddenInputs(set, []*ast.File{file}) {
 		got = append(got, strings.Split(finding, ":")[1])
@@ -112,7 +108,8 @@ func hiddenInputs(set *token.FileSet, files []*ast.File) []string {
 	}
 	changed := func(what string, targets ...ast.Expr) {
 		for _, e := range targets {
-			if name := root(e); name != nil {
+			if e != nil {
+				name := root(e)
 				if v, ok := info.Uses[name].(*types.Var); ok && v.Parent() == pkg.Scope() {
 					found(name, "the package's variable %s is %s", name.Name, what)
 				}
@@ -146,7 +143,9 @@ func hiddenInputs(set *token.FileSet, files []*ast.File) []string {
 			case *ast.IncDecStmt:
 				changed("assigned", n.X)
 			case *ast.CallExpr:
-				if name, ok := n.Fun.(*ast.Ident); ok && changes(info, name) && len(n.Args) > 0 {
+				name, _ := n.Fun.(*ast.Ident)
+				_, builtin := info.Uses[name].(*types.Builtin)
+				if builtin && slices.Contains([]string{"clear", "copy", "delete"}, name.Name) {
 					changed("changed by "+name.Name, n.Args[0])
 				}
 			case *ast.RangeStmt:
@@ -162,29 +161,17 @@ func hiddenInputs(set *token.FileSet, files []*ast.File) []string {
 	return findings
 }
 
-// changes reports whether a name is that of a builtin function that changes its
-// first argument.
-func changes(info types.Info, name *ast.Ident) bool {
-	_, builtin := info.Uses[name].(*types.Builtin)
-	return builtin && slices.Contains([]string{"clear", "copy", "delete"}, name.Name)
-}
-
 // changeable reports whether a variable is declared with something of sync or
 // sync/atomic other than a mutex.
 func changeable(info types.Info, v *ast.ValueSpec) bool {
 	is := false
-	for _, e := range append([]ast.Expr{v.Type}, v.Values...) {
-		if e == nil {
-			continue
+	ast.Inspect(v, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			path := packageOf(info, s.X)
+			is = is || path == "sync/atomic" || path == "sync" && s.Sel.Name != "Mutex"
 		}
-		ast.Inspect(e, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok {
-				path := packageOf(info, s.X)
-				is = is || path == "sync/atomic" || path == "sync" && s.Sel.Name != "Mutex"
-			}
-			return true
-		})
-	}
+		return true
+	})
 	return is
 }
 
@@ -198,26 +185,16 @@ func packageOf(info types.Info, e ast.Expr) string {
 	return ""
 }
 
-// root returns the variable that an expression is or is a part of, or nil.
-func root(e ast.Expr) *ast.Ident {
-	for {
-		switch x := e.(type) {
-		case *ast.Ident:
-			return x
-		case *ast.IndexExpr:
-			e = x.X
-		case *ast.SliceExpr:
-			e = x.X
-		case *ast.SelectorExpr:
-			e = x.X
-		case *ast.StarExpr:
-			e = x.X
-		case *ast.ParenExpr:
-			e = x.X
-		default:
-			return nil
+// root returns the name on the left of an expression, of which the expression is a part; nil
+// without a name.
+func root(e ast.Expr) (name *ast.Ident) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if i, ok := n.(*ast.Ident); ok && name == nil {
+			name = i
 		}
-	}
+		return name == nil
+	})
+	return name
 }
 
 type noImporter struct{}
