@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"muster/cmd/muster/output"
@@ -13,32 +15,42 @@ import (
 	"muster/gitops/canarytest"
 )
 
-// TestPlanYAMLRoundTrip asserts that plan's YAML contains the rules of any job unchanged.
-func TestPlanYAMLRoundTrip(t *testing.T) {
+// TestPlanRoundTrip asserts that plan's JSON and YAML contain the rules of any job and findings
+// unchanged, and no control characters.
+func TestPlanRoundTrip(t *testing.T) {
 	var rules []string
 	for r := rune(0); r < 0x2100; r++ {
 		rules = append(rules, "a="+string(r)+"b")
 	}
 	rules = append(rules, "a=\ufffd", "a=\ufffe", "a=\uffff", "a=\ufeff", "a=\u2028", "a=😀", `a=\u007f`, "a=\U0010ffff", "a=\U0001fffe", "a=\U000e0041", "@canary", canarytest.Words())
-	d := plan.Decision{Observation: plan.Observation{Unmatched: []plan.Unmatched{{Rules: rules, Missing: rules}}}}
-	var out bytes.Buffer
-	if err := output.PrintYAML(&output.Printable{To: &out}, generator.Result{Decisions: []plan.Decision{d}}); err != nil {
-		t.Fatal(err)
+	r := generator.Result{
+		Decisions: []plan.Decision{
+			{Observation: plan.Observation{Unmatched: []plan.Unmatched{{Rules: rules, Missing: rules}}}},
+		},
+		Suspended: []generator.Suspended{
+			{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: canarytest.Words() + "\U000e0041"}},
+		},
 	}
-	if found := canarytest.Printed(out.String()); len(found) > 0 {
-		t.Errorf("found %q", found)
-	}
-	raw, err := yaml.YAMLToJSON(out.Bytes())
-	if err != nil {
-		t.Fatalf("what was printed is no YAML: %v", err)
-	}
-	var got output.PlanDocument
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatal(err)
-	}
-	for i, rule := range got.Decisions[0].Observation.Unmatched[0].Rules {
-		if rule != rules[i] {
-			t.Errorf("%q was printed as %q", rules[i], rule)
+	for _, format := range []struct {
+		name  string
+		print func(io.Writer, generator.Result) error
+		parse func([]byte, any) error
+	}{
+		{"JSON", output.PrintJSON, json.Unmarshal},
+		{"YAML", output.PrintYAML, func(text []byte, to any) error { return yaml.Unmarshal(text, to) }},
+	} {
+		var out bytes.Buffer
+		check(t, format.print(&output.Printable{To: &out}, r))
+		if found := canarytest.Printed(out.String()); len(found) > 0 {
+			t.Errorf("%s: found %q", format.name, found)
+		}
+		var got output.PlanDocument
+		check(t, format.parse(out.Bytes(), &got))
+		if diff := cmp.Diff(rules, got.Decisions[0].Observation.Unmatched[0].Rules); diff != "" {
+			t.Errorf("%s (-rules +printed):\n%s", format.name, diff)
+		}
+		if text := got.Suspended[0].Finding; text != r.Suspended[0].Why.Finding {
+			t.Errorf("%s: the finding is printed as %q", format.name, text)
 		}
 	}
 }

@@ -2,13 +2,9 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"testing"
 
 	"muster/cmd/muster/output"
-	"muster/generator"
-	"muster/generator/plan"
-	"muster/gitops/canarytest"
 )
 
 func TestPrintable(t *testing.T) {
@@ -27,21 +23,5 @@ func TestPrintable(t *testing.T) {
 		if out.String() != want {
 			t.Errorf("in pieces of %d: %q, want %q", size+1, out.String(), want)
 		}
-	}
-}
-
-// TestPrintedPlanIsEscaped asserts that the escapes in JSON decode to the original text.
-func TestPrintedPlanIsEscaped(t *testing.T) {
-	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: canarytest.Words() + "\U000e0041"}}}}
-	var out bytes.Buffer
-	if err := output.PrintJSON(&output.Printable{To: &out}, r); err != nil {
-		t.Fatal(err)
-	}
-	if found := canarytest.Printed(out.String()); len(found) > 0 {
-		t.Errorf("%q in %q", found, out.String())
-	}
-	var read output.PlanDocument
-	if err := json.Unmarshal(out.Bytes(), &read); err != nil || read.Suspended[0].Finding != r.Suspended[0].Why.Finding {
-		t.Errorf("read back: %+v, %v", read, err)
 	}
 }
