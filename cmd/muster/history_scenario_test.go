@@ -2,54 +2,13 @@ package main
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/gitserver"
 )
-
-// wholeDocument returns the problem of a document with N rows.
-func wholeDocument(output string, text []byte, rows int) error {
-	if bytes.Contains(text, []byte("\x1b")) {
-		return fmt.Errorf("it moves the cursor")
-	}
-	var document struct {
-		Kind  string
-		Rows  []map[string]any
-		Count struct{ Commits int }
-	}
-	switch output {
-	case "csv":
-		lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-		if err != nil {
-			return err
-		}
-		if len(lines) != rows+1 || rows > 0 && !strings.HasPrefix(lines[1][slices.Index(lines[0], "by")], "'=cmd") {
-			return fmt.Errorf("%d lines, %q", len(lines), lines)
-		}
-		return nil
-	case "json":
-		if err := json.Unmarshal(text, &document); err != nil {
-			return err
-		}
-	default:
-		if err := yaml.Unmarshal(text, &document); err != nil {
-			return err
-		}
-	}
-	if document.Kind != "History" || len(document.Rows) != rows || document.Count.Commits != rows {
-		return fmt.Errorf("it has %+v", document)
-	}
-	return nil
-}
 
 // counted counts lines, and keeps none.
 type counted struct{ lines int }

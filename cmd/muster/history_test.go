@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
-	"context"
+	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"muster/cmd/muster/output"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
+	"muster/cmd/muster/output"
 	"muster/generator/history"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
@@ -22,26 +26,20 @@ import (
 // polls continue.
 func TestHistoryFollows(t *testing.T) {
 	w, p, stdout, stderr := fleetProgram(t, "history", "--follow", "-o", "csv")
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
 	policy, err := w.repo.ReadFile("overlays/default/scaling.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	at := start
 	raise := func(to string) {
 		at = at.Add(time.Minute)
 		text := regexp.MustCompile(`max: [0-9]+`).ReplaceAll(policy, []byte("max: "+to))
-		if _, err := w.repo.Commit("Raise", at, branch.Change{Path: "overlays/default/scaling.yaml", Content: text}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.repo.Commit("Raise", at, branch.Change{Path: "overlays/default/scaling.yaml", Content: text})
+		check(t, err)
 	}
 	reset := func(to string) {
-		if _, err := w.repo.Git("update-ref", "refs/heads/main", to); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.repo.Git("update-ref", "refs/heads/main", to)
+		check(t, err)
 	}
-	p.clock = &scriptedClock{stoppedClock{start}, []func(){
+	runScripted(t, p, start,
 		func() {},
 		func() { raise("11"); raise("12") },
 		func() { w.deny.Store(500) },
@@ -49,10 +47,7 @@ func TestHistoryFollows(t *testing.T) {
 		func() { reset("main~1") },
 		func() { raise("14") },
 		func() { reset("main~2"); raise("15") },
-	}, stop}
-	if code := p.run(ctx); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
+	)
 	var got []string
 	for line := range strings.Lines(stdout.String()) {
 		fields := strings.Split(line, ",")
@@ -124,8 +119,12 @@ func TestMoment(t *testing.T) {
 }
 
 // TestHistoryPrintsOneDocument asserts that JSON and YAML are complete with any number of rows,
-// and that CSV contains no formula.
+// that CSV contains no formula, and that nothing moves the cursor.
 func TestHistoryPrintsOneDocument(t *testing.T) {
+	unmarshal := map[string]func([]byte, any) error{
+		"json": json.Unmarshal,
+		"yaml": func(text []byte, to any) error { return yaml.Unmarshal(text, to) },
+	}
 	for _, format := range []string{"json", "yaml", "csv"} {
 		for n := range 3 {
 			var text bytes.Buffer
@@ -133,15 +132,28 @@ func TestHistoryPrintsOneDocument(t *testing.T) {
 			out := output.NewHistoryOutput(p.output(), p.doneOnTerminal)
 			printer := output.NewHistoryPrinter(format, "", out)
 			for range n {
-				if err := printer.Row(history.Row{At: start, Operation: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}); err != nil {
-					t.Fatal(err)
+				check(t, printer.Row(history.Row{At: start, Operation: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}))
+			}
+			check(t, errors.Join(printer.End(history.Count{Commits: n}), out.Flush()))
+			if strings.Contains(text.String(), "\x1b") {
+				t.Errorf("%s with %d rows moves the cursor: %q", format, n, &text)
+			}
+			if format == "csv" {
+				lines, err := csv.NewReader(&text).ReadAll()
+				check(t, err)
+				if len(lines) != n+1 || n > 0 && !strings.HasPrefix(lines[1][slices.Index(lines[0], "by")], "'=cmd") {
+					t.Errorf("%d rows are the lines %q", n, lines)
 				}
+				continue
 			}
-			if err := errors.Join(printer.End(history.Count{Commits: n}), out.Flush()); err != nil {
-				t.Fatal(err)
+			var document struct {
+				Kind  string
+				Rows  []map[string]any
+				Count struct{ Commits int }
 			}
-			if err := wholeDocument(format, text.Bytes(), n); err != nil {
-				t.Errorf("%s with %d rows: %v\n%s", format, n, err, &text)
+			check(t, unmarshal[format](text.Bytes(), &document))
+			if document.Kind != "History" || len(document.Rows) != n || document.Count.Commits != n {
+				t.Errorf("%s with %d rows: %+v\n%s", format, n, document, &text)
 			}
 		}
 	}
@@ -152,13 +164,8 @@ func TestHistoryPrintsOneDocument(t *testing.T) {
 // it, and up to the first rows; and reports on it.
 func BenchmarkHistory(b *testing.B) {
 	const commits = 100_000
-	r, err := gitserver.Init(b.TempDir() + "/fleet.git")
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := r.Generate(gitserver.Size{Files: 50, Commits: commits, Message: fleetMessage}); err != nil {
-		b.Fatal(err)
-	}
+	r := gitserver.NewRepository(b)
+	check(b, r.Generate(gitserver.Size{Files: 50, Commits: commits, Message: fleetMessage}))
 	for _, test := range []struct {
 		figure string
 		args   []string
