@@ -18,13 +18,12 @@ const performancePage = "docs/explanation/performance.md"
 // pageSizes are the columns of the page's table; "-" are figures that have no size.
 var pageSizes = []string{"small", "medium", "large", "-"}
 
-const (
-	pageColumns = "%-62s %8s %8s %8s %8s  %s"
-	pageFigure  = 62 // the width of the first column
-	pageValue   = 9  // that of the next four, with the space before
-)
+const pageColumns = "%-62s %8s %8s %8s %8s  %s"
 
-var pageHeading = fmt.Sprintf(pageColumns, "figure", "small", "medium", "large", "fixed", "bound")
+var (
+	pageHeading = fmt.Sprintf(pageColumns, "figure", "small", "medium", "large", "fixed", "bound")
+	pageRow     = regexp.MustCompile(`^(.{62}) (.{8}) (.{8}) (.{8}) (.{8})  (.*)$`)
+)
 
 // TestPerformanceTable asserts that the page has the figures of a run of a commit, all
 // that have a bound, and within it. With -update and -table, as make bench runs it, it
@@ -33,9 +32,7 @@ func TestPerformanceTable(t *testing.T) {
 	const begin, end = "<!-- begin: make bench -->", "<!-- end: make bench -->"
 	if *updateScripts && *bench.Table != "" {
 		run, err := os.ReadFile(*bench.Table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		checkBlock(t, performancePage, begin, end, "```text\n"+pageTable(string(run))+"```\n")
 	}
 	_, rest, _ := strings.Cut(readText(t, performancePage), begin+"\n```text\n")
@@ -111,22 +108,23 @@ func tableProblems(table string) (problems []string) {
 		missing[figureName(figure)] = figure
 	}
 	for _, line := range lines[3:] {
-		if len(line) <= pageFigure+len(pageSizes)*pageValue {
+		cells := pageRow.FindStringSubmatch(line)
+		if cells == nil {
 			problems = append(problems, "not a figure: "+line)
 			continue
 		}
-		name := strings.TrimRight(line[:pageFigure], " ")
+		name := strings.TrimRight(cells[1], " ")
 		figure, ok := missing[name]
 		if !ok {
 			problems = append(problems, "unknown, or twice: "+line)
 			continue
 		}
 		delete(missing, name)
-		if strings.TrimSpace(line[pageFigure+len(pageSizes)*pageValue:]) != bounds(figure) {
+		if cells[6] != bounds(figure) {
 			problems = append(problems, "differs from its bound: "+line)
 		}
 		for i, size := range pageSizes {
-			text := strings.TrimSpace(line[pageFigure+i*pageValue:][:pageValue])
+			text := strings.TrimSpace(cells[2+i])
 			most, bounded := bench.Bounds[figure].Most[size]
 			value, err := strconv.ParseFloat(text, 64)
 			switch {

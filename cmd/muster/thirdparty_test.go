@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // thirdPartyPage is made by TestThirdParty.
@@ -53,22 +55,16 @@ func licenceFiles(t *testing.T, m linkedModule, packages []string) map[string]st
 	for _, dir := range packages {
 		for ; strings.HasPrefix(dir, m.Dir); dir = filepath.Dir(dir) {
 			entries, err := os.ReadDir(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for _, e := range entries {
 				if !e.Type().IsRegular() || !isLicence.MatchString(e.Name()) || filepath.Ext(e.Name()) == ".go" {
 					continue
 				}
 				file := filepath.Join(dir, e.Name())
 				text, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				name, err := filepath.Rel(m.Dir, file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				texts[filepath.ToSlash(name)] = normal(string(text))
 			}
 		}
@@ -147,15 +143,10 @@ func thirdParty(t *testing.T) string {
 func TestThirdParty(t *testing.T) {
 	want := thirdParty(t)
 	if *updateScripts {
-		if err := os.WriteFile(filepath.Join(top, filepath.FromSlash(thirdPartyPage)), []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(top, filepath.FromSlash(thirdPartyPage)), []byte(want), 0o644))
 	}
-	if got := readText(t, thirdPartyPage); got != want {
-		at := 0
-		for at < min(len(got), len(want)) && got[at] == want[at] {
-			at++
-		}
-		t.Errorf("%s is behind: run go test ./cmd/muster -run ThirdParty -update. It differs from byte %d on: %.200q, want %.200q", thirdPartyPage, at, got[at:], want[at:])
+	if diff := cmp.Diff(readText(t, thirdPartyPage), want); diff != "" {
+		const run = "go test ./cmd/muster -run ThirdParty -update"
+		t.Errorf("%s is behind: run %s (-page +want)\n%s", thirdPartyPage, run, diff)
 	}
 }
