@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,9 +31,7 @@ type gitObjects struct {
 
 func newGitObjects(tb testing.TB, dir string) gitObjects {
 	bare, err := gitserver.Init(filepath.Join(dir, "fleet.git"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	return gitObjects{tb, bare, filesystem.NewStorage(osfs.New(bare.Dir), cache.NewObjectLRU(0))}
 }
 
@@ -43,9 +43,8 @@ func (g gitObjects) write(kind plumbing.ObjectType, content []byte) plumbing.Has
 	if g.store.HasEncodedObject(h) == nil {
 		return h
 	}
-	if _, err := g.store.SetEncodedObject(o); err != nil {
-		g.tb.Fatal(err)
-	}
+	_, err := g.store.SetEncodedObject(o)
+	check(g.tb, err)
 	return h
 }
 
@@ -86,40 +85,23 @@ func (g gitObjects) tree(entries ...leaf) plumbing.Hash {
 // directory writes files by their paths below one directory, and other entries in
 // some of its directories.
 func (g gitObjects) directory(files map[string]string, others map[string][]leaf) plumbing.Hash {
-	entries := slices.Clone(others["."])
-	below := map[string]map[string]string{}
-	besides := map[string]map[string][]leaf{}
-	for name, content := range files {
-		first, rest, deeper := strings.Cut(name, "/")
-		switch {
-		case !deeper:
-			entries = append(entries, leaf{plainFile, name, g.blob(content)})
-		case below[first] == nil:
-			below[first] = map[string]string{rest: content}
-		default:
-			below[first][rest] = content
-		}
-	}
+	inside := map[string][]leaf{".": nil}
 	for dir, list := range others {
-		first, rest, deeper := strings.Cut(dir, "/")
-		if dir == "." {
-			continue
-		}
-		if !deeper {
-			rest = "."
-		}
-		if below[first] == nil {
-			below[first] = map[string]string{}
-		}
-		if besides[first] == nil {
-			besides[first] = map[string][]leaf{}
-		}
-		besides[first][rest] = append(besides[first][rest], list...)
+		inside[dir] = slices.Clone(list)
 	}
-	for name, inside := range below {
-		entries = append(entries, leaf{gitDirectory, name, g.directory(inside, besides[name])})
+	for name, content := range files {
+		dir := path.Dir(name)
+		inside[dir] = append(inside[dir], leaf{plainFile, path.Base(name), g.blob(content)})
 	}
-	return g.tree(entries...)
+	depth := func(dir string) int { return strings.Count(path.Join(dir, "file"), "/") }
+	deeper := func(a, b string) int { return cmp.Compare(depth(a), depth(b)) }
+	for len(inside) > 1 { // the deepest directory becomes an entry of the one above
+		deepest := slices.MaxFunc(slices.Collect(maps.Keys(inside)), deeper)
+		above := path.Dir(deepest)
+		inside[above] = append(inside[above], leaf{gitDirectory, path.Base(deepest), g.tree(inside[deepest]...)})
+		delete(inside, deepest)
+	}
+	return g.tree(inside["."]...)
 }
 
 // commit makes a tree the head of the branch main, and returns the ID of the commit.
@@ -131,9 +113,7 @@ func (g gitObjects) commit(root plumbing.Hash, author, message string, at time.T
 	}
 	who := fmt.Sprintf("%s %d +0000\n", author, at.Unix())
 	id := g.write(plumbing.CommitObject, []byte(text+"author "+who+"committer "+who+"\n"+message)).String()
-	if err := os.WriteFile(ref, []byte(id+"\n"), 0o644); err != nil {
-		g.tb.Fatal(err)
-	}
+	check(g.tb, os.WriteFile(ref, []byte(id+"\n"), 0o644))
 	return id
 }
 
@@ -149,8 +129,6 @@ func (g gitObjects) entry(path string) plumbing.Hash {
 // dispatches are the names of the dispatches of an overlay at the head.
 func (g gitObjects) dispatches(overlay string) []string {
 	out, err := g.bare.Git("ls-tree", "--name-only", "refs/heads/main:overlays/"+overlay+"/dispatches")
-	if err != nil {
-		g.tb.Fatal(err)
-	}
+	check(g.tb, err)
 	return slices.DeleteFunc(strings.Fields(out), func(name string) bool { return !strings.HasPrefix(name, overlay+"-") })
 }

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -256,31 +257,12 @@ func runningGoroutine() string {
 
 // printed asserts that the log and the commits contain no control characters.
 func (w *hostileScenario) printed() {
-	for c := range strings.SplitSeq(w.log.String(), "") {
-		if r := []rune(c)[0]; !output.Shown(r) {
-			w.fail("the log has %q", r)
-			break
-		}
-	}
 	log, err := w.objects.bare.Git("log", "--format=%an%ae%B", "--author=muster", "refs/heads/main")
 	w.must(err)
-	for _, r := range log {
-		if !output.Shown(r) {
-			w.fail("the commits have %q: %q", r, log)
-			break
+	for name, text := range map[string]string{"log": w.log.String(), "commits": log} {
+		if i := strings.IndexFunc(text, func(r rune) bool { return !output.Shown(r) }); i >= 0 {
+			w.fail("the %s have %.20q", name, text[i:])
 		}
-	}
-}
-
-// tryHostile runs one seed.
-func tryHostile(t *testing.T, seed uint64) {
-	dir, err := os.MkdirTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	newHostileScenario(t, seed, dir).play()
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -307,6 +289,9 @@ func TestHostileOverlays(t *testing.T) {
 		end = *hostileFrom + min(*hostileSeeds, hostileRaced)
 	}
 	for seed := *hostileFrom; seed < end || time.Since(begun) < *hostileTime; seed++ {
-		tryHostile(t, seed)
+		dir := filepath.Join(t.TempDir(), strconv.FormatUint(seed, 10))
+		check(t, os.Mkdir(dir, 0o700))
+		newHostileScenario(t, seed, dir).play()
+		check(t, os.RemoveAll(dir))
 	}
 }
