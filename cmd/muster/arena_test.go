@@ -32,8 +32,7 @@ type arena struct {
 	queue     string // the identifier of the Buildkite cluster
 	binary    string
 	pushed    atomic.Int64 // bytes of the last push
-	// observed is called when muster begins to look at Buildkite.
-	observed atomic.Pointer[func()]
+	observed  atomic.Pointer[func()]
 }
 
 // inArenas runs a benchmark in an arena of each size.
@@ -47,13 +46,6 @@ func inArenas(b *testing.B, run func(a *arena)) {
 	})
 }
 
-func (a *arena) check(err error) {
-	a.b.Helper()
-	if err != nil {
-		a.b.Fatal(err)
-	}
-}
-
 // open copies the generated repository and puts into it the overlay that muster
 // init writes. The dispatches that it was generated with, which muster never
 // ordered, move into a directory of their own among the overlays.
@@ -61,10 +53,10 @@ func (a *arena) open() {
 	root := a.b.TempDir()
 	a.repo = bench.Repository(a.b, a.size, filepath.Join(root, "fleet.git"))
 	head, err := a.repo.Head()
-	a.check(err)
+	check(a.b, err)
 	_, err = a.repo.GitInput(fmt.Appendf(nil, "commit refs/heads/main\ncommitter Else <grace@example.com> %d +0000\ndata 5\nmove\n\nfrom %s\n"+
 		"R overlays/default/dispatches overlays/shared/dispatches\nD overlays/default\nD base\n\n", start.Add(-time.Hour).Unix(), head), "fast-import", "--quiet")
-	a.check(err)
+	check(a.b, err)
 	a.serve(root)
 }
 
@@ -74,13 +66,11 @@ func (a *arena) serve(root string) {
 	changes, err := starterChanges(func(policy []byte) []byte {
 		return bytes.Replace(policy, []byte("max: 10 "), []byte("max: 20000 "), 1)
 	})
-	a.check(err)
+	check(a.b, err)
 	_, err = a.repo.Commit("Begin the fleet\n", start.Add(-time.Hour), changes...)
-	a.check(err)
+	check(a.b, err)
 
-	a.git, err = gitserver.Serve(root, gitserver.Options{Wrap: a.weigh})
-	a.check(err)
-	a.b.Cleanup(a.git.Close)
+	a.git = serveGit(a.b, root, gitserver.Options{Wrap: a.weigh})
 }
 
 // age adds a commit of muster's that is older than any lease. A start reads the history
@@ -88,7 +78,7 @@ func (a *arena) serve(root string) {
 func (a *arena) age() {
 	a.b.Helper()
 	_, err := a.repo.Commit(fleetMessage(1), gitserver.GeneratedAt(1), branch.Change{Path: "overlays/default/dispatches/README", Content: []byte("\n")})
-	a.check(err)
+	check(a.b, err)
 }
 
 // weigh notes how many bytes a push sends.
@@ -111,9 +101,11 @@ func (a *arena) simulate(now time.Time) {
 	a.queue = a.buildkite.AddCluster("ci")
 	a.buildkite.AddQueue(a.queue, "default")
 	a.buildkite.SetDefaultQueue(a.queue, "default")
-	a.api = httptest.NewServer(a.buildkite)
-	a.b.Cleanup(a.api.Close)
+	a.api = serveHTTP(a.b, a.buildkite)
 }
+
+// onPoll calls f when muster begins to poll Buildkite.
+func (a *arena) onPoll(f func()) { a.observed.Store(&f) }
 
 func (a *arena) build(jobs int, duration time.Duration) {
 	a.buildkite.CreateBuild(fakebuildkite.Build{Cluster: a.queue,
@@ -135,8 +127,8 @@ func (a *arena) muster(path, name string, args ...string) *muster {
 	m.Env = append(m.Environ(), "MUSTER_REPO="+a.git.URL+"/fleet.git", "MUSTER_BUILDKITE_URL="+a.api.URL+"/",
 		"MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=test-token")
 	stderr, err := m.StderrPipe()
-	a.check(err)
-	a.check(m.Start())
+	check(a.b, err)
+	check(a.b, m.Start())
 	a.b.Cleanup(func() { _ = m.Process.Kill(); _ = m.Wait() })
 	go func() {
 		defer close(m.lines)
@@ -193,26 +185,26 @@ func (m *muster) read(wanted func(line string) bool, event <-chan struct{}) bool
 func (m *muster) memory() (peak, now float64) {
 	m.b.Helper()
 	peak, now, err := bench.Memory(strconv.Itoa(m.Process.Pid))
-	bench.Check(m.b, err)
+	check(m.b, err)
 	return peak, now
 }
 
 func (a *arena) commits() float64 {
 	out, err := a.repo.Git("rev-list", "--count", "main")
-	a.check(err)
+	check(a.b, err)
 	n, err := strconv.ParseFloat(strings.TrimSpace(out), 64)
-	a.check(err)
+	check(a.b, err)
 	return n
 }
 
 // count returns a line of git count-objects in bytes.
 func (a *arena) count(name string) float64 {
 	out, err := a.repo.Git("count-objects", "-v")
-	a.check(err)
+	check(a.b, err)
 	for line := range strings.Lines(out) {
 		if value, ok := strings.CutPrefix(line, name+": "); ok {
 			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			a.check(err)
+			check(a.b, err)
 			return n * 1024
 		}
 	}
@@ -226,7 +218,7 @@ func (a *arena) loose() float64 { return a.count("size") }
 func (a *arena) growth(commits, loose float64) {
 	packed := a.count("size-pack")
 	_, err := a.repo.Git("repack", "-q", "-d")
-	a.check(err)
+	check(a.b, err)
 	packed = a.count("size-pack") - packed
 	bench.Row(a.b, "server: growth per commit of a busy fleet, loose", loose/commits)
 	bench.Row(a.b, "server: growth per commit of a busy fleet, packed", packed/commits)

@@ -48,7 +48,7 @@ func BenchmarkFirstDecision(b *testing.B) {
 			m := a.muster(a.binary, "muster", "--once", "--dry-run")
 			m.await("dry run: dispatched")
 			took := bench.Milliseconds(time.Since(begin))
-			a.check(m.end())
+			check(a.b, m.end())
 			return took
 		}
 		first := decide()
@@ -59,7 +59,7 @@ func BenchmarkFirstDecision(b *testing.B) {
 			begin := time.Now()
 			git := exec.Command("git", "clone", "--quiet", "--depth=1", "--filter=blob:none", "--sparse", a.git.URL+"/fleet.git", ".")
 			git.Dir = a.b.TempDir()
-			a.check(git.Run())
+			check(a.b, git.Run())
 			clone = append(clone, bench.Milliseconds(time.Since(begin)))
 		}
 		bench.Row(a.b, "program: process start to first decision", bench.Median(own))
@@ -76,15 +76,14 @@ func BenchmarkFirstDecision(b *testing.B) {
 func BenchmarkPeak(b *testing.B) {
 	inArenas(b, func(a *arena) {
 		a.simulate(time.Now())
-		observed := func() {
+		a.onPoll(func() {
 			a.buildkite.AdvanceTo(time.Now())
 			a.build(1, time.Hour)
-		}
-		a.observed.Store(&observed)
+		})
 		m := a.muster(a.binary, "muster", "--dry-run")
 		m.await("dry run: dispatched")
 		first, _ := m.memory()
-		a.check(m.Process.Kill())
+		check(a.b, m.Process.Kill())
 		a.age()
 		m = a.muster(a.binary, "muster", "--interval=1s")
 		for range 15 {
@@ -106,10 +105,10 @@ func BenchmarkTicks(b *testing.B) {
 		cluster := &simulation.Cluster{Buildkite: a.buildkite, BuildkiteCluster: a.queue,
 			Fate: simulation.Faults{}.Fates([2]time.Duration{10 * time.Second, 20 * time.Second}, rand.New(rand.NewPCG(1, 1)))}
 		syncer, err := gitops.New(gitops.Config{URL: a.git.URL + "/fleet.git"})
-		a.check(err)
+		check(a.b, err)
 		began, resume := make(chan struct{}), make(chan struct{})
 		defer close(resume)
-		observed := func() {
+		a.onPoll(func() {
 			select {
 			case began <- struct{}{}:
 				<-resume
@@ -125,8 +124,7 @@ func BenchmarkTicks(b *testing.B) {
 			}
 			a.buildkite.Advance(15 * time.Second)
 			a.build(1, 40*time.Second)
-		}
-		a.observed.Store(&observed)
+		})
 		before, growth := a.commits(), a.loose()
 		m := a.muster(os.Args[0], "ticking")
 		var early, late float64
@@ -141,7 +139,7 @@ func BenchmarkTicks(b *testing.B) {
 				resume <- struct{}{}
 			}
 		}
-		a.check(m.Process.Kill())
+		check(a.b, m.Process.Kill())
 		_ = m.Wait()
 		bench.Row(a.b, "program: memory growth over the ticks, each with a push", late-early)
 		a.growth(a.commits()-before, a.loose()-growth)
@@ -161,22 +159,21 @@ func BenchmarkCrowd(b *testing.B) {
 		a.simulate(now)
 		a.build(crowd+1, time.Hour)
 		head, err := gitops.New(gitops.Config{URL: a.git.URL + "/fleet.git"})
-		a.check(err)
+		check(a.b, err)
 		at, err := head.Head(context.Background())
-		a.check(err)
+		check(a.b, err)
 		loaded, err := fleet.NewLoader("overlays").Load(at.Tree)
-		a.check(err)
+		check(a.b, err)
 		var dispatches []plan.Dispatch
 		for i := range crowd { // a multiplication by an odd number gives each its own ID
 			dispatches = append(dispatches, plan.Dispatch{ID: fmt.Sprintf("default-%08x", uint32(i)*2_654_435_761), Purpose: plan.ForDemand, Agents: 1,
 				At: now.UTC().Truncate(time.Second), NotAfter: now.UTC().Truncate(time.Second).Add(15 * time.Minute), IdleTimeout: 5 * time.Minute})
 		}
 		_, changes, err := loaded[0].Add(dispatches)
-		a.check(err)
+		check(a.b, err)
 		_, err = a.repo.Commit("Dispatch many\n", now, changes...)
-		a.check(err)
-		observed := func() { a.buildkite.AdvanceTo(time.Now()) } // the start takes longer than clocks may differ
-		a.observed.Store(&observed)
+		check(a.b, err)
+		a.onPoll(func() { a.buildkite.AdvanceTo(time.Now()) }) // the start takes longer than clocks may differ
 		m := a.muster(a.binary, "muster", "--interval=2s")
 		m.await("msg=dispatched")
 		peak, _ := m.memory()

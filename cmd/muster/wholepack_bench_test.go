@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/testdata/bench"
 )
@@ -30,18 +28,17 @@ func BenchmarkWithoutPartialClone(b *testing.B) {
 		b.Run(test.name, func(b *testing.B) {
 			a := &arena{b: b, binary: binary}
 			root := b.TempDir()
-			repo, err := gitserver.Init(filepath.Join(root, "fleet.git"))
-			a.check(err)
-			a.repo = repo
-			a.check(a.noise(test.files, test.size))
-			a.check(a.repo.Configure("uploadpack.allowFilter", "false"))
+			var err error
+			a.repo, err = gitserver.Init(filepath.Join(root, "fleet.git"))
+			check(b, err)
+			a.noise(test.files, test.size)
+			check(a.b, a.repo.Configure("uploadpack.allowFilter", "false"))
 			a.serve(root)
 			a.simulate(time.Now())
-			observed := func() {
+			a.onPoll(func() {
 				a.buildkite.AdvanceTo(time.Now())
 				a.build(1, time.Hour)
-			}
-			a.observed.Store(&observed)
+			})
 			b.Setenv("TMPDIR", test.temp)
 			m := a.muster(a.binary, "muster", "--interval=1s")
 			for range 6 {
@@ -55,28 +52,14 @@ func BenchmarkWithoutPartialClone(b *testing.B) {
 }
 
 // noise commits files of random bytes, each of a given size.
-func (a *arena) noise(files, size int) error {
-	cmd := exec.Command("git", "fast-import", "--quiet")
-	cmd.Dir = a.repo.Dir
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(in, 1<<20)
+func (a *arena) noise(files, size int) {
 	random := rand.NewChaCha8([32]byte{})
-	fmt.Fprintf(w, "commit refs/heads/main\ncommitter Else <grace@example.com> %d +0000\ndata 5\nnoise\n", start.Add(-time.Hour).Unix())
+	var changes []branch.Change
 	for i := range files {
-		fmt.Fprintf(w, "M 100644 inline apps/%03d/%06d\ndata %d\n", i/100, i, size)
-		_, _ = io.CopyN(w, random, int64(size)) // an error of w is kept for Flush
-		_, _ = w.WriteString("\n")
+		content := make([]byte, size)
+		_, _ = random.Read(content)
+		changes = append(changes, branch.Change{Path: fmt.Sprintf("apps/%03d/%06d", i/100, i), Content: content})
 	}
-	err = w.Flush()
-	_ = in.Close()
-	if wait := cmd.Wait(); wait != nil {
-		return wait
-	}
-	return err
+	_, err := a.repo.Commit("noise\n", start.Add(-time.Hour), changes...)
+	check(a.b, err)
 }
