@@ -69,10 +69,12 @@ func listed(n int) map[string]string {
 	return map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(n)}
 }
 
-// doubling are patches of which each doubles the object.
+// doubling are patches of which each doubles the object, which begins with a megabyte: many small
+// values would take long to reach the limit.
 func doubling(n int) string {
 	var b strings.Builder
-	b.WriteString("resources: [c.yaml]\npatches:\n- target: {kind: ConfigMap}\n  patch: |-\n    - {op: add, path: /data, value: {a: xxxxxxxxxxxxxxxx}}\n")
+	b.WriteString("resources: [c.yaml]\npatches:\n- target: {kind: ConfigMap}\n  patch: |-\n")
+	fmt.Fprintf(&b, "    - {op: add, path: /data, value: {a: %s}}\n", strings.Repeat("x", 1<<20))
 	for i := range n {
 		fmt.Fprintf(&b, "    - {op: copy, from: /data, path: /data/k%d}\n", i)
 	}
