@@ -19,7 +19,7 @@ func TestMonth(t *testing.T) {
 	}
 	t.Parallel()
 	queues, jobs := 3, 6
-	begin, length := simulation.Start().Add(13*time.Hour), 2*time.Hour // of a Monday
+	begin, length := simulation.Start().Add(13*time.Hour), time.Hour // of a Monday
 	if *monthDays > 0 {
 		queues, jobs = 20, 60
 		begin, length = simulation.Start(), time.Duration(*monthDays*24*float64(time.Hour))

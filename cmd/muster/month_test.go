@@ -32,7 +32,7 @@ import (
 	"muster/gitops/gitserver"
 )
 
-var monthDays = flag.Float64("month-days", 0, "days of production that TestMonth plays with 20 queues; 0: three hours with 3")
+var monthDays = flag.Float64("month-days", 0, "days of production that TestMonth plays with 20 queues; 0: an hour with 3")
 
 // production is a simulated fleet, and muster in a separate process, which uses HTTP to a git
 // server and to a simulated Buildkite, and has their clock.
