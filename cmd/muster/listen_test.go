@@ -226,8 +226,8 @@ func TestHostOfThisMachine(t *testing.T) {
 	}
 }
 
-// TestExemplars asserts that in the format of OpenMetrics the counter of agents and the buckets of
-// registrations and of started jobs have the dispatch's ID.
+// TestExemplars asserts that in the format of OpenMetrics the counters of agents and the buckets of
+// registrations and of started jobs have the dispatch's ID; and the number of dispatches in git.
 func TestExemplars(t *testing.T) {
 	ends, now := testEndpoints(t)
 	d := plan.Dispatch{ID: "a-7f3k9c2b", Purpose: plan.ForDemand, Agents: 3, At: now.Add(-10 * time.Second)}
@@ -240,7 +240,9 @@ func TestExemplars(t *testing.T) {
 		r.Result.Decisions = []plan.Decision{{Overlay: "a", Observation: plan.Observation{At: *now, Overlays: []plan.Supply{supply}}}}
 		ends.watcher().Ended(r)
 	}
-	tick([]ledger.Operation{{Kind: ledger.Dispatch, Decision: plan.Decision{Overlay: "a", Dispatch: []plan.Dispatch{d}}}}, plan.Seen{})
+	warm := plan.Dispatch{ID: "a-warm-8g4m0d3c", Purpose: plan.ForWarmPool, Agents: 2, At: d.At}
+	ordered := plan.Decision{Overlay: "a", Dispatch: []plan.Dispatch{d, warm}}
+	tick([]ledger.Operation{{Kind: ledger.Dispatch, Decision: ordered}}, plan.Seen{})
 	*now = now.Add(15 * time.Second)
 	var registered plan.Seen
 	registered.Registered.Add(0)
@@ -248,6 +250,8 @@ func TestExemplars(t *testing.T) {
 	_, body := get(t, ends.handler(), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
 	for _, want := range []string{
 		`muster_dispatched_agents_total{overlay="a",purpose="demand"} 3.0 # {dispatch="a-7f3k9c2b"} 3.0`,
+		`muster_dispatched_agents_total{overlay="a",purpose="warm-pool"} 2.0 # {dispatch="a-warm-8g4m0d3c"} 2.0`,
+		`muster_live_dispatches{overlay="a"} 1.0`,
 		`muster_registration_seconds_bucket{overlay="a",le="30.0"} 1 # {dispatch="a-7f3k9c2b"} 25.0`,
 		`muster_start_seconds_bucket{overlay="a",le="10.0"} 1 # {dispatch="a-7f3k9c2b"} 7.0`,
 	} {
