@@ -229,10 +229,9 @@ faults: ## Simulate SEEDS worlds of faults
 writers: ## Race three writers for RACED of simulated time, and verify every commit
 	$(GO) test ./generator -run ThreeWriters -count=1 -timeout 0 -v -raced $(RACED)
 
-quality: build ## Play every workload through every algorithm, and write docs/explanation/scaling-quality.md and its pictures
+quality: build ## Play every workload through every algorithm, and write docs/explanation/scaling-quality.md and its picture
 	GOGC=400 bin/muster simulate --workload $(QUALITY) --algorithms all --json testdata/scaling-quality/results.json >testdata/scaling-quality/results.txt
 	GOGC=400 bin/muster simulate --requests 50 --workload short-busy --algorithms muster,muster-told >testdata/scaling-quality/requests.txt
-	bin/muster simulate --workload time-zones --algorithms muster,muster-told-reuse,agent-stack-k8s,keda-accurate,elastic-ci-stack --chart-day docs/explanation/scaling-quality-day.svg >/dev/null
 	$(GO) test ./cmd/muster -run ScalingQuality -update
 
 reference: ## Compare decisions on CHECKS random fleets with those of a second, brute-force program

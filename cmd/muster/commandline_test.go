@@ -41,7 +41,6 @@ func TestUsageErrors(t *testing.T) {
 		{"simulate --nodes -1", "--nodes -1 is below zero"},
 		{"simulate --no-show NaN", "--no-show NaN: use 0 to 1"},
 		{"simulate --chart chart.png", "must end in .svg"},
-		{"simulate --chart-day chart.png", "must end in .svg"},
 		{"simulate --policy " + policy, "spec.max"},
 		{"simulate --history " + dir, "opening " + dir},
 		{"simulate --history", "which repository?"},

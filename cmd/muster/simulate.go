@@ -44,7 +44,7 @@ type simulate struct {
 	changed                func(flag string) bool // reports whether a flag is given
 	nodes, requests        int
 	neverRegistered        float64
-	jsonFile, chart, day   string
+	jsonFile, chart        string
 }
 
 func (p program) simulateCommand() *cobra.Command {
@@ -114,7 +114,6 @@ func (s *simulate) addFlags(c *cobra.Command) {
 	f.Float64Var(&s.neverRegistered, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
 	f.StringVar(&s.jsonFile, "json", "", "file for the results as JSON")
 	f.StringVar(&s.chart, "chart", "", "file for a chart of waits against cost; must end in .svg")
-	f.StringVar(&s.day, "chart-day", "", "file for a chart of the first workload over time; must end in .svg")
 	s.changed = f.Changed
 }
 
@@ -197,7 +196,6 @@ func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named,
 	}
 	write(s.jsonFile, text)
 	write(s.chart, d.Chart())
-	write(s.day, output.DayChart(cases[0], algorithms, rows))
 	return err
 }
 
@@ -222,8 +220,6 @@ func (s *simulate) check() error {
 		return fmt.Errorf("--no-show %v: use 0 to 1", s.neverRegistered)
 	case s.chart != "" && filepath.Ext(s.chart) != ".svg":
 		return fmt.Errorf("--chart %s: the file's name must end in .svg", s.chart)
-	case s.day != "" && filepath.Ext(s.day) != ".svg":
-		return fmt.Errorf("--chart-day %s: the file's name must end in .svg", s.day)
 	}
 	return checkSurroundings(s.syncer, s.startupMin, s.startupMax)
 }

@@ -34,9 +34,6 @@ type Measures struct {
 	// each hour of the run.
 	Connected time.Duration
 	ByHour    []time.Duration
-	// WaitByHour is the wait that 95 % of the jobs did not exceed which became runnable in
-	// each hour of the run.
-	WaitByHour []time.Duration
 	// Commits is how many commits were made; see [Operation].
 	Commits int
 	// Unserved jobs had not started when the run ended.
@@ -82,7 +79,6 @@ func (r *run) measures(unserved int) Measures {
 			}
 		}
 	}
-	m.WaitByHour = waitByHour(served, r.start, len(m.ByHour))
 	m.Wait = SumUp(waits)
 	m.Bound = SumUp(r.bound(served))
 	return m
@@ -108,20 +104,6 @@ func connected(agents []fakebuildkite.AgentRecord, start, now time.Time) (all ti
 		}
 	}
 	return all, byHour
-}
-
-// waitByHour is the 95th percentile of the waits of each hour's jobs.
-func waitByHour(jobs []fakebuildkite.JobRecord, start time.Time, hours int) []time.Duration {
-	waits := make([][]time.Duration, hours)
-	for _, j := range jobs {
-		hour := int(j.Runnable.Sub(start) / time.Hour)
-		waits[hour] = append(waits[hour], j.Started.Sub(j.Runnable))
-	}
-	p95 := make([]time.Duration, hours)
-	for i, w := range waits {
-		p95[i] = SumUp(w).P95
-	}
-	return p95
 }
 
 // highest counts the agents that were there at once.

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // element is an element of an SVG, with the text directly after its start.
@@ -59,10 +58,9 @@ func texts(t *testing.T, drawn []byte) []string {
 	return all
 }
 
-// TestEmptyCharts draws charts without values.
-func TestEmptyCharts(t *testing.T) {
+// TestEmptyDots draws a chart without values.
+func TestEmptyDots(t *testing.T) {
 	texts(t, Dots{}.SVG())
-	texts(t, Curves{}.SVG())
 }
 
 // ofSeries matches the class of what is drawn for a series.
@@ -101,26 +99,6 @@ func TestLogAxis(t *testing.T) {
 		if room := a.at(tick.value) - a.at(a.ticks()[i].value); room < tickWidth*0.8 {
 			t.Errorf("label %s has %v pixels", tick.label, room)
 		}
-	}
-}
-
-func TestCurves(t *testing.T) {
-	at := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
-	c := Curves{
-		Title: "a day", Series: []string{"ours", "theirs"}, Times: []time.Time{at, at.Add(time.Hour), at.Add(2 * time.Hour), at.Add(3 * time.Hour)},
-		Bands: []Band{{Title: "wait", Values: [][]float64{{1, 2, 3, 4}, {30, 40, math.NaN(), 95}}}},
-	}
-	got := strings.Join(texts(t, c.SVG()), "|")
-	for _, want := range []string{"a day", "ours", "theirs", "wait", "|100|", "5 Jan", "02:00"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not among the texts %q", want, got)
-		}
-	}
-	if lines := bytes.Count(c.SVG(), []byte("<polyline")); lines != 2 {
-		t.Errorf("%d lines, want one for each series, interrupted at the gap", lines)
-	}
-	if markers := len(ofSeries.FindAll(c.SVG(), -1)) - 2; markers != 2+7 {
-		t.Errorf("%d markers, want 2 in the legend and 7 of values", markers)
 	}
 }
 

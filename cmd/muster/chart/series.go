@@ -9,14 +9,12 @@ import (
 // MaxSeries is the number of series that a chart can distinguish.
 const MaxSeries = 5
 
-// seriesStyle returns the style of series 0 to MaxSeries-1. A series has the same colour
-// and the same marker in every chart.
+// seriesStyle returns the style of series 0 to MaxSeries-1.
 func seriesStyle() string {
 	colours := [MaxSeries][2]string{
 		{"#0969da", "#4493f8"}, {"#1a7f37", "#3fb950"}, {"#bc4c00", "#f0883e"}, {"#8250df", "#a371f7"}, {"#59636e", "#9198a1"},
 	}
-	const curve = ".curve { fill: none; stroke-width: 1.5 }\n"
-	return palette(".p%[1]d { fill: %[2]s; stroke: %[2]s }\n", colours[:], curve, "")
+	return palette(".p%[1]d { fill: %[2]s; stroke: %[2]s }\n", colours[:], "", "")
 }
 
 // marker draws the marker of a series, so that readers need not distinguish colours.

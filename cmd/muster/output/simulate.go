@@ -56,36 +56,6 @@ func (d Comparison) Chart() []byte {
 	return c.SVG()
 }
 
-// DayChart draws a workload by the hour: agents and waits.
-func DayChart(played simulation.Case, algorithms []simulation.Named, rows []simulation.Row) []byte {
-	start := played.Workload.Start
-	if start.IsZero() {
-		start = simulation.Start()
-	}
-	var names []string
-	for _, a := range algorithms {
-		names = append(names, a.Name)
-	}
-	c := chart.Curves{Title: played.Workload.Name + ", hour by hour, from " + start.Format("2 January 2006, 15:04 MST"), Series: InChart(names)}
-	hours := int((played.Workload.Length + time.Hour - 1) / time.Hour)
-	for i := range hours {
-		c.Times = append(c.Times, start.Add(time.Duration(i)*time.Hour))
-	}
-	waits := chart.Band{Title: "p95 wait of the jobs that became runnable in the hour, seconds"}
-	agents := chart.Band{Title: "agents connected, average of the hour"}
-	for _, name := range c.Series {
-		row := rows[slices.Index(names, name)]
-		var wait, connected []float64
-		for i := range min(hours, len(row.ByHour)) {
-			wait = append(wait, row.WaitByHour[i].Seconds())
-			connected = append(connected, row.ByHour[i].Hours())
-		}
-		waits.Values, agents.Values = append(waits.Values, wait), append(agents.Values, connected)
-	}
-	c.Bands = []chart.Band{waits, agents}
-	return c.SVG()
-}
-
 // PrintCase prints the table of a workload: a row for the lower bound and one for each
 // algorithm.
 func PrintCase(out io.Writer, c simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
