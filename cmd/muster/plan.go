@@ -84,8 +84,12 @@ func planPrinters() map[string]func(output.Output, generator.Result) error {
 	return map[string]func(output.Output, generator.Result) error{
 		"table": func(out output.Output, r generator.Result) error { return printTable(out, r, false) },
 		"wide":  func(out output.Output, r generator.Result) error { return printTable(out, r, true) },
-		"json":  func(out output.Output, r generator.Result) error { return output.PrintJSON(out.Text, r) },
-		"yaml":  func(out output.Output, r generator.Result) error { return output.PrintYAML(out.Text, r) },
+		"json": func(out output.Output, r generator.Result) error {
+			return output.WriteJSON(out.Text, output.NewPlanDocument(r))
+		},
+		"yaml": func(out output.Output, r generator.Result) error {
+			return output.WriteYAML(out.Text, output.NewPlanDocument(r))
+		},
 	}
 }
 

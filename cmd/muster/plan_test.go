@@ -33,14 +33,14 @@ func TestPlanRoundTrip(t *testing.T) {
 	}
 	for _, format := range []struct {
 		name  string
-		print func(io.Writer, generator.Result) error
+		write func(io.Writer, any) error
 		parse func([]byte, any) error
 	}{
-		{"JSON", output.PrintJSON, json.Unmarshal},
-		{"YAML", output.PrintYAML, func(text []byte, to any) error { return yaml.Unmarshal(text, to) }},
+		{"JSON", output.WriteJSON, json.Unmarshal},
+		{"YAML", output.WriteYAML, func(text []byte, to any) error { return yaml.Unmarshal(text, to) }},
 	} {
 		var out bytes.Buffer
-		check(t, format.print(&output.Printable{To: &out}, r))
+		check(t, format.write(&output.Printable{To: &out}, output.NewPlanDocument(r)))
 		if found := canarytest.Printed(out.String()); len(found) > 0 {
 			t.Errorf("%s: found %q", format.name, found)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"muster/gitops/branch"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 )
 
 func (p program) statusCommand() *cobra.Command {
@@ -97,8 +95,8 @@ func statusPrinters() map[string]func(out output.Output, f output.FleetStatus, w
 		"wide": func(out output.Output, f output.FleetStatus, whole bool) error {
 			return output.PrintStatus(out, f, true, whole)
 		},
-		"json": func(out output.Output, f output.FleetStatus, _ bool) error { return printStatusJSON(out, f) },
-		"yaml": func(out output.Output, f output.FleetStatus, _ bool) error { return printStatusYAML(out, f) },
+		"json": func(out output.Output, f output.FleetStatus, _ bool) error { return output.WriteJSON(out.Text, f) },
+		"yaml": func(out output.Output, f output.FleetStatus, _ bool) error { return output.WriteYAML(out.Text, f) },
 		"name": func(out output.Output, f output.FleetStatus, _ bool) error {
 			for _, o := range f.Overlays {
 				fmt.Fprintln(out.Text, o.Path)
@@ -106,25 +104,6 @@ func statusPrinters() map[string]func(out output.Output, f output.FleetStatus, w
 			return nil
 		},
 	}
-}
-
-func printStatusJSON(out output.Output, f output.FleetStatus) error {
-	e := json.NewEncoder(out.Text)
-	e.SetIndent("", "  ")
-	return e.Encode(f)
-}
-
-func printStatusYAML(out output.Output, f output.FleetStatus) error {
-	raw, err := json.Marshal(f)
-	if err != nil {
-		return err
-	}
-	text, err := yaml.JSONToYAML(output.YAMLSafe(raw))
-	if err != nil {
-		return err
-	}
-	_, err = out.Text.Write(text)
-	return err
 }
 
 // status reads the fleet repository as it is now.

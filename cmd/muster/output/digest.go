@@ -41,7 +41,7 @@ func printTotalsJSON(out HistoryOutput, all []history.Total, count history.Count
 }
 
 func printTotalsYAML(out HistoryOutput, all []history.Total, count history.Count) error {
-	return writeYAML(out.Text, newDigestDocument(all, count))
+	return WriteYAML(out.Text, newDigestDocument(all, count))
 }
 
 // totalHead are the columns of a digest.

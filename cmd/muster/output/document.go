@@ -3,7 +3,9 @@ package output
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"strings"
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
@@ -16,14 +18,14 @@ func WriteJSON(out io.Writer, document any) error {
 	return e.Encode(document)
 }
 
-// writeYAML prints a document as YAML with the fields of its JSON. It quotes strings that
+// WriteYAML prints a document as YAML with the fields of its JSON. It quotes strings that
 // contain escaped characters.
-func writeYAML(out io.Writer, document any) error {
+func WriteYAML(out io.Writer, document any) error {
 	raw, err := json.Marshal(document)
 	if err != nil {
 		return err
 	}
-	text, err := yaml.JSONToYAML(YAMLSafe(raw))
+	text, err := yaml.JSONToYAML(yamlSafe(raw))
 	if err != nil {
 		return err
 	}
@@ -32,12 +34,34 @@ func writeYAML(out io.Writer, document any) error {
 		return err
 	}
 	quoteInvalid(&node)
-	var b bytes.Buffer
-	if err := kyaml.NewEncoder(&b).Encode(&node); err != nil {
-		return err
+	return kyaml.NewEncoder(out).Encode(&node)
+}
+
+// quoteInvalid puts strings with characters that [Printable] escapes in double quotes, in which
+// escapes are valid.
+func quoteInvalid(n *kyaml.Node) {
+	odd := func(c rune) bool { return c == '@' || !Shown(c) }
+	if n.Kind == kyaml.ScalarNode && strings.ContainsFunc(n.Value, odd) {
+		n.Style = kyaml.DoubleQuotedStyle
 	}
-	_, err = out.Write(b.Bytes())
-	return err
+	for _, below := range n.Content {
+		quoteInvalid(below)
+	}
+}
+
+// yamlSafe escapes in JSON what is valid there and no character of a YAML file
+// (YAML 1.2.2, 5.1): DEL, the C1 controls, and U+FFFE and U+FFFF. Job rules may
+// have any of them.
+func yamlSafe(raw []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(raw) { // what is not UTF-8 becomes U+FFFD
+		if r >= 0x7f && r <= 0x9f || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
 }
 
 // JSONList prints a document with a list, entry by entry.

@@ -27,7 +27,7 @@ func ExplainPrinters() map[string]func(Output, []explanation.Explanation) error 
 	return map[string]func(Output, []explanation.Explanation) error{
 		"text": PrintExplanations,
 		"json": func(out Output, all []explanation.Explanation) error { return WriteJSON(out.Text, document(all)) },
-		"yaml": func(out Output, all []explanation.Explanation) error { return writeYAML(out.Text, document(all)) },
+		"yaml": func(out Output, all []explanation.Explanation) error { return WriteYAML(out.Text, document(all)) },
 	}
 }
 

@@ -221,14 +221,14 @@ func (p *yamlPrinter) Row(r history.Row) error {
 			return err
 		}
 	}
-	return writeYAML(p.out.Text, []history.Row{r})
+	return WriteYAML(p.out.Text, []history.Row{r})
 }
 
 func (p *yamlPrinter) End(count history.Count) error {
 	if p.rows == 0 {
-		return writeYAML(p.out.Text, map[string]any{"apiVersion": "muster.dev/v1alpha1", "kind": "History", "rows": []string{}, "count": count})
+		return WriteYAML(p.out.Text, map[string]any{"apiVersion": "muster.dev/v1alpha1", "kind": "History", "rows": []string{}, "count": count})
 	}
-	return writeYAML(p.out.Text, map[string]any{"count": count})
+	return WriteYAML(p.out.Text, map[string]any{"count": count})
 }
 
 // csvPrinter prints a line with the names of the columns, and one for each row.
