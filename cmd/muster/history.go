@@ -329,19 +329,13 @@ func commits(n int) string {
 	return fmt.Sprintf("%d commits", n)
 }
 
-const (
-	// followedFirst is the number of rows that --follow begins with.
-	followedFirst = 10
-	// maxFollowed is the maximum number of remembered commits, which mark the end of the
-	// previous poll.
-	maxFollowed = 5000
-)
+// followedFirst is the number of rows that --follow begins with.
+const followedFirst = 10
 
 // follower prints new commits.
 type follower struct {
 	*historyFlags
-	seen   map[string]bool
-	order  []string // of seen, the oldest first
+	seen   map[string]bool // the commits of earlier polls
 	head   string
 	oldest time.Time // older commits are not shown
 }
@@ -382,11 +376,8 @@ func (f *follower) printNew(ctx context.Context) error {
 	if len(commits) > 0 {
 		f.head = commits[0]
 	}
-	for _, id := range slices.Backward(commits) {
-		f.remember(id)
-	}
-	if first && f.filter.Since.IsZero() {
-		rows = rows[:min(len(rows), max(followedFirst, f.limit))]
+	for _, id := range commits {
+		f.seen[id] = true
 	}
 	for _, row := range slices.Backward(rows) {
 		if err := f.printer.Row(row); err != nil {
@@ -426,11 +417,11 @@ func (f *follower) newRows(ctx context.Context) (rows []history.Row, commits []s
 	return rows, commits, nil
 }
 
-// newCommits yields the commits that are neither known nor ancestors of known ones, and adds the IDs
-// of new commits to ids, head first.
+// newCommits yields the commits that no earlier poll has read, and adds their IDs to ids after
+// that of the head.
 func (f *follower) newCommits(all iter.Seq2[branch.Commit, error], ids *[]string) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
-		open, met, first := map[string]bool{}, f.head == "", true
+		open, met := map[string]bool{}, f.head == ""
 		for c, err := range all {
 			if err != nil {
 				yield(c, err)
@@ -438,14 +429,9 @@ func (f *follower) newCommits(all iter.Seq2[branch.Commit, error], ids *[]string
 			}
 			delete(open, c.ID)
 			old := f.seen[c.ID] || c.At.Before(f.oldest)
-			if !old || first {
+			if !old || len(*ids) == 0 {
 				*ids = append(*ids, c.ID)
 			}
-			met = met || c.ID == f.head
-			if first && old {
-				break // the branch was set back
-			}
-			first = false
 			if !old {
 				for _, p := range c.Parents {
 					met = met || p == f.head
@@ -464,16 +450,5 @@ func (f *follower) newCommits(all iter.Seq2[branch.Commit, error], ids *[]string
 		if !met {
 			f.settings.program.printMessage("the branch was rewritten: commit %.12s is no longer in it", f.head)
 		}
-	}
-}
-
-func (f *follower) remember(id string) {
-	if f.seen[id] {
-		return
-	}
-	f.seen[id] = true
-	if f.order = append(f.order, id); len(f.order) > maxFollowed {
-		delete(f.seen, f.order[0])
-		f.order = f.order[1:]
 	}
 }
