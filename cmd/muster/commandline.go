@@ -296,25 +296,21 @@ func (p program) doneOnTerminal() {
 	}
 }
 
-// watch contains the flags of commands that can repeat.
-type watch struct {
-	on       bool
-	interval time.Duration
-}
+// pollInterval is the time between polls of --watch and --follow.
+const pollInterval = 15 * time.Second
+
+// watch is the flag --watch of commands that can repeat.
+type watch bool
 
 func (w *watch) addTo(c *cobra.Command) {
-	c.Flags().BoolVarP(&w.on, "watch", "w", false, "refresh continuously: redraw a terminal, otherwise print changes")
-	c.Flags().DurationVar(&w.interval, "watch-interval", 15*time.Second, "with --watch, time between polls")
+	c.Flags().BoolVarP((*bool)(w), "watch", "w", false, "refresh continuously: redraw a terminal, otherwise print changes")
 }
 
 // run calls show once, or with --watch until the context ends. An error of the first call ends
 // the command; with --watch, later errors are printed, and the next call may succeed.
 func (w watch) run(ctx context.Context, p program, out output.Output, show func(context.Context, output.Output) error) error {
-	if !w.on {
+	if !w {
 		return show(ctx, out)
-	}
-	if w.interval < time.Second {
-		return output.Usage(errors.New("--watch-interval is below one second"))
 	}
 	var last []byte
 	for {
@@ -328,7 +324,7 @@ func (w watch) run(ctx context.Context, p program, out output.Output, show func(
 		case err != nil && !errors.Is(err, errChanges):
 			p.printMessage("%v", err)
 		case p.screen.terminal:
-			if err := p.redraw(out, w.interval, shown.Bytes()); err != nil {
+			if err := p.redraw(out, shown.Bytes()); err != nil {
 				return err
 			}
 		case last == nil || !bytes.Equal(last, shown.Bytes()):
@@ -339,18 +335,18 @@ func (w watch) run(ctx context.Context, p program, out output.Output, show func(
 		if err == nil || errors.Is(err, errChanges) {
 			last = shown.Bytes()
 		}
-		if p.clock.Sleep(ctx, w.interval) != nil {
+		if p.clock.Sleep(ctx, pollInterval) != nil {
 			return nil
 		}
 	}
 }
 
 // redraw clears the screen and prints the time and the text.
-func (p program) redraw(out output.Output, interval time.Duration, shown []byte) error {
+func (p program) redraw(out output.Output, shown []byte) error {
 	if err := out.Clear(); err != nil {
 		return err
 	}
-	head := fmt.Sprintf("%s  every %s, Ctrl-C ends it\n\n", p.clock.Now().UTC().Format(time.RFC3339), interval)
+	head := fmt.Sprintf("%s  every %s, Ctrl-C ends it\n\n", p.clock.Now().UTC().Format(time.RFC3339), pollInterval)
 	if _, err := io.WriteString(out.Text, head); err != nil {
 		return err
 	}

@@ -30,7 +30,6 @@ type historyFlags struct {
 	by, output   string
 	limit        int
 	follow       bool
-	interval     time.Duration
 
 	filter  history.Filter
 	out     output.HistoryOutput
@@ -84,7 +83,6 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
 	f.StringVar(&h.by, "by", "", "summarize by day, hour or overlay")
 	f.StringVarP(&h.output, "output", "o", "table", "table, wide, json, yaml or csv")
 	f.BoolVarP(&h.follow, "follow", "f", false, "show the last rows, oldest first, then new commits as they arrive")
-	f.DurationVar(&h.interval, "follow-interval", 15*time.Second, "with --follow, time between polls")
 	oneOf(c, "output", "table", "wide", "json", "yaml", "csv")
 	oneOf(c, "by", string(history.Day), string(history.Hour), string(history.Overlay))
 	oneOf(c, "act", operationNames()...)
@@ -124,8 +122,6 @@ func (h *historyFlags) prepare(args []string) error {
 		return output.Usage(fmt.Errorf("--limit %d is below zero", h.limit))
 	case h.follow && (h.by != "" || h.until != ""):
 		return output.Usage(fmt.Errorf("--follow cannot be combined with --by or --until"))
-	case h.follow && h.interval < time.Second:
-		return output.Usage(fmt.Errorf("--follow-interval is below one second"))
 	}
 	h.repository, err = h.settings.clone()
 	return err
@@ -355,7 +351,7 @@ func (h *historyFlags) runFollow(ctx context.Context) error {
 		case err != nil:
 			p.printMessage("%v", err)
 		}
-		if p.clock.Sleep(ctx, h.interval) != nil {
+		if p.clock.Sleep(ctx, pollInterval) != nil {
 			return nil
 		}
 	}

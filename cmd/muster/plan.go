@@ -60,7 +60,7 @@ do, and 1 otherwise.`,
 				if err := show(out, withoutTop(result, s.git.overlays)); err != nil {
 					return err
 				}
-				if err := invalidOverlays(result.Suspended); err != nil && !w.on {
+				if err := invalidOverlays(result.Suspended); err != nil && !w {
 					return err
 				}
 				if len(result.Operations) > 0 {

@@ -7,8 +7,6 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"muster/cmd/muster/output"
-
 	"github.com/spf13/cobra"
 )
 
@@ -66,38 +64,16 @@ func (b build) String() string {
 	return b.name() + " (" + b.commit + ")"
 }
 
-// versionDocument is the document of version -o json.
-type versionDocument struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Version    string `json:"version"`
-	// Commit ends in "-dirty" if the source had uncommitted changes; empty if unknown.
-	Commit   string `json:"commit"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
 func (p program) versionCommand() *cobra.Command {
-	var format string
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit, and what it was built with",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := versionDocument{
-				APIVersion: "muster.dev/v1alpha1", Kind: "Version",
-				Version: p.build.name(), Commit: p.build.commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-			}
-			switch format {
-			case "text":
-				fmt.Fprintf(cmd.OutOrStdout(), "muster %s\ncommit %s\n%s\n%s\n", v.Version, cmp.Or(v.Commit, "unknown"), v.Go, v.Platform)
-				return nil
-			case "json":
-				return output.WriteJSON(cmd.OutOrStdout(), v)
-			}
-			return output.Usage(fmt.Errorf("--output %q: use text or json", format))
+			commit := cmp.Or(p.build.commit, "unknown")
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "muster %s\ncommit %s\n%s\n%s/%s\n",
+				p.build.name(), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
 		},
 	}
-	c.Flags().StringVarP(&format, "output", "o", "text", "text or json")
-	return c
 }
