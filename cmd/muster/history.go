@@ -114,6 +114,8 @@ func (h *historyFlags) prepare(args []string) error {
 	h.printer = output.NewHistoryPrinter(h.output, h.by, h.out)
 	by := history.By(h.by)
 	switch {
+	case h.printer == nil && h.by != "":
+		return output.Usage(fmt.Errorf("--by with --output %q: use table, wide or json", h.output))
 	case h.printer == nil:
 		return output.Usage(fmt.Errorf("--output %q: use table, wide, json, yaml or csv", h.output))
 	case by != "" && by != history.Day && by != history.Hour && by != history.Overlay:

@@ -45,22 +45,11 @@ func NewHistoryPrinter(format, by string, out HistoryOutput) HistoryPrinter {
 }
 
 func newDigestPrinter(format, by string, out HistoryOutput) HistoryPrinter {
-	p := &digestPrinter{out: out, digest: history.Digest{By: history.By(by)}}
 	switch format {
-	case "table", "wide":
-		p.print = func(out HistoryOutput, all []history.Total, _ history.Count) error { return printTotals(out, by, all) }
-	case "json":
-		p.print = printTotalsJSON
-	case "yaml":
-		p.print = printTotalsYAML
-	case "csv":
-		p.print = func(out HistoryOutput, all []history.Total, _ history.Count) error {
-			return printTotalsCSV(out, by, all)
-		}
-	default:
-		return nil
+	case "table", "wide", "json":
+		return &digestPrinter{out: out, json: format == "json", digest: history.Digest{By: history.By(by)}}
 	}
-	return p
+	return nil
 }
 
 // HistoryOutput is a buffered output: one system call for each of 100,000 rows would take
