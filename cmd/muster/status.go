@@ -20,25 +20,24 @@ func (p program) statusCommand() *cobra.Command {
 	var format string
 	var w watch
 	c := &cobra.Command{
-		Use:   "status [OVERLAY|DISPATCH]",
+		Use:   "status [OVERLAY]",
 		Short: "Show what each overlay has, from git alone",
 		Long: `status reads only the fleet repository: it needs no Buildkite token, and no flags in
 a clone of the repository. For each overlay it prints what is in git, the agents in
 flight, and the jobs and agents of the last commit with its time. With the name of an
-overlay it also prints its dispatches and last operations; with that of a dispatch
-(the label muster.dev/dispatch of its Job), what is known of that dispatch. muster
-plan prints what Buildkite reports now. The exit code is 0 also if overlays are
-suspended.`,
+overlay it also prints its dispatches and last operations; muster explain DISPATCH
+explains one of them. muster plan prints what Buildkite reports now. The exit code is
+0 also if overlays are suspended.`,
 		Example: `  muster status
   muster status default
   muster status -o wide --watch`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return fmt.Errorf("muster status takes one overlay or dispatch: remove %q", args[1])
+				return fmt.Errorf("muster status takes one overlay: remove %q", args[1])
 			}
 			return nil
 		},
-		ValidArgsFunction: s.git.completion(1, func(o cloneNames) []string { return append(o.overlays, o.dispatches...) }),
+		ValidArgsFunction: s.git.completion(1, func(o cloneNames) []string { return o.overlays }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			show, ok := statusPrinters()[format]
 			if !ok {

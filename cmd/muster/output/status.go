@@ -11,31 +11,15 @@ import (
 	"muster/generator/plan"
 )
 
-// Only keeps the named overlay, or the named dispatch and its overlay.
+// Only keeps the named overlays; no names keep all.
 func (f *FleetStatus) Only(names []string, dir string) error {
 	var known []string
 	for _, o := range f.Overlays {
 		known = append(known, o.Overlay)
-		if len(names) == 1 && o.onlyDispatch(names[0]) {
-			f.Overlays = []overlayStatus{o}
-			return nil
-		}
 	}
 	chosen, err := ChooseOverlays(names, known, dir)
 	f.Overlays = slices.DeleteFunc(f.Overlays, func(o overlayStatus) bool { return !slices.Contains(chosen, o.Overlay) })
 	return err
-}
-
-// onlyDispatch keeps one dispatch and its acts, if there is such a one.
-func (o *overlayStatus) onlyDispatch(id string) bool {
-	other := func(a operationStatus) bool { return !slices.Contains(a.Dispatches, id) }
-	dispatches := slices.DeleteFunc(slices.Clone(o.Dispatches), func(d dispatchStatus) bool { return d.ID != id })
-	ops := slices.DeleteFunc(slices.Clone(o.Operations), other)
-	if len(dispatches)+len(ops) == 0 {
-		return false
-	}
-	o.Dispatches, o.Operations = dispatches, ops
-	return true
 }
 
 // FleetStatus is the status of a fleet at one commit, derived from git alone. Its JSON uses the
