@@ -271,9 +271,6 @@ func completionCommand(root *cobra.Command) {
 type screen struct {
 	// terminal and progress report whether standard output and standard error are terminals.
 	terminal, progress bool
-	// steps is the terminal of standard error, for lines that are redrawn; nil if it is not a
-	// terminal. It must not receive untrusted text, because it escapes nothing.
-	steps io.Writer
 }
 
 // output returns the output of commands, with colours if NO_COLOR (no-color.org) and the

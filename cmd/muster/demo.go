@@ -51,8 +51,8 @@ nothing outside this machine.`,
 			if length < demoInterval || length > demoMorning {
 				return output.Usage(fmt.Errorf("--length %s: use %s to %s", length, demoInterval, demoMorning))
 			}
-			progress := &output.Steps{Screen: p.screen.steps, Lines: cmd.ErrOrStderr()}
-			return playDemo(cmd.Context(), cmd.OutOrStdout(), progress, demoSettings{dir: dir, length: length, invocation: cmp.Or(p.invocation, "muster")})
+			s := demoSettings{dir: dir, length: length, invocation: cmp.Or(p.invocation, "muster"), progress: p.progress}
+			return playDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), s)
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "muster-demo", "directory for the repository; replaces an earlier demo")
@@ -74,13 +74,14 @@ func demoStart() time.Time { return time.Date(2026, time.November, 23, 8, 0, 0, 
 type demoSettings struct {
 	dir        string
 	length     time.Duration
-	invocation string // how muster was called
+	invocation string           // how muster was called
+	progress   *output.Progress // nil: milestones are printed instead
 }
 
 // demo is the simulation of a morning.
 type demo struct {
 	demoSettings
-	progress   *output.Steps
+	stderr     io.Writer
 	repository gitserver.Repository
 	buildkite  *fakebuildkite.Server
 	cluster    *simulation.Cluster
@@ -96,9 +97,8 @@ type demo struct {
 
 func (d *demo) end() time.Time { return demoStart().Add(d.length) }
 
-func playDemo(ctx context.Context, out io.Writer, progress *output.Steps, s demoSettings) error {
-	defer progress.End()
-	d := &demo{demoSettings: s, progress: progress, commits: map[string]int{}}
+func playDemo(ctx context.Context, stdout, stderr io.Writer, s demoSettings) error {
+	d := &demo{demoSettings: s, stderr: stderr, commits: map[string]int{}}
 	git, err := d.open(ctx)
 	if err != nil {
 		return err
@@ -116,14 +116,14 @@ func playDemo(ctx context.Context, out io.Writer, progress *output.Steps, s demo
 		return err
 	}
 
-	fmt.Fprintf(progress, demoIntroduction, demoStart().Format("Monday"), demoStart().Format("15:04"), d.end().Format("15:04"), d.url, listener.Addr())
+	fmt.Fprintf(stderr, demoIntroduction, demoStart().Format("Monday"), demoStart().Format("15:04"), d.end().Format("15:04"), d.url, listener.Addr())
 	d.showProgress()
-	log := slog.New(slog.NewTextHandler(progress, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if err := d.loop(ctx, Version, generator.Config{Buildkite: client, Log: log}); err != nil {
 		return err
 	}
-	progress.End()
-	return d.conclude(out)
+	d.progress.Done()
+	return d.conclude(stdout)
 }
 
 func demoToken() (string, error) { return "test-token", nil }
@@ -204,12 +204,16 @@ func (d *demo) showProgress() {
 	for _, n := range d.commits {
 		commits += n
 	}
-	const width = 16
+	const width = 8
 	played := now.Sub(demoStart())
 	done := min(width, int(width*played/d.length))
-	d.progress.Step(fmt.Sprintf("%s [%s%s] %3d jobs finished, %2d agents in flight, %3d commits",
-		now.Format("15:04"), strings.Repeat("#", done), strings.Repeat(".", width-done), d.buildkite.Stats().Finished, inFlight, commits),
-		played%(30*time.Minute) == 0 && (played == 0) == (len(d.ticks) == 0))
+	text := fmt.Sprintf("%s [%s%s] %3d jobs finished, %2d agents in flight, %3d commits",
+		now.Format("15:04"), strings.Repeat("#", done), strings.Repeat(".", width-done), d.buildkite.Stats().Finished, inFlight, commits)
+	d.progress.Doing(text)
+	milestone := played%(30*time.Minute) == 0 && (played == 0) == (len(d.ticks) == 0)
+	if d.progress == nil && milestone {
+		fmt.Fprintln(d.stderr, text)
+	}
 }
 
 // overlays returns the sorted names of the overlays in decisions.

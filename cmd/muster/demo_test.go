@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"muster/cmd/muster/output"
 	"muster/gitops/gitserver"
 )
 
@@ -24,7 +22,7 @@ import (
 func TestEveryCommitBuilds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	var out, lines bytes.Buffer
-	if err := playDemo(t.Context(), &out, &output.Steps{Lines: &lines}, demoSettings{dir: dir, length: time.Hour, invocation: "muster"}); err != nil {
+	if err := playDemo(t.Context(), &out, &lines, demoSettings{dir: dir, length: time.Hour, invocation: "muster"}); err != nil {
 		t.Fatalf("%v\n%s", err, lines.String())
 	}
 	repository := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}
@@ -63,7 +61,7 @@ func TestDemoIsDeterministic(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	var heads []string
 	for range 2 {
-		check(t, playDemo(t.Context(), io.Discard, &output.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: 20 * time.Minute}))
+		check(t, playDemo(t.Context(), io.Discard, io.Discard, demoSettings{dir: dir, length: 20 * time.Minute}))
 		head, err := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}.Head()
 		check(t, err)
 		heads = append(heads, head)
@@ -72,48 +70,35 @@ func TestDemoIsDeterministic(t *testing.T) {
 		t.Errorf("two mornings from one seed end in %s and %s", heads[0], heads[1])
 	}
 	check(t, os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600))
-	err := playDemo(t.Context(), io.Discard, &output.Steps{Lines: io.Discard}, demoSettings{dir: dir, length: time.Minute})
+	err := playDemo(t.Context(), io.Discard, io.Discard, demoSettings{dir: dir, length: time.Minute})
 	if exitCode(err) != exitUsage {
 		t.Errorf("a directory that holds something else: %v", err)
 	}
 }
 
-// TestDemoOnATerminal asserts that the line is updated, and removed at the end and after an
-// interrupt.
-func TestDemoOnATerminal(t *testing.T) {
-	for _, interrupted := range []bool{false, true} {
-		ctx, interrupt := context.WithCancel(t.Context())
-		defer interrupt()
-		var rows []string
-		s := &vt100{t: t}
-		s.shown = func(row string) {
-			if row != "" {
-				rows = append(rows, row)
-			}
-			if interrupted && strings.HasPrefix(row, "08:06") {
-				interrupt()
-			}
-		}
-		var out bytes.Buffer
-		dir := filepath.Join(t.TempDir(), "demo")
-		err := playDemo(ctx, &out, &output.Steps{Screen: s, Lines: s}, demoSettings{dir: dir, length: 10 * time.Minute})
-		switch {
-		case interrupted && (exitCode(err) != exitOutside || !strings.Contains(err.Error(), "interrupted at 08:06")):
-			t.Errorf("interrupted at 08:06, it ends in %v", err)
-		case interrupted == (out.Len() > 0), !interrupted && err != nil:
-			t.Errorf("interrupted %v: %v, and it printed %q", interrupted, err, out.String())
-		}
-		if s.row != "" || len(s.past) != strings.Count(demoIntroduction, "\n") {
-			t.Errorf("the terminal is left with %q, after %q", s.row, s.past)
-		}
-		if rows = slices.Compact(rows); len(rows) < 12 {
-			t.Errorf("the line did not move: %q", rows)
-		}
-		for i, row := range rows {
-			if i == 0 && !strings.HasPrefix(row, "08:00 [................]   0 jobs finished") || len(row) > 79 || row < rows[max(0, i-1)][:5] {
-				t.Errorf("row %d is %q, after %q", i, row, rows[max(0, i-1)])
-			}
-		}
+// interruptsAt ends a context when a text is written.
+type interruptsAt struct {
+	text string
+	end  context.CancelFunc
+}
+
+func (w interruptsAt) Write(text []byte) (int, error) {
+	if bytes.Contains(text, []byte(w.text)) {
+		w.end()
+	}
+	return len(text), nil
+}
+
+// TestDemoInterrupted asserts that an interrupted demo reports the time of the morning, and
+// prints no page.
+func TestDemoInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var out bytes.Buffer
+	dir := filepath.Join(t.TempDir(), "demo")
+	err := playDemo(ctx, &out, interruptsAt{"08:30 [", interrupt}, demoSettings{dir: dir, length: 40 * time.Minute})
+	if exitCode(err) != exitOutside || !strings.Contains(err.Error(), "interrupted at 08:30") || out.Len() > 0 {
+		t.Errorf("interrupted at 08:30, it ends in %v, and it printed %q", err, out.String())
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/status"
@@ -41,7 +40,7 @@ func TestGoldenSession(t *testing.T) {
 	}
 	d := &demo{
 		demoSettings: demoSettings{dir: filepath.Join(t.TempDir(), "demo"), length: 100 * time.Minute},
-		progress:     &output.Steps{Lines: io.Discard}, commits: map[string]int{},
+		stderr:       io.Discard, commits: map[string]int{},
 	}
 	ends := d.serveSession(t)
 	get := func(path string) string {

@@ -46,9 +46,6 @@ func main() {
 		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{interrupt: hangup}, build: thisBuild(),
 		screen: screen{terminal: isTerminal(os.Stdout), progress: isTerminal(os.Stderr)},
 	}
-	if p.screen.progress {
-		p.screen.steps = os.Stderr
-	}
 	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
 		p.invocation = shellWord(os.Args[0])
 	}
