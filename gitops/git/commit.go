@@ -120,65 +120,31 @@ func parentsOf(commit []byte) []plumbing.Hash {
 }
 
 // commitCutter reads a commit that exceeds the size limit, so that its history stays readable. It
-// computes the identifier, and keeps tree, parents, author, committer and subject up to a limit each.
+// computes the identifier, and keeps the beginning of the commit.
 type commitCutter struct {
-	hasher  plumbing.Hasher
-	line    []byte // beginning and end of the current line
-	kept    []byte // of the header
-	message bool   // the header has ended
-	subject []byte // nil until its line has ended
-	more    bool   // the header exceeds what is kept
+	hasher plumbing.Hasher
+	kept   []byte
 }
 
 func newCommitCutter(size int64) *commitCutter {
 	return &commitCutter{hasher: plumbing.NewHasher(plumbing.CommitObject, size)}
 }
 
-// maxOfLine is the number of bytes kept of each end of a long line: an author's line ends with the
-// address and the time.
-const maxOfLine = 1 << 10
+// maxBeginning is the number of bytes kept of a large commit, and maxSubject that of its subject.
+const maxBeginning, maxSubject = 64 << 10, 1 << 10
 
 // Write implements [io.Writer].
 func (c *commitCutter) Write(data []byte) (int, error) {
-	for rest := data; len(rest) > 0 && c.subject == nil; {
-		part, after, ended := bytes.Cut(rest, []byte("\n"))
-		c.line = append(c.line, part...)
-		if over := len(c.line) - maxOfLine; over > maxOfLine {
-			c.line = append(c.line[:maxOfLine], c.line[over:]...)
-		}
-		if ended {
-			c.endLine()
-		}
-		rest = after
-	}
+	c.kept = append(c.kept, data[:min(len(data), maxBeginning-len(c.kept))]...)
 	return c.hasher.Write(data)
 }
 
-func (c *commitCutter) endLine() {
-	line := bytes.ToValidUTF8(c.line, nil)
-	c.line = c.line[:0]
-	switch {
-	case c.message:
-		c.subject = append([]byte{}, line[:min(len(line), maxOfLine)]...)
-	case len(line) == 0:
-		c.message = true
-	case len(c.kept) > maxObject:
-		c.more = true
-	default:
-		for _, key := range []string{"tree ", "parent ", "author ", "committer "} {
-			if bytes.HasPrefix(line, []byte(key)) {
-				c.kept = append(append(c.kept, line...), '\n')
-			}
-		}
-	}
-}
-
-// cut returns the commit with the kept parts. Its message has no trailers, so muster is
-// not its author. It returns false if there are too many parents, or no committer.
+// cut returns the commit with its header and its subject. It has no trailers, so muster is not its
+// author. It returns false if not all parents were kept. If the author was not, the commit has no
+// time and no subject.
 func (c *commitCutter) cut() ([]byte, bool) {
-	if c.subject == nil {
-		c.endLine()
-	}
-	subject := bytes.ToValidUTF8(c.subject, nil)
-	return append(append(append(c.kept, '\n'), subject...), '\n'), !c.more && bytes.Contains(c.kept, []byte("\ncommitter "))
+	header, message, _ := bytes.Cut(c.kept, []byte("\n\n"))
+	subject, _, _ := bytes.Cut(message, []byte("\n"))
+	subject = bytes.ToValidUTF8(subject[:min(len(subject), maxSubject)], nil)
+	return fmt.Appendf(nil, "%s\n\n%s\n", header, subject), bytes.Contains(header, []byte("\nauthor "))
 }
