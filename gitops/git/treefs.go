@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -83,35 +82,6 @@ func (f *openFile) Stat() (fs.FileInfo, error) { return f.info, nil }
 // Close does nothing.
 func (f *openFile) Close() error { return nil }
 
-type openDir struct {
-	info
-	list []fs.DirEntry
-}
-
-// Stat describes the directory.
-func (d *openDir) Stat() (fs.FileInfo, error) { return d.info, nil }
-
-// Read returns an error: a directory has no content.
-func (d *openDir) Read([]byte) (int, error) {
-	return 0, &fs.PathError{Op: "read", Path: d.name, Err: errors.New("is a directory")}
-}
-
-// Close does nothing.
-func (d *openDir) Close() error { return nil }
-
-// ReadDir returns the next n entries, or all that are left.
-func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
-	if n <= 0 || n > len(d.list) {
-		if n > 0 && len(d.list) == 0 {
-			return nil, io.EOF
-		}
-		n = len(d.list)
-	}
-	next := d.list[:n:n]
-	d.list = d.list[n:]
-	return next, nil
-}
-
 // treeFS is the tree of one commit as a file system. It implements
 // [fs.ReadFileFS], [fs.ReadDirFS] and [fs.StatFS]; times are zero. Missing
 // objects are fetched when they are read, in batches, with the context of the
@@ -124,15 +94,11 @@ type treeFS struct {
 	root   plumbing.Hash
 }
 
-// Open opens a file or a directory.
+// Open opens a file. The error for a directory is that of reading it: use [fs.ReadDir] and [fs.Stat].
 func (f *treeFS) Open(name string) (fs.File, error) {
 	e, err := f.entry("open", name)
 	if err != nil {
 		return nil, err
-	}
-	if e.mode == filemode.Dir {
-		list, err := f.ReadDir(name)
-		return &openDir{info: e, list: list}, err
 	}
 	content, err := f.ReadFile(name)
 	if err != nil {
