@@ -90,28 +90,16 @@ func (r *Receiver) git(h host, header http.Header, body, secret []byte) Result {
 	return r.call(generator.CauseGit)
 }
 
-// own reports whether to ignore a push. It is muster's own if the branch's head equals that
-// of the last tick. While a tick runs, own stores the push and returns true; Ended
-// compares it with the tick's head.
+// own reports whether to ignore a push: it is muster's own if the branch's head equals that of the
+// last tick. A push that is reported before its tick has ended triggers another tick.
 func (r *Receiver) own(after string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.ticking || after == "" {
-		return after != "" && after == r.head
-	}
-	const most = 16 // at least one of them is not muster's
-	if len(r.pushed) < most && !slices.Contains(r.pushed, after) {
-		r.pushed = append(r.pushed, after)
-	}
-	return true
+	return after != "" && after == r.head
 }
 
 // Began implements [generator.Watcher].
-func (r *Receiver) Began(time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ticking, r.pushed = true, nil
-}
+func (r *Receiver) Began(time.Time) {}
 
 // Ended implements [generator.Watcher].
 func (r *Receiver) Ended(report generator.Report) {
@@ -120,8 +108,4 @@ func (r *Receiver) Ended(report generator.Report) {
 	if head := report.Result.Head.Commit; head != "" {
 		r.head = head
 	}
-	if slices.ContainsFunc(r.pushed, func(after string) bool { return after != r.head }) {
-		r.call(generator.CauseGit)
-	}
-	r.ticking, r.pushed = false, nil
 }

@@ -60,8 +60,7 @@ type Result string
 const (
 	// Triggered: it triggered a tick.
 	Triggered Result = "triggered"
-	// Ignored: it cannot affect the next decision, such as a ping. A push during a tick is
-	// checked again when the tick ends.
+	// Ignored: it cannot affect the next decision, such as a ping.
 	Ignored Result = "ignored"
 	// Forged: its signature or token does not match the secret.
 	Forged Result = "forged"
@@ -123,12 +122,10 @@ type Receiver struct {
 	calls chan generator.Cause
 	slots chan struct{}
 
-	mu      sync.Mutex
-	seen    seen
-	unread  map[string]bool // paths whose secret cannot be read
-	ticking bool
-	head    string   // the branch's head after the last tick
-	pushed  []string // heads that were pushed during the current tick
+	mu     sync.Mutex
+	seen   seen
+	unread map[string]bool // paths whose secret cannot be read
+	head   string          // the branch's head after the last tick
 }
 
 // New returns a receiver without events.
