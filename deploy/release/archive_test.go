@@ -19,23 +19,15 @@ func TestArchives(t *testing.T) {
 	common := []file{{path: "LICENSE", mode: 0o644, content: []byte("the licence")}, {path: "completions/muster.bash", mode: 0o644}}
 	dir, again := t.TempDir(), t.TempDir()
 	programs := somePrograms(t, "linux/arm64,darwin/arm64")
-	if err := aRelease.writeArchives(dir, programs, common); err != nil {
-		t.Fatal(err)
-	}
-	if err := aRelease.writeArchives(again, programs[:1], common); err != nil {
-		t.Fatal(err)
-	}
+	must(t, aRelease.writeArchives(dir, programs, common))
+	must(t, aRelease.writeArchives(again, programs[:1], common))
 	sums, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var want strings.Builder
 	for i, p := range programs {
 		name := "muster_v1.2.3+4_" + p.os + "_" + p.arch
 		packed, err := os.ReadFile(filepath.Join(dir, name+".tar.gz"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if i == 0 {
 			if other, err := os.ReadFile(filepath.Join(again, name+".tar.gz")); err != nil || !bytes.Equal(packed, other) {
 				t.Errorf("%s differs the second time, %v", name, err)
@@ -43,9 +35,7 @@ func TestArchives(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "%x  %s.tar.gz\n", sha256.Sum256(packed), name)
 		z, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		headers, contents := unpack(t, z)
 		inside := slices.Sorted(maps.Keys(headers))
 		for i := range inside {
@@ -68,9 +58,7 @@ func TestArchives(t *testing.T) {
 // and a completion for each shell, which the program itself has said.
 func TestCommon(t *testing.T) {
 	all, err := aRelease.common(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sources := map[string]string{"LICENSE": "LICENSE", "README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md", "third-party.md": "docs/third-party.md"}
 	scripts := map[string]string{
 		"completions/muster.bash": "__start_muster", "completions/_muster": "#compdef muster",

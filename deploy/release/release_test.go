@@ -31,22 +31,24 @@ var aRelease = release{
 	date: time.Date(2026, time.November, 21, 2, 15, 0, 0, time.UTC),
 }
 
+// must ends a test at an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // somePrograms are programs that Go built, though not muster: this test, for
 // every platform alike.
 func somePrograms(t *testing.T, platforms string) []program {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	list, err := parsePlatforms(platforms)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []program
 	for _, p := range list {
 		all = append(all, program{p, file})
@@ -64,9 +66,7 @@ func someImage(t *testing.T) *image {
 	t.Helper()
 	anImage.Do(func() {
 		made, err := aRelease.assemble(somePrograms(t, "linux/amd64,linux/arm64"), someLicences(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		anImage.made = made
 	})
 	return anImage.made
@@ -81,9 +81,7 @@ func unpack(t *testing.T, r io.Reader) (map[string]*tar.Header, map[string][]byt
 		if errors.Is(err, io.EOF) {
 			return headers, contents
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if headers[h.Name] != nil {
 			t.Errorf("%s is in the archive twice", h.Name)
 		}
@@ -91,29 +89,22 @@ func unpack(t *testing.T, r io.Reader) (map[string]*tar.Header, map[string][]byt
 			t.Errorf("%s comes before its directory", h.Name)
 		}
 		headers[h.Name] = h
-		if contents[h.Name], err = io.ReadAll(reader); err != nil {
-			t.Fatal(err)
-		}
+		contents[h.Name], err = io.ReadAll(reader)
+		must(t, err)
 	}
 }
 
 // TestImage reads an image back from its file, and looks at what is in it.
 func TestImage(t *testing.T) {
 	index := readBack(t, someImage(t))
-	if err := validate.Index(index); err != nil {
-		t.Error(err)
-	}
+	must(t, validate.Index(index))
 	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var platforms []string
 	for _, d := range manifest.Manifests {
 		platforms = append(platforms, d.Platform.String())
 		one, err := index.Image(d.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lookAt(t, one, d.Platform)
 	}
 	if want := []string{"linux/amd64", "linux/arm64"}; !slices.Equal(platforms, want) {
@@ -128,13 +119,9 @@ func TestImage(t *testing.T) {
 func readBack(t *testing.T, made *image) v1.ImageIndex {
 	t.Helper()
 	archive := filepath.Join(t.TempDir(), "new", "image.tar")
-	if err := made.write(archive, "muster:v1.2.3-4", aRelease.date); err != nil {
-		t.Fatal(err)
-	}
+	must(t, made.write(archive, "muster:v1.2.3-4", aRelease.date))
 	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	headers, contents := unpack(t, f)
 	dir := t.TempDir()
@@ -146,14 +133,10 @@ func readBack(t *testing.T, made *image) v1.ImageIndex {
 			continue
 		}
 		path := filepath.Join(dir, filepath.FromSlash(inside))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)))
 	}
 	outer, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	manifest, err := outer.IndexManifest()
 	if err != nil || len(manifest.Manifests) != 1 {
 		t.Fatalf("index.json lists %d manifests, %v", len(manifest.Manifests), err)
@@ -162,9 +145,7 @@ func readBack(t *testing.T, made *image) v1.ImageIndex {
 		t.Errorf("the image is called %q", got)
 	}
 	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return index
 }
 
@@ -172,9 +153,7 @@ func readBack(t *testing.T, made *image) v1.ImageIndex {
 func someLicences(t *testing.T) []file {
 	t.Helper()
 	all, err := release{source: "../.."}.texts(licencesPath, "LICENSE", thirdParty)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -182,9 +161,7 @@ func someLicences(t *testing.T) []file {
 func lookAt(t *testing.T, one v1.Image, p *v1.Platform) {
 	t.Helper()
 	config, err := one.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if config.OS != p.OS || config.Architecture != p.Architecture || !config.Created.Equal(aRelease.date) {
 		t.Errorf("%s: the configuration says %s/%s, %s", p, config.OS, config.Architecture, config.Created)
 	}
@@ -192,15 +169,11 @@ func lookAt(t *testing.T, one v1.Image, p *v1.Platform) {
 		t.Errorf("%s: %+v", p, c)
 	}
 	layers, err := one.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, contents := map[string]string{}, map[string][]byte{}
 	for _, l := range layers {
 		content, err := l.Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		headers, files := unpack(t, content)
 		maps.Copy(contents, files)
 		for inside, h := range headers {
@@ -255,9 +228,7 @@ func checkRoots(t *testing.T, text []byte) {
 func checkSBOM(t *testing.T, text, program []byte, beside ...string) {
 	t.Helper()
 	var bom cdx.BOM
-	if err := cdx.NewBOMDecoder(bytes.NewReader(text), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cdx.NewBOMDecoder(bytes.NewReader(text), cdx.BOMFileFormatJSON).Decode(&bom))
 	if bom.Metadata.Component.Version != aRelease.version {
 		t.Errorf("the SBOM is of version %s", bom.Metadata.Component.Version)
 	}
@@ -266,9 +237,7 @@ func checkSBOM(t *testing.T, text, program []byte, beside ...string) {
 		got[c.Name] = c.Version != ""
 	}
 	info, err := buildinfo.Read(bytes.NewReader(program))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := append([]string{"std"}, beside...)
 	for _, m := range info.Deps {
 		want = append(want, m.Path)
@@ -291,17 +260,11 @@ func TestReproducibleImage(t *testing.T) {
 		t.Setenv("GOFLAGS", []string{"-buildvcs=false", "-race -tags=netgo"}[i])
 		t.Setenv("GOAMD64", []string{"v1", "v3"}[i])
 		programs, err := r.build(t.Context(), []platform{{"linux", host().arch}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		made, err := r.assemble(programs, someLicences(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		digest, err := made.index.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		digests = append(digests, digest.String())
 		if !bytes.Contains(programs[0].file, []byte(aRelease.version)) || bytes.Contains(programs[0].file, []byte(r.source)) {
 			t.Error("the program does not hold its version, or holds the place where it was built")
@@ -328,9 +291,7 @@ func copySource(t *testing.T, from, to string, at time.Time) {
 			content, err := os.ReadFile(path)
 			return cmp.Or(err, os.WriteFile(target, content, 0o644), os.Chtimes(target, at, at))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
