@@ -22,6 +22,7 @@ import (
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 )
 
 var at = time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
@@ -423,6 +424,7 @@ func TestRequests(t *testing.T) {
 // TestRequestsAfterALongChain: of a chain whose directories are together more than is kept,
 // those of its last commit are, so that the next push reads nothing.
 func TestRequestsAfterALongChain(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	const inDirectory, inChain = 3_000, 30 // of 0.8 MB each, and 16 MB are kept
 	f := gitserver.NewServer(t, gitserver.Options{})

@@ -399,6 +399,7 @@ func TestHistoryWithoutKnown(t *testing.T) {
 // TestLongHistory asserts that a history with more commits after the known one than one request
 // fetches is read in few pages.
 func TestLongHistory(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	f := gitserver.NewServer(t, gitserver.Options{})
 	past(t, f.Repository, 7500)
