@@ -64,7 +64,7 @@ func suspend(code plan.SuspensionCode) func(*site, *fleet) {
 // one: an image that cannot be pulled, a missing Secret, a suspended syncer, a full quota, an empty
 // node pool and an expired agent token.
 func incidents() []incident {
-	return []incident{
+	all := []incident{
 		{name: "muster is down", lasts: 30 * time.Minute, begin: func(s *site, _ *fleet) { s.down = true }, raises: "MusterDown", delay: 5 * time.Minute},
 		{
 			name: "one of two musters is down", lasts: 30 * time.Minute, raises: "MusterDown", delay: 5 * time.Minute, text: "kubectl -n muster get pods",
@@ -101,82 +101,6 @@ func incidents() []incident {
 		{
 			name: "defect of muster", lasts: 30 * time.Minute, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepDecide },
 			raises: "MusterNotTicking", condition: condition.Ready, text: "muster reports InternalError",
-		},
-		{
-			name: "agents do not register", lasts: 2 * time.Hour, begin: waiting(10, broken),
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, text: "11 agents of linux are ordered and have not registered; 10 jobs are pending. muster plan linux prints the cause and the remedy",
-		},
-		{
-			name: "two agents do not register", lasts: time.Hour, begin: waiting(2, broken),
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
-		},
-		{ // as one lost agent until its replacement is overdue as well
-			name: "the agent of a single job does not register", lasts: 40 * time.Minute, begin: waiting(1, broken),
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 3 * time.Minute,
-		},
-		{
-			name: "the agent of a single job does not register, and another agent is busy", lasts: time.Hour,
-			begin: func(s *site, f *fleet) {
-				f.agents = append(f.agents, &agent{connected: true, until: s.now.Add(time.Hour)})
-				waiting(1, broken)(s, f)
-			},
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 3 * time.Minute,
-		},
-		{ // the lease is as long as the incident, so that nothing replaces the agent
-			name: "the agent of a single job does not register, and max is 1", lasts: time.Hour,
-			begin: waiting(1, func(f *fleet) {
-				f.broken, f.overlay.Policy.Max, f.overlay.Policy.LeaseAuto, f.overlay.Policy.Lease = true, 1, false, 2*time.Hour
-			}),
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 11 * time.Minute,
-		},
-		{
-			name: "the agent of a single job does not register, and the others are busy", lasts: time.Hour,
-			begin: func(s *site, f *fleet) {
-				f.agents = append(f.agents, &agent{connected: true, until: s.now.Add(2 * time.Hour)})
-				f.overlay.Policy.Max, f.overlay.Policy.LeaseAuto, f.overlay.Policy.Lease = 2, false, 2*time.Hour
-				waiting(1, broken)(s, f)
-			},
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 11 * time.Minute,
-		},
-		{
-			name: "agents do not register on the first day", lasts: 2 * time.Hour, begin: waiting(10, broken), firstDay: true,
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
-		},
-		{
-			name: "two agents do not register on the first day", lasts: time.Hour, begin: waiting(2, broken), firstDay: true,
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
-		},
-		{
-			name: "the agent of a single job does not register on the first day", lasts: time.Hour, begin: waiting(1, broken), firstDay: true,
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
-		},
-		{
-			name: "the warm pool does not register", lasts: 2 * time.Hour, begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.broken = 5, true },
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
-		},
-		{
-			name: "the warm pool exits early", lasts: time.Hour, begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.leaving = 5, true },
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
-		},
-		{ // the alert fires when the second one has exited
-			name: "the only agent of the warm pool exits early", lasts: 4 * time.Hour, begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.leaving = 1, true },
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, delay: 2 * time.Minute,
-		},
-		{
-			name: "agents exit without a job", lasts: time.Hour, begin: waiting(10, func(f *fleet) { f.leaving = true }),
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
-		},
-		{
-			name: "the agent of a single job exits without it", lasts: time.Hour, begin: waiting(1, func(f *fleet) { f.leaving = true }),
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving,
-		},
-		{
-			name: "agents have the wrong tags", lasts: 2 * time.Hour, begin: waiting(10, func(f *fleet) { f.tagless = true }),
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, text: "10 jobs are pending",
-		},
-		{ // the condition begins when an agent registers, and lasts until it exits
-			name: "agents have the wrong tags, and others do not register", lasts: 6 * time.Minute, begin: waiting(10, func(f *fleet) { f.tagless, f.lost = true, 0.5 }),
-			raises: "MusterAgentsNotArriving", condition: condition.AgentsArriving, text: "10 jobs are pending",
 		},
 		{
 			name: "Buildkite is down", lasts: 2 * time.Hour, begin: func(_ *site, f *fleet) { f.failsAt = generator.StepPoll },
@@ -250,14 +174,6 @@ func incidents() []incident {
 		},
 		{name: "jobs in an unknown queue", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.unserved = 2 }, raises: "MusterJobsUnserved", condition: condition.JobsServed, delay: 15 * time.Minute, text: "2 jobs of queue gpu"},
 		{name: "jobs match no overlay", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.unmatched = 2 }, raises: "MusterJobsUnserved", condition: condition.JobsServed, delay: 15 * time.Minute, text: "2 jobs of queue default"},
-		{name: "polls are slow", lasts: 40 * time.Minute, begin: waiting(5, func(f *fleet) { f.pollTook = 2 * condition.SlowPoll }), condition: condition.Degraded},
-		{name: "the agent token of muster has expired", lasts: 40 * time.Minute, begin: waiting(5, func(f *fleet) { f.metricsErr = errFailed }), condition: condition.Degraded},
-		{
-			name: "a dispatch is edited", lasts: 40 * time.Minute, condition: condition.Drifted,
-			begin: func(s *site, f *fleet) {
-				f.repairs = map[string]generator.Repair{overlay: {Subject: "restore", At: s.now}}
-			},
-		},
 		{
 			// muster replaces it; incidents begin at 08:15
 			name: "the first agent of a single job is lost", lasts: 10 * time.Minute, begin: waiting(1, broken), condition: condition.AgentsArriving,
@@ -271,6 +187,70 @@ func incidents() []incident {
 		{name: "a single failed push", lasts: step, begin: waiting(5, func(f *fleet) { f.failsAt = generator.StepCommit })},
 		{name: "a conflict now and then", lasts: 40 * time.Minute, begin: waiting(5, func(*fleet) {}), tick: func(s *site, f *fleet) { f.conflict = s.now.Minute()%5 > 0 }},
 		{name: "max is reached for ten minutes", lasts: 10 * time.Minute, begin: waiting(40, func(*fleet) {})},
+	}
+	for _, i := range agentIncidents() {
+		i.raises, i.condition = "MusterAgentsNotArriving", condition.AgentsArriving
+		all = append(all, i)
+	}
+	return all
+}
+
+// agentIncidents are those in which agents do not arrive.
+func agentIncidents() []incident {
+	return []incident{
+		{
+			name: "agents do not register", lasts: 2 * time.Hour, begin: waiting(10, broken),
+			text: "11 agents of linux are ordered and have not registered; 10 jobs are pending. muster plan linux prints the cause and the remedy",
+		},
+		{name: "two agents do not register", lasts: time.Hour, begin: waiting(2, broken)},
+		// as one lost agent until its replacement is overdue as well
+		{name: "the agent of a single job does not register", lasts: 40 * time.Minute,
+			begin: waiting(1, broken), delay: 3 * time.Minute},
+		{
+			name: "the agent of a single job does not register, and another agent is busy", lasts: time.Hour,
+			begin: func(s *site, f *fleet) {
+				f.agents = append(f.agents, &agent{connected: true, until: s.now.Add(time.Hour)})
+				waiting(1, broken)(s, f)
+			},
+			delay: 3 * time.Minute,
+		},
+		{ // the lease is as long as the incident, so that nothing replaces the agent
+			name: "the agent of a single job does not register, and max is 1", lasts: time.Hour,
+			begin: waiting(1, func(f *fleet) {
+				f.broken, f.overlay.Policy.Max, f.overlay.Policy.LeaseAuto, f.overlay.Policy.Lease = true, 1, false, 2*time.Hour
+			}),
+			delay: 11 * time.Minute,
+		},
+		{
+			name: "the agent of a single job does not register, and the others are busy", lasts: time.Hour,
+			begin: func(s *site, f *fleet) {
+				f.agents = append(f.agents, &agent{connected: true, until: s.now.Add(2 * time.Hour)})
+				f.overlay.Policy.Max, f.overlay.Policy.LeaseAuto, f.overlay.Policy.Lease = 2, false, 2*time.Hour
+				waiting(1, broken)(s, f)
+			},
+			delay: 11 * time.Minute,
+		},
+		{name: "agents do not register on the first day", lasts: 2 * time.Hour, begin: waiting(10, broken), firstDay: true},
+		{name: "two agents do not register on the first day", lasts: time.Hour, begin: waiting(2, broken), firstDay: true},
+		{name: "the agent of a single job does not register on the first day", lasts: time.Hour,
+			begin: waiting(1, broken), firstDay: true},
+		{name: "the warm pool does not register", lasts: 2 * time.Hour,
+			begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.broken = 5, true }},
+		{name: "the warm pool exits early", lasts: time.Hour,
+			begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.leaving = 5, true }},
+		{ // the alert fires when the second one has exited
+			name: "the only agent of the warm pool exits early", lasts: 4 * time.Hour, begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.leaving = 1, true },
+			delay: 2 * time.Minute,
+		},
+		{name: "agents exit without a job", lasts: time.Hour, begin: waiting(10, func(f *fleet) { f.leaving = true })},
+		{name: "the agent of a single job exits without it", lasts: time.Hour,
+			begin: waiting(1, func(f *fleet) { f.leaving = true })},
+		{name: "agents have the wrong tags", lasts: 2 * time.Hour,
+			begin: waiting(10, func(f *fleet) { f.tagless = true }), text: "10 jobs are pending"},
+		{ // the condition begins when an agent registers, and lasts until it exits
+			name: "agents have the wrong tags, and others do not register", lasts: 6 * time.Minute, begin: waiting(10, func(f *fleet) { f.tagless, f.lost = true, 0.5 }),
+			text: "10 jobs are pending",
+		},
 	}
 }
 
@@ -549,9 +529,7 @@ func TestRefusedOverlay(t *testing.T) {
 // TestEveryAlertIsTried asserts that an incident raises each alert.
 func TestEveryAlertIsTried(t *testing.T) {
 	groups, _, err := deployed.Rules()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, g := range groups {
 		for _, r := range g.Rules {
 			if !slices.ContainsFunc(incidents(), func(i incident) bool { return i.raises == r.Alert }) {
@@ -573,9 +551,7 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 		s.turn(t, f.tick(s.now))
 	}
 	queries, err := deployed.Queries()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, q := range queries {
 		if len(s.answers(t, q.Expr)) == 0 {
 			t.Errorf("%s: %s has no result", q.Panel, q.Expr)

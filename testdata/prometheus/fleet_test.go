@@ -40,9 +40,6 @@ type fleet struct {
 	lost        float64        // share of agents that never register
 	queuePaused bool           // the queue is paused in Buildkite
 	unmatched   int            // jobs in the queue that match no overlay
-	pollTook    time.Duration  // the duration of polls
-	metricsErr  error          // why Buildkite's metrics cannot be read
-	repairs     map[string]generator.Repair
 
 	jobs       []job
 	agents     []*agent
@@ -256,7 +253,6 @@ func (f *fleet) tick(now time.Time) generator.Report {
 	r.Result.Decisions = []plan.Decision{d}
 	r.Result.Looked.Overlays = []plan.Overlay{f.overlay}
 	r.Result.Looked.Snapshot.At = now
-	r.Result.PollTook, r.Result.Metrics, r.Result.Repairs = f.pollTook, f.metricsErr, f.repairs
 	for _, a := range f.agents {
 		if !a.until.IsZero() {
 			r.Result.Looked.Snapshot.Sightings = append(r.Result.Looked.Snapshot.Sightings, plan.Sighting{

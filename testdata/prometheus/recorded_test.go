@@ -55,37 +55,25 @@ type sample struct {
 func recordings(t *testing.T) []*recording {
 	t.Helper()
 	file, err := os.Open(recordedMetrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	z, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []*recording
 	p, err := textparse.New(text, "text/plain; version=0.0.4", labels.NewSymbolTable(), textparse.ParserOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for {
 		entry, err := p.Next()
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch entry {
 		case textparse.EntryComment:
 			r := &recording{}
-			if err := json.Unmarshal([]byte(strings.TrimPrefix(string(p.Comment()), "#")), r); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(strings.TrimPrefix(string(p.Comment()), "#")), r))
 			all = append(all, r)
 		case textparse.EntrySeries:
 			r, x := all[len(all)-1], sample{}
@@ -163,14 +151,10 @@ func TestRecordedIncidents(t *testing.T) {
 	}
 	raised = slices.DeleteFunc(raised, func(a raisedAlert) bool { return a.Incident == "" })
 	got, err := json.MarshalIndent(raised, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got = append(got, '\n')
 	if *update {
-		if err := os.WriteFile(recordedAlerts, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(recordedAlerts, got, 0o644))
 	}
 	if want, err := os.ReadFile(recordedAlerts); err != nil || string(want) != string(got) {
 		t.Errorf("%s is behind: run make incidents; got\n%s", recordedAlerts, got)
@@ -256,9 +240,7 @@ func (r *recording) expected(t *testing.T) expected {
 		return want
 	}
 	page, err := os.ReadFile(alertsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, _ := strings.Cut(string(page), "\n## "+want.alert+"\n\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	if !strings.Contains(section, want.documented) || section == "" || want.delay == 0 && strings.HasPrefix(section, "After") {

@@ -73,6 +73,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// must ends a test at an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{now: time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC), served: map[string]labels.Labels{}, keep: map[string]bool{}, texts: map[string]string{}, left: 900}
@@ -98,9 +106,8 @@ func (s *site) start(t *testing.T) {
 		},
 	})
 	var err error
-	if s.metrics, err = metrics.New(s.recorder.Snapshot, func() time.Time { return s.now }); err != nil {
-		t.Fatal(err)
-	}
+	s.metrics, err = metrics.New(s.recorder.Snapshot, func() time.Time { return s.now })
+	must(t, err)
 	for _, slow := range []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
 		s.metrics.Registry().Unregister(slow) // they read /proc at every scrape
 	}
@@ -111,9 +118,7 @@ func (s *site) loadRules(t *testing.T) {
 	_, text, err := deployed.Rules()
 	s.only = string(text)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := errors.Join(err, os.WriteFile(file, text, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, os.WriteFile(file, text, 0o600)))
 	manager := rules.NewManager(&rules.ManagerOptions{
 		QueryFunc: rules.EngineQueryFunc(s.engine, s.storage), Appendable: s.storage, Context: t.Context(), Logger: promslog.NewNopLogger(),
 		NotifyFunc: func(context.Context, string, ...*rules.Alert) {}, Parser: parser.NewParser(parser.Options{}),
@@ -206,9 +211,7 @@ func (s *site) store(t *testing.T, scrape func(each func(labels.Labels, float64)
 		}
 	}
 	s.served = found
-	if err := app.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, app.Commit())
 }
 
 // stored reports whether a metric is stored: one of muster that the rules mention, or any of
@@ -237,9 +240,7 @@ func (s *site) read(t *testing.T, each func(labels.Labels, float64)) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if entry != textparse.EntrySeries {
 			continue
 		}
@@ -256,9 +257,7 @@ func (s *site) read(t *testing.T, each func(labels.Labels, float64)) {
 func (s *site) answers(t *testing.T, expr string) promql.Vector {
 	t.Helper()
 	q, err := s.engine.NewInstantQuery(t.Context(), s.storage, nil, expr, s.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer q.Close()
 	all, err := q.Exec(t.Context()).Vector()
 	if err != nil {
