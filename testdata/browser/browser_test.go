@@ -33,6 +33,14 @@ import (
 
 var pictures = flag.String("pictures", "", "write screenshots into this directory")
 
+// must ends a test at an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fleet is a page of a made-up day, and the ticks that are reported to it.
 type fleet struct {
 	page   *page.Page
@@ -164,9 +172,7 @@ func open(t *testing.T, origin string) *browser {
 
 func (b *browser) run(t *testing.T, actions ...chromedp.Action) {
 	t.Helper()
-	if err := chromedp.Run(b.ctx, actions...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Run(b.ctx, actions...))
 }
 
 // quiet fails where the page complained, or asked somebody else.
@@ -186,9 +192,7 @@ func (b *browser) picture(t *testing.T, name string) []byte {
 	var shot []byte
 	b.run(t, chromedp.FullScreenshot(&shot, 100))
 	if *pictures != "" {
-		if err := os.WriteFile(filepath.Join(*pictures, name+".png"), shot, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(*pictures, name+".png"), shot, 0o644))
 	}
 	return shot
 }
@@ -219,41 +223,50 @@ func loaded() chromedp.Action {
 	return chromedp.Poll(`document.images.length > 0 && [...document.images].every((i) => i.complete && i.naturalWidth > 0)`, nil)
 }
 
-// TestPage: at the widths of a phone and of a wall, light and dark, the charts are
-// drawn in their colours, nothing is wider than the page, and nobody complains.
+// looks opens a page at the widths of a phone and of a wall, light and dark: the charts are drawn in their
+// colours, nothing is wider than the page, and nobody complains. more is asked of each.
+func (b *browser) looks(t *testing.T, kind string, wall int64, colours int, open chromedp.Action, more func(string)) {
+	t.Helper()
+	for _, width := range []int64{390, wall} {
+		for _, light := range []string{"light", "dark"} {
+			name := fmt.Sprintf("%s-%d-%s", kind, width, light)
+			b.run(t, log.Enable(), chromedp.EmulateViewport(width, 1000), scheme(light), open, loaded())
+			b.picture(t, name)
+			for i := range colours {
+				var n int
+				b.run(t, chromedp.Evaluate(fmt.Sprintf(`%s("--s%d")`, painted, i), &n))
+				if n < 50 {
+					t.Errorf("%s: %d pixels in the colour --s%d", name, n, i)
+				}
+			}
+			var room, wide int64
+			var background string
+			b.run(t, chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide), chromedp.Evaluate(`document.documentElement.clientWidth`, &room),
+				chromedp.Evaluate(`getComputedStyle(document.body).backgroundColor`, &background))
+			if wide > room {
+				t.Errorf("%s: %d pixels wide in a window of %d", name, wide, room)
+			}
+			if dark := background != "rgb(255, 255, 255)"; dark != (light == "dark") {
+				t.Errorf("%s: the background is %s", name, background)
+			}
+			more(name)
+			b.quiet(t)
+		}
+	}
+}
+
+// TestPage: the page looks as it should, and no name becomes markup.
 func TestPage(t *testing.T) {
 	_, origin := newFleet(t)
 	b := open(t, origin)
-	for _, c := range []struct {
-		width  int64
-		scheme string
-	}{{390, "light"}, {390, "dark"}, {1920, "light"}, {1920, "dark"}} {
-		name := fmt.Sprintf("page-%d-%s", c.width, c.scheme)
-		b.run(t, log.Enable(), chromedp.EmulateViewport(c.width, 1000), scheme(c.scheme), chromedp.Navigate(origin+"/"),
-			chromedp.WaitVisible(`//p[@id="live"][text()="live"]`), loaded())
-		b.picture(t, name)
-		for _, variable := range []string{"--s0", "--s1", "--s2", "--s3"} {
-			var n int
-			b.run(t, chromedp.Evaluate(painted+`("`+variable+`")`, &n))
-			if n < 50 {
-				t.Errorf("%s: %d pixels in the colour %s", name, n, variable)
-			}
-		}
-		var page, background string
-		var room, wide int64
-		b.run(t, chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide), chromedp.Evaluate(`document.documentElement.clientWidth`, &room),
-			chromedp.Evaluate(`getComputedStyle(document.body).backgroundColor`, &background), chromedp.OuterHTML("html", &page))
-		if wide > room {
-			t.Errorf("%s: %d pixels wide in a window of %d", name, wide, room)
-		}
-		if dark := background != "rgb(255, 255, 255)"; dark != (c.scheme == "dark") {
-			t.Errorf("%s: the background is %s", name, background)
-		}
+	live := chromedp.Tasks{chromedp.Navigate(origin + "/"), chromedp.WaitVisible(`//p[@id="live"][text()="live"]`)}
+	b.looks(t, "page", 1920, 4, live, func(name string) {
+		var page string
+		b.run(t, chromedp.OuterHTML("html", &page))
 		if strings.Contains(page, "<img src=\"x\"") {
 			t.Errorf("%s: a name became markup", name)
 		}
-		b.quiet(t)
-	}
+	})
 }
 
 // TestLive: a tick changes the page without a reload, its pictures too, and what is opened
@@ -300,9 +313,7 @@ func TestWithoutScript(t *testing.T) {
 	b.picture(t, "svg")
 	b.quiet(t)
 	answer, err := http.Get(origin + "/timeline.svg?overlay=default") //nolint:noctx // a test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	if body, err := io.ReadAll(answer.Body); err != nil || !bytes.Contains(body, []byte("</svg>")) {
 		t.Errorf("%v, %.200s", err, body)
