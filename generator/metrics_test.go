@@ -42,10 +42,11 @@ func (r running) Sleep(ctx context.Context, d time.Duration) error {
 // watched is a muster that runs, with what is known of it from outside.
 type watched struct {
 	*status.Recorder
-	metrics *metrics.Metrics
-	each    func(generator.Report)
-	seen    map[string]int // indexes that looks have shown, of each dispatch
-	failed  bool           // the last tick
+	metrics  *metrics.Metrics
+	seen     map[string]int // indexes that looks have shown, of each dispatch
+	failed   bool           // the last tick
+	outcomes [2]int         // of ticks: failed, and others
+	landed   int            // operations whose push was confirmed by a later tick
 }
 
 func (v *watched) Began(at time.Time) {
@@ -54,7 +55,12 @@ func (v *watched) Began(at time.Time) {
 }
 
 func (v *watched) Ended(r generator.Report) {
-	v.failed = r.Outcome == generator.Failed
+	if v.failed = r.Outcome == generator.Failed; v.failed {
+		v.outcomes[0]++
+	} else {
+		v.outcomes[1]++
+	}
+	v.landed += len(r.Result.Landed)
 	v.Recorder.Ended(r)
 	v.metrics.Ended(r)
 	for _, d := range r.Result.Decisions {
@@ -70,34 +76,28 @@ func (v *watched) Ended(r generator.Report) {
 			}
 		}
 	}
-	if v.each != nil {
-		v.each(r)
-	}
-}
-
-func watch(t *testing.T, now func() time.Time, interval time.Duration) *watched {
-	t.Helper()
-	v := &watched{seen: map[string]int{}}
-	v.Recorder = status.NewRecorder(status.Config{Started: now(), Interval: interval, Longest: 20 * time.Minute})
-	var err error
-	if v.metrics, err = metrics.New(v.Snapshot, now); err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 // run lets the world's one muster run until the end.
-func (w *scenario) run(t *testing.T, v *watched, until time.Duration) {
+func (w *scenario) run(t *testing.T) *watched {
 	t.Helper()
+	v := &watched{seen: map[string]int{}}
+	v.Recorder = status.NewRecorder(status.Config{Started: w.server.Now(), Interval: w.every, Longest: 20 * time.Minute})
+	var err error
+	if v.metrics, err = metrics.New(v.Snapshot, w.server.Now); err != nil {
+		t.Fatal(err)
+	}
 	m := w.musters[0]
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
+	clock := running{m, scenarioStart().Add(w.length), func() bool { return v.failed }, stop}
 	g := generator.New(generator.Config{
-		Repository: m, Buildkite: m, Clock: running{m, scenarioStart().Add(until), func() bool { return v.failed }, stop}, Overlays: "overlays", Fleet: m.fleetTag, Watch: v,
+		Repository: m, Buildkite: m, Clock: clock, Overlays: "overlays", Fleet: m.fleetTag, Watch: v,
 	})
 	if err := g.Run(ctx, w.every, 0); err != nil {
 		t.Fatal(err)
 	}
+	return v
 }
 
 // values are the numbers that are served: of histograms, how many observations.
@@ -222,17 +222,8 @@ func TestMetricsAreTheLedgers(t *testing.T) {
 			limited: 0.01, broken: 0.02, half: 0.01, noShow: 0.1, crashPod: 0.05, drains: 2, policies: 2, brokenImages: 1,
 		}
 		w := startScenario(t, s)
-		v := watch(t, w.server.Now, s.every)
-		var outcomes [2]int // of ticks: failed, and others
-		v.each = func(r generator.Report) {
-			if r.Outcome == generator.Failed {
-				outcomes[0]++
-			} else {
-				outcomes[1]++
-			}
-			sums["landed late"] += float64(len(r.Result.Landed))
-		}
-		w.run(t, v, s.length)
+		v := w.run(t)
+		sums["landed late"] += float64(v.landed)
 		booked, counted := w.booked(t, v), v.counted(t)
 		if diff := cmp.Diff(booked, counted); diff != "" {
 			t.Errorf("seed %d (-ledger +metrics):\n%s", seed, diff)
@@ -241,8 +232,9 @@ func TestMetricsAreTheLedgers(t *testing.T) {
 			sums[strings.Fields(name)[0]] += n
 		}
 		all := v.values(t)
-		if got := all["muster_ticks_total result=failed"]; got != float64(outcomes[0]) || all["muster_tick_seconds"] != float64(outcomes[0]+outcomes[1]) {
-			t.Errorf("seed %d: %v of %v ticks failed, want %v", seed, got, all["muster_tick_seconds"], outcomes)
+		failed, every := float64(v.outcomes[0]), float64(v.outcomes[0]+v.outcomes[1])
+		if got := all["muster_ticks_total result=failed"]; got != failed || all["muster_tick_seconds"] != every {
+			t.Errorf("seed %d: %v of %v ticks failed, want %v", seed, got, all["muster_tick_seconds"], v.outcomes)
 		}
 		started(t, w, all, sums)
 	}

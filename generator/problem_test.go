@@ -9,6 +9,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/condition"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
@@ -39,7 +40,11 @@ func TestUnreadIsAProblem(t *testing.T) {
 	if len(shown) != 4 || !shown[0] || !shown[1] || !shown[2] || shown[3] {
 		t.Errorf("among the problems of each tick: %v", shown)
 	}
-	for _, want := range []string{`level=WARN msg="` + text + `" condition=Degraded reason=ListUnread`, `level=INFO msg="resolved: ` + text + `" condition=Degraded reason=ListUnread duration=45s`} {
+	for _, want := range []string{
+		`level=WARN msg="` + text + `" condition=Degraded reason=ListUnread`,
+		`level=INFO msg="resolved: ` + text + `" condition=Degraded reason=ListUnread duration=45s`,
+		`level=ERROR msg="tick failed"`, `level=INFO msg="resolved: tick failed"`,
+	} {
 		if n := strings.Count(b.log.String(), want); n != 1 {
 			t.Errorf("%d lines %s, want one:\n%s", n, want, b.log.String())
 		}
@@ -77,10 +82,9 @@ func TestUnservedOfEachCluster(t *testing.T) {
 func TestUnobservedConditions(t *testing.T) {
 	const ok, notPolled = "True (AsExpected)", "Unknown (NoAnswer)"
 	refused := &branch.Refused{Message: "protected branch"}
-	a := unavailable{bench: newBench("a")}
-	var git, buildkite error
-	a.git = func(time.Time) error { return git }
-	a.buildkite = func(time.Time) error { return buildkite }
+	a := newBench("a")
+	var git error
+	a.onHead = func() error { return git }
 	valid := branch.Change{Path: "overlays/a/scaling.yaml", Content: a.overlays[0].policyText()}
 	steps := []struct {
 		name   string
@@ -92,19 +96,19 @@ func TestUnobservedConditions(t *testing.T) {
 		{"nothing to push", func() {}, [3]string{ok, ok, ok}, 0},
 		{"every try conflicts", func() {
 			a.jobs("a", 2)
-			a.onCommit = func(branch.Head) error { return branch.ErrMoved }
+			a.onCommit = func([]ledger.Operation) error { return branch.ErrMoved }
 		}, [3]string{ok, ok, "False (Conflict)"}, 0},
 		{"git is down", func() { git = errors.New("no route to host") }, [3]string{"False (ReadFailed)", ok, "Unknown (Conflict)"}, 0},
 		{"git is still down", func() {}, [3]string{"False (ReadFailed)", ok, "Unknown (Conflict)"}, 0},
 		{"nothing to push after a conflict", func() { git, a.snapshot.Jobs = nil, nil }, [3]string{ok, ok, ok}, 2},
 		{"the push is refused", func() {
 			a.jobs("a", 2)
-			a.onCommit = func(branch.Head) error { return refused }
+			a.onCommit = func([]ledger.Operation) error { return refused }
 		}, [3]string{ok, ok, "False (PushRefused)"}, 2},
-		{"Buildkite is down", func() { buildkite = errors.New("503") }, [3]string{ok, "False (PollFailed)", "Unknown (PushRefused)"}, 2},
+		{"Buildkite is down", func() { a.err = errors.New("503") }, [3]string{ok, "False (PollFailed)", "Unknown (PushRefused)"}, 2},
 		{"git is down, too", func() { git = errors.New("no route to host") }, [3]string{"False (ReadFailed)", "Unknown (PollFailed)", "Unknown (PushRefused)"}, 2},
 		{"no overlay is valid", func() {
-			git, buildkite = nil, nil
+			git, a.err = nil, nil
 			a.fleet.edit("a person", branch.Change{Path: valid.Path, Content: []byte("spec: 7\n")})
 		}, [3]string{ok, notPolled, "Unknown (PushRefused)"}, 2},
 		{"nothing to push any more", func() {
@@ -125,7 +129,6 @@ func TestUnobservedConditions(t *testing.T) {
 		}
 		return ticks < len(steps)
 	}, func(c *generator.Config) {
-		c.Repository, c.Buildkite = a, a
 		c.Watch = reports(func(r generator.Report) {
 			var now [3]string
 			for i, kind := range []condition.Type{condition.RepositoryAvailable, condition.BuildkiteAvailable, condition.PushAccepted} {

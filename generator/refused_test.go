@@ -15,33 +15,32 @@ import (
 
 	"muster/generator"
 	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/gitops/branch"
+	"muster/gitops/github"
+	"muster/gitops/unraced"
 )
 
-// hooked is a repository with a hook that refuses operations.
-type hooked struct {
-	*bench
-	refuses func(ledger.Operation) error
-	pushes  int
-}
-
-func (h *hooked) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
-	h.pushes++
-	for _, a := range ops {
-		if err := h.refuses(a); err != nil {
-			return branch.Head{}, fmt.Errorf("pushing: %w", err)
-		}
-	}
-	return h.bench.Commit(ctx, head, ops)
-}
-
-// newHooked returns a repository with two jobs in the queue of each overlay, and its generator.
-func newHooked(refuses func(ledger.Operation) error, names ...string) (*hooked, *generator.Generator) {
-	h := &hooked{bench: newBench(names...), refuses: refuses}
+// newRefusing returns a bench with two jobs in the queue of each overlay, whose server refuses operations.
+func newRefusing(refuses func(ledger.Operation) error, names ...string) *bench {
+	b := newBench(names...)
+	b.refuse(refuses)
 	for _, name := range names {
-		h.jobs(name, 2)
+		b.jobs(name, 2)
 	}
-	return h, h.generator(func(c *generator.Config) { c.Repository = h })
+	return b
+}
+
+// refuse makes the server refuse each push that has an operation for which f returns an error.
+func (b *bench) refuse(f func(ledger.Operation) error) {
+	b.onCommit = func(ops []ledger.Operation) error {
+		for _, op := range ops {
+			if err := f(op); err != nil {
+				return fmt.Errorf("pushing: %w", err)
+			}
+		}
+		return nil
+	}
 }
 
 func refuse(overlay string, err error) func(ledger.Operation) error {
@@ -68,10 +67,9 @@ func TestOneOverlayRefused(t *testing.T) {
 		"by a hook, one by one": {&branch.Refused{Message: "b is frozen"}, frozen, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, g := newHooked(refuse("b", c.err), "a", "b", "c")
-			if c.oneByOne {
-				g = h.generator(func(cfg *generator.Config) { cfg.Repository = single{h} })
-			}
+			b := newRefusing(refuse("b", c.err), "a", "b", "c")
+			b.limits.OneByOne = c.oneByOne
+			g := b.generator()
 			r := tick(t, g)
 			if got := kinds(r.Operations); got != "a: dispatch 2; c: dispatch 2" {
 				t.Errorf("operations %q", got)
@@ -79,20 +77,20 @@ func TestOneOverlayRefused(t *testing.T) {
 			if len(r.Suspended) != 1 || r.Suspended[0].Overlay != "b" || !strings.HasPrefix(r.Suspended[0].Why.String(), c.says) {
 				t.Errorf("suspended %v, want b: %s", r.Suspended, c.says)
 			}
-			pushes := h.pushes
-			h.jobs("a", 2)
-			if r = tick(t, g); kinds(r.Operations) != "a: dispatch 2" || h.pushes != pushes+1 || len(r.Suspended) != 1 {
-				t.Errorf("then operations %q in %d pushes, suspended %v", kinds(r.Operations), h.pushes-pushes, r.Suspended)
+			pushes := b.commits
+			b.jobs("a", 2)
+			if r = tick(t, g); kinds(r.Operations) != "a: dispatch 2" || b.commits != pushes+1 || len(r.Suspended) != 1 {
+				t.Errorf("then operations %q in %d pushes, suspended %v", kinds(r.Operations), b.commits-pushes, r.Suspended)
 			}
 			// Alone, it is still what is refused, and not the branch.
-			h.now = h.now.Add(6 * time.Minute)
-			h.snapshot.At = h.now
-			if r = tick(t, g); kinds(r.Operations) != "" || h.pushes != pushes+2 || len(r.Suspended) != 1 {
-				t.Errorf("after 6 minutes operations %q in %d pushes, suspended %v", kinds(r.Operations), h.pushes-pushes, r.Suspended)
+			b.now = b.now.Add(6 * time.Minute)
+			b.snapshot.At = b.now
+			if r = tick(t, g); kinds(r.Operations) != "" || b.commits != pushes+2 || len(r.Suspended) != 1 {
+				t.Errorf("after 6 minutes operations %q in %d pushes, suspended %v", kinds(r.Operations), b.commits-pushes, r.Suspended)
 			}
-			h.refuses = func(ledger.Operation) error { return nil }
-			h.now = h.now.Add(6 * time.Minute)
-			h.snapshot.At = h.now
+			b.onCommit = nil
+			b.now = b.now.Add(6 * time.Minute)
+			b.snapshot.At = b.now
 			if r = tick(t, g); !strings.Contains(kinds(r.Operations), "b: dispatch 2") || len(r.Suspended) != 0 {
 				t.Errorf("at last operations %q, suspended %v", kinds(r.Operations), r.Suspended)
 			}
@@ -128,24 +126,23 @@ func (e identifiedEntry) Identity() string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// identifiedHook is a hooked repository whose trees have identities.
-type identifiedHook struct{ *hooked }
+// identifiedBench is a bench whose trees have identities.
+type identifiedBench struct{ *bench }
 
-func (h identifiedHook) Head(context.Context) (branch.Head, error) {
-	head := h.fleet.head()
+func (b identifiedBench) Head(context.Context) (branch.Head, error) {
+	head := b.fleet.head()
 	return branch.Head{Commit: head.id, Tree: identifiedTree{head.tree}}, nil
 }
 
 // TestRefusedOverlayIsRetriedWhenItsFilesChange asserts that a person's commit to the
 // overlay ends the suspension at once, and that a commit to anything else does not.
 func TestRefusedOverlayIsRetriedWhenItsFilesChange(t *testing.T) {
-	hook, _ := newHooked(refuse("b", &branch.Refused{Message: "b is frozen"}), "a", "b")
-	h := identifiedHook{hook}
+	h := identifiedBench{newRefusing(refuse("b", &branch.Refused{Message: "b is frozen"}), "a", "b")}
 	g := h.generator(func(c *generator.Config) { c.Repository = h })
 	if r := tick(t, g); kinds(r.Operations) != "a: dispatch 2" || len(r.Suspended) != 1 {
 		t.Fatalf("operations %q, suspended %v", kinds(r.Operations), r.Suspended)
 	}
-	h.refuses = func(ledger.Operation) error { return nil }
+	h.onCommit = nil
 	h.fleet.edit("a person", branch.Change{Path: "overlays/README.md", Content: []byte("x")}, branch.Change{Path: "overlays/a/README.md", Content: []byte("x")})
 	if r := tick(t, g); kinds(r.Operations) != "" || len(r.Suspended) != 1 || r.Suspended[0].Overlay != "b" {
 		t.Errorf("with another overlay's files: operations %q, suspended %v", kinds(r.Operations), r.Suspended)
@@ -202,110 +199,50 @@ func TestPushThatBrokeOffLandsBehindALaggingMirror(t *testing.T) {
 // only the first tick pushes the operations of each overlay separately.
 func TestEveryOverlayRefused(t *testing.T) {
 	refused := &branch.Refused{Message: "protected branch"}
-	h, g := newHooked(func(ledger.Operation) error { return refused }, "a", "b")
-	s, oneByOne := newSingle(func(ledger.Operation) error { return refused }, "a", "b")
-	for i, want := range []int{3, 4, 5} {
-		r, err := g.Tick(t.Context())
-		if !errors.As(err, &refused) || len(r.Operations) != 0 || h.pushes != want {
-			t.Errorf("tick %d: %v, %d operations, %d pushes, want %d", i, err, len(r.Operations), h.pushes, want)
+	for oneByOne, pushes := range map[bool][]int{false: {3, 4, 5}, true: {2, 3, 4}} {
+		b := newRefusing(func(ledger.Operation) error { return refused }, "a", "b")
+		b.limits.OneByOne = oneByOne
+		g := b.generator()
+		for i, want := range pushes {
+			if r, err := g.Tick(t.Context()); !errors.As(err, &refused) || len(r.Operations) != 0 || b.commits != want {
+				t.Errorf("one by one %t, tick %d: %v, %v, %d pushes, want %d", oneByOne, i, err, r.Operations, b.commits, want)
+			}
 		}
-		if r, err = oneByOne.Tick(t.Context()); !errors.As(err, &refused) || len(r.Operations) != 0 || s.pushes != want-1 {
-			t.Errorf("tick %d, one by one: %v, %d operations, %d pushes, want %d", i, err, len(r.Operations), s.pushes, want-1)
-		}
-	}
-}
-
-// TestNotReadyWhileEveryPushIsRefused: git and Buildkite answer, and yet muster is not ready.
-func TestNotReadyWhileEveryPushIsRefused(t *testing.T) {
-	const interval = 15 * time.Second
-	refused := &branch.Refused{Message: "protected branch"}
-	h := &hooked{bench: newBench("a", "b"), refuses: func(ledger.Operation) error { return refused }}
-	v := watch(t, h.Now, interval)
-	g := h.generator(func(c *generator.Config) { c.Repository, c.Watch = h, v })
-	ctx, stop := context.WithCancel(t.Context())
-	ticks := 0
-	h.triggers = func() {
-		ticks++
-		switch ready := v.Snapshot().At(h.now).NotReady(); {
-		case ticks == 1 && len(ready) > 0:
-			t.Errorf("without a push it is not ready: %q", ready)
-		case ticks == 2 && !slices.Equal(ready, []string{"PushAccepted=False (PushRefused): committing: pushing: " + refused.Error()}):
-			t.Errorf("while the push is refused it is not ready because of %q", ready)
-		case ticks == 3 && len(ready) > 0:
-			t.Errorf("after a push it is not ready: %q", ready)
-		}
-		switch ticks {
-		case 1:
-			h.jobs("a", 2)
-			h.jobs("b", 2)
-		case 2:
-			h.refuses = func(ledger.Operation) error { return nil }
-		case 3:
-			stop()
-		}
-	}
-	if err := g.Run(ctx, interval, 0); err != nil {
-		t.Fatal(err)
-	}
-	if ticks != 3 {
-		t.Errorf("%d ticks, want 3", ticks)
 	}
 }
 
 // TestConflictAmongSeparatePushes: the tick reports what was committed before a conflict, and
 // recomputes the rest.
 func TestConflictAmongSeparatePushes(t *testing.T) {
-	h, g := newHooked(refuse("b", &branch.Refused{Message: "no"}), "a", "b", "c")
-	h.onCommit = func(branch.Head) error {
-		if h.commits == 2 {
-			h.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("x")})
+	b := newRefusing(nil, "a", "b", "c")
+	b.refuse(func(op ledger.Operation) error {
+		if op.Path == "overlays/c" && b.commits == 4 { // after all together, a and b
+			return branch.ErrMoved
 		}
-		return nil
-	}
-	r := tick(t, g)
+		return refuse("b", &branch.Refused{Message: "no"})(op)
+	})
+	r := tick(t, b.generator())
 	if got := kinds(r.Operations); got != "a: dispatch 2; c: dispatch 2" || r.Conflicts != 1 || len(r.Suspended) != 1 {
 		t.Errorf("operations %q, %d conflicts, suspended %v", got, r.Conflicts, r.Suspended)
-	}
-}
-
-// single is a repository that accepts one operation per push, as GitHub's API does.
-type single struct{ *hooked }
-
-func (single) Limits() branch.Limits { return branch.Limits{OneByOne: true} }
-
-func newSingle(refuses func(ledger.Operation) error, names ...string) (single, *generator.Generator) {
-	h, _ := newHooked(refuses, names...)
-	return single{h}, h.generator(func(c *generator.Config) { c.Repository = single{h} })
-}
-
-// TestOperationsPushedOneByOne: if the repository requires it, each operation is pushed separately,
-// on the commit of the previous one.
-func TestOperationsPushedOneByOne(t *testing.T) {
-	s, g := newSingle(func(ledger.Operation) error { return nil }, "a", "b", "c")
-	r := tick(t, g)
-	if got := kinds(r.Operations); got != "a: dispatch 2; b: dispatch 2; c: dispatch 2" || s.pushes != 3 {
-		t.Errorf("operations %q in %d pushes, want three in 3", got, s.pushes)
-	}
-	if log := s.fleet.history(); len(log) != 4 || r.Head.Commit != log[3].id {
-		t.Errorf("%d commits, and the tick's head is %s", len(log)-1, r.Head.Commit)
 	}
 }
 
 // TestConflictAmongSingleOperations: the tick reports what was committed before a conflict, and
 // recomputes the rest on the new head.
 func TestConflictAmongSingleOperations(t *testing.T) {
-	s, g := newSingle(nil, "a", "b", "c")
+	s := newRefusing(nil, "a", "b", "c")
+	s.limits.OneByOne = true
 	conflicted := false
-	s.refuses = func(a ledger.Operation) error {
+	s.refuse(func(a ledger.Operation) error {
 		if a.Path == "overlays/b" && !conflicted {
 			conflicted = true
 			s.overlays[1].spec.max = 1
 			s.fleet.edit("a person", branch.Change{Path: "overlays/b/scaling.yaml", Content: s.overlays[1].policyText()})
-			return fmt.Errorf("pushing: %w", branch.ErrMoved)
+			return branch.ErrMoved
 		}
 		return nil
-	}
-	r := tick(t, g)
+	})
+	r := tick(t, s.generator())
 	if got := kinds(r.Operations); got != "a: dispatch 2; b: dispatch 1; c: dispatch 2" || r.Conflicts != 1 {
 		t.Errorf("operations %q after %d conflicts", got, r.Conflicts)
 	}
@@ -321,14 +258,16 @@ func TestConflictAmongSingleOperations(t *testing.T) {
 // TestLimitAmongSingleOperations: after a rate limit, the remaining operations are recomputed and
 // come first.
 func TestLimitAmongSingleOperations(t *testing.T) {
-	s, g := newSingle(nil, "a", "b", "c")
+	s := newRefusing(nil, "a", "b", "c")
+	s.limits.OneByOne = true
 	left := 1
-	s.refuses = func(ledger.Operation) error {
+	s.refuse(func(ledger.Operation) error {
 		if left--; left < 0 {
 			return retryAfter(time.Minute)
 		}
 		return nil
-	}
+	})
+	g := s.generator()
 	var all []string
 	for i := range 4 {
 		r, err := g.Tick(t.Context())
@@ -354,20 +293,20 @@ func TestLimitAmongSingleOperations(t *testing.T) {
 // so many acts of the first tick through: a list broken by hand is repaired, one more
 // agent is ordered than the hour's limit left, and an order that has come is retired.
 type cutShort struct {
-	single
+	*bench
 	left int // operations that are let through; below zero: all
 }
 
 func newCutShort(t *testing.T) *cutShort {
 	t.Helper()
-	s, _ := newSingle(func(ledger.Operation) error { return nil }, "a", "b")
+	s := newRefusing(nil, "a", "b")
+	s.onCommit, s.limits.OneByOne = nil, true
 	for _, o := range s.overlays {
 		o.spec.perHour, o.spec.lookahead = 3, 100
 	}
 	s.fleet = newFleet(s.Now, files(s.overlays))
-	c := &cutShort{single: s, left: -1}
-	g := s.generator(func(cfg *generator.Config) { cfg.Repository = c })
-	first := tick(t, g)
+	c := &cutShort{bench: s, left: -1}
+	first := tick(t, s.generator())
 	if got := kinds(first.Operations); got != "a: dispatch 2; b: dispatch 2" {
 		t.Fatalf("began with %q", got)
 	}
@@ -381,13 +320,13 @@ func newCutShort(t *testing.T) *cutShort {
 		s.fleet.edit("a person", branch.Change{Path: a.Path + "/dispatches/kustomization.yaml", Content: []byte("resources: []\n")})
 	}
 	s.now = s.now.Add(10 * time.Minute)
-	s.refuses = func(ledger.Operation) error {
+	s.refuse(func(ledger.Operation) error {
 		if c.left == 0 {
 			return retryAfter(time.Minute)
 		}
 		c.left--
 		return nil
-	}
+	})
 	return c
 }
 
@@ -419,18 +358,15 @@ func TestEveryPrefixOfATick(t *testing.T) {
 	for k := range 7 {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			c := newCutShort(t)
-			start := func() *generator.Generator {
-				return c.generator(func(cfg *generator.Config) { cfg.Repository = c })
-			}
 			c.left = k
-			r, err := start().Tick(t.Context())
+			r, err := c.generator().Tick(t.Context())
 			if len(r.Operations) != k || (err != nil) != (k < 6) {
 				t.Fatalf("%q and %v, want %d operations of %q", kinds(r.Operations), err, k, acts)
 			}
 			c.left = -1
 			for range 3 {
 				c.now = c.now.Add(15 * time.Second)
-				tick(t, start())
+				tick(t, c.generator())
 			}
 			for overlay, agents := range c.ordered(t) {
 				if agents != 3 {
@@ -441,5 +377,55 @@ func TestEveryPrefixOfATick(t *testing.T) {
 				t.Errorf("%d commits, want those of %q and the first two", n, acts)
 			}
 		})
+	}
+}
+
+// TestLargeOperationsOnGitHub: an order and a retirement of 200 dispatches are each split into
+// operations that fit into one write request to GitHub, and every operation matches its decision.
+func TestLargeOperationsOnGitHub(t *testing.T) {
+	unraced.Only(t)
+	t.Parallel()
+	const (
+		dispatches = 200
+		jobs       = dispatches * plan.JobAgents
+	)
+	b := newBench("a")
+	b.overlays[0].spec.max = jobs
+	b.fleet = newFleet(b.Now, files(b.overlays))
+	b.jobs("a", jobs)
+	b.limits = new(github.Writer).Limits()
+	g := b.generator()
+	agents, retired := 0, 0
+	var ordered []plan.Dispatch
+	for tries := 0; retired < dispatches && tries < 15; tries++ {
+		for _, op := range tick(t, g).Operations {
+			size := 0
+			for _, c := range op.Changes {
+				size += len(c.Content)
+			}
+			if n := len(op.Changes); n > b.limits.Files || size > b.limits.Bytes {
+				t.Errorf("an operation changes %d files, %d bytes, want at most %+v", n, size, b.limits)
+			}
+			ids, n := op.Dispatches()
+			if op.Kind == ledger.Retire {
+				retired += len(ids)
+				continue
+			}
+			agents += n
+			ordered = append(ordered, op.Decision.Dispatch...)
+		}
+		if b.now = b.now.Add(time.Minute); agents == jobs && len(b.snapshot.Jobs) > 0 { // all come
+			b.snapshot.Jobs = nil
+			for _, d := range ordered {
+				b.snapshot.Sightings = append(b.snapshot.Sightings, sightings(d, "a")...)
+			}
+		}
+	}
+	if agents != jobs || retired != dispatches || b.commits != 4 {
+		t.Errorf("%d operations for %d agents and %d dispatches, want 4 for %d and %d", b.commits, agents, retired, jobs,
+			dispatches)
+	}
+	if n := verifyAll(t, b.fleet); n != b.commits {
+		t.Errorf("%d commits are muster's, want %d", n, b.commits)
 	}
 }

@@ -28,12 +28,15 @@ type bench struct {
 	snapshot plan.Snapshot
 	err      error // of Buildkite
 
-	onCommit func(head branch.Head) error // before a commit
-	commits  int                          // that were tried
-	since    []time.Time                  // the queries to Buildkite
-	slept    []time.Duration
-	log      bytes.Buffer
-	triggers func() // at each sleep
+	limits     branch.Limits
+	onHead     func() error                       // before the head is read
+	onSnapshot func() error                       // before a snapshot
+	onCommit   func(ops []ledger.Operation) error // before a commit
+	commits    int                                // that were tried
+	since      []time.Time                        // the queries to Buildkite
+	slept      []time.Duration
+	log        bytes.Buffer
+	triggers   func() // at each sleep
 }
 
 func newBench(names ...string) *bench {
@@ -74,10 +77,21 @@ func (b *bench) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
+func (b *bench) Head(ctx context.Context) (branch.Head, error) {
+	if b.onHead != nil {
+		if err := b.onHead(); err != nil {
+			return branch.Head{}, err
+		}
+	}
+	return b.remote.Head(ctx)
+}
+
+func (b *bench) Limits() branch.Limits { return b.limits }
+
 func (b *bench) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	b.commits++
 	if b.onCommit != nil {
-		if err := b.onCommit(head); err != nil {
+		if err := b.onCommit(ops); err != nil {
 			return branch.Head{}, err
 		}
 	}
@@ -86,6 +100,11 @@ func (b *bench) Commit(ctx context.Context, head branch.Head, ops []ledger.Opera
 
 func (b *bench) Snapshot(_ context.Context, query plan.Query) (plan.Snapshot, error) {
 	b.since = append(b.since, query.Since)
+	if b.onSnapshot != nil {
+		if err := b.onSnapshot(); err != nil {
+			return plan.Snapshot{}, err
+		}
+	}
 	s := b.snapshot
 	s.At = query.At
 	return s, b.err
@@ -159,27 +178,11 @@ func kinds(ops []ledger.Operation) string {
 	return strings.Join(words, "; ")
 }
 
-func TestTickOrders(t *testing.T) {
-	b := newBench("a", "b")
-	b.jobs("a", 3)
-	b.jobs("b", 12)
-	r := tick(t, b.generator())
-	if got, want := kinds(r.Operations), "a: dispatch 3; b: dispatch 10"; got != want {
-		t.Errorf("operations %q, want %q", got, want)
-	}
-	if log := b.fleet.history(); len(log) != 3 || b.commits != 1 || r.Head.Commit != log[2].id {
-		t.Errorf("%d commits in %d pushes, head %s; want one push of two", len(log)-1, b.commits, r.Head.Commit)
-	}
-	if len(r.Decisions) != 2 || r.Decisions[0].Overlay != "a" || r.Decisions[1].Overlay != "b" {
-		t.Errorf("decisions %v, want those of a and b", r.Decisions)
-	}
-}
-
 // TestTickPollsAgainAfterConflict: after a conflict, the tick decides on the new head.
 func TestTickPollsAgainAfterConflict(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	b.onCommit = func(branch.Head) error {
+	b.onCommit = func([]ledger.Operation) error {
 		if b.commits == 1 {
 			b.overlays[0].spec.max = 1
 			b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
@@ -199,37 +202,31 @@ func TestTickPollsAgainAfterConflict(t *testing.T) {
 // TestTickFailsAfterRepeatedConflicts: a tick fails after 16 tries, or after four seconds and at
 // least five. From the third try, it waits with exponential back-off, at most 0.4 s.
 func TestTickFailsAfterRepeatedConflicts(t *testing.T) {
-	b := newBench("a")
-	b.jobs("a", 3)
-	b.onCommit = func(branch.Head) error { return fmt.Errorf("pushing: %w", branch.ErrMoved) }
-	start := b.now
-	r, err := b.generator().Tick(t.Context())
-	if !errors.Is(err, generator.ErrConflicts) || r.Conflicts < 5 || b.commits != r.Conflicts || len(r.Operations) != 0 {
-		t.Errorf("%v after %d conflicts, %d tried, operations %v", err, r.Conflicts, b.commits, r.Operations)
-	}
-	if len(b.slept) != r.Conflicts-2 {
-		t.Errorf("slept %v", b.slept)
-	}
-	for i, d := range b.slept {
-		if longest := 100 * time.Millisecond << min(i, 2); d < 0 || d >= longest {
-			t.Errorf("the wait number %d is %s, want less than %s", i, d, longest)
+	for _, each := range []time.Duration{0, 2 * time.Second} { // that a try takes
+		b := newBench("a")
+		b.jobs("a", 3)
+		b.onCommit = func([]ledger.Operation) error {
+			b.now = b.now.Add(each)
+			return fmt.Errorf("pushing: %w", branch.ErrMoved)
 		}
-	}
-	if took := b.now.Sub(start); r.Conflicts > 16 || r.Conflicts < 16 && took < 4*time.Second || took > 4400*time.Millisecond {
-		t.Errorf("%d conflicts took %s", r.Conflicts, took)
-	}
-}
-
-// TestTickFailsAfterFiveSlowConflicts: if each try takes seconds, the tick fails after five.
-func TestTickFailsAfterFiveSlowConflicts(t *testing.T) {
-	b := newBench("a")
-	b.jobs("a", 3)
-	b.onCommit = func(branch.Head) error {
-		b.now = b.now.Add(2 * time.Second)
-		return branch.ErrMoved
-	}
-	if r, err := b.generator().Tick(t.Context()); !errors.Is(err, generator.ErrConflicts) || r.Conflicts != 5 {
-		t.Errorf("%v after %d conflicts", err, r.Conflicts)
+		start := b.now
+		r, err := b.generator().Tick(t.Context())
+		if !errors.Is(err, generator.ErrConflicts) || r.Conflicts < 5 || b.commits != r.Conflicts || len(r.Operations) != 0 {
+			t.Errorf("%v after %d conflicts, %d tried, operations %v", err, r.Conflicts, b.commits, r.Operations)
+		}
+		if len(b.slept) != r.Conflicts-2 {
+			t.Errorf("slept %v", b.slept)
+		}
+		for i, d := range b.slept {
+			if longest := 100 * time.Millisecond << min(i, 2); d < 0 || d >= longest {
+				t.Errorf("the wait number %d is %s, want less than %s", i, d, longest)
+			}
+		}
+		took := b.now.Sub(start)
+		early, late := r.Conflicts < 16 && took < 4*time.Second, r.Conflicts > 16 || took > 4400*time.Millisecond
+		if slow := each > 0; slow && r.Conflicts != 5 || !slow && (early || late) {
+			t.Errorf("%d conflicts took %s", r.Conflicts, took)
+		}
 	}
 }
 
@@ -237,7 +234,7 @@ func TestTickFailsAfterFiveSlowConflicts(t *testing.T) {
 func TestBackOffEndsWithContext(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	b.onCommit = func(branch.Head) error { return branch.ErrMoved }
+	b.onCommit = func([]ledger.Operation) error { return branch.ErrMoved }
 	ctx, stop := context.WithCancel(t.Context())
 	b.triggers = stop
 	if _, err := b.generator().Tick(ctx); !errors.Is(err, context.Canceled) || b.commits != 2 {
@@ -252,7 +249,7 @@ func TestFaultsCommitNothing(t *testing.T) {
 		want    string
 	}{
 		"buildkite": {func(b *bench) { b.err = trouble }, "observing Buildkite: the line is dead"},
-		"push":      {func(b *bench) { b.onCommit = func(branch.Head) error { return trouble } }, "committing: the line is dead"},
+		"push":      {func(b *bench) { b.onCommit = func([]ledger.Operation) error { return trouble } }, "committing: the line is dead"},
 		"no overlays": {func(b *bench) {
 			var gone []branch.Change
 			for name := range b.fleet.head().tree.files {
@@ -264,10 +261,13 @@ func TestFaultsCommitNothing(t *testing.T) {
 		b := newBench("a")
 		b.jobs("a", 3)
 		c.prepare(b)
-		before := b.fleet.head().id
-		r, err := b.generator().Tick(t.Context())
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) || len(r.Operations) != 0 || b.fleet.head().id != before {
-			t.Errorf("%s: error %v, operations %v; want %q and none", name, err, r.Operations, c.want)
+		before, g := b.fleet.head().id, b.generator()
+		for range 1100 { // some hours
+			r, err := g.Tick(t.Context())
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) || len(r.Operations) != 0 || b.fleet.head().id != before {
+				t.Fatalf("%s: error %v, operations %v; want %q and none", name, err, r.Operations, c.want)
+			}
+			b.now = b.now.Add(15 * time.Second)
 		}
 	}
 }
@@ -282,20 +282,6 @@ func TestDryRun(t *testing.T) {
 	}
 	if want := "level=INFO msg=\"dry run: dispatched\" overlay=a queue=a agents=3 dispatch="; !strings.HasPrefix(b.log.String(), want) || strings.Count(b.log.String(), "\n") != 1 {
 		t.Errorf("log %q, want one line that begins %q", b.log.String(), want)
-	}
-}
-
-// TestNothingToDo: no push, and one line at debug.
-func TestNothingToDo(t *testing.T) {
-	b := newBench("a")
-	g := b.generator()
-	for range 3 {
-		if _, err := g.Once(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := strings.Repeat("level=DEBUG msg=\"nothing to do\" duration=0s\n", 3); b.log.String() != want || b.commits != 0 {
-		t.Errorf("%d pushes, log %q, want %q", b.commits, b.log.String(), want)
 	}
 }
 
@@ -363,23 +349,6 @@ func TestRestart(t *testing.T) {
 	}
 	if names := b.fleet.head().tree.below("overlays/a/dispatches"); !slices.Equal(names, []string{"kustomization.yaml"}) {
 		t.Errorf("dispatches holds %v", names)
-	}
-}
-
-// TestUnlistedAgent: an agent that registered and took a job between the two requests counts towards
-// max.
-func TestUnlistedAgent(t *testing.T) {
-	b := newBench("a")
-	b.overlays[0].spec.max = 1
-	b.fleet = newFleet(b.Now, files(b.overlays))
-	b.jobs("a", 1)
-	g := b.generator()
-	d := tick(t, g).Operations[0].Decision.Dispatch[0]
-	b.now = b.now.Add(time.Minute)
-	b.snapshot.Sightings = sightings(d, "a")
-	b.snapshot.Sightings[0].Running = true // and Agents is empty: it was read before
-	if r := tick(t, g); len(r.Decisions[0].Dispatch) != 0 {
-		t.Errorf("orders %v beside an agent that works, max is 1", r.Decisions[0].Dispatch)
 	}
 }
 
@@ -471,14 +440,26 @@ func TestConditionOfUnobservedQueue(t *testing.T) {
 	}
 }
 
-// TestRunWaits: a tick each interval whatever a tick takes, longer when
-// Buildkite asks for it, and an end when the context ends.
+// retryAfter is the error of a host that limits requests.
+type retryAfter time.Duration
+
+func (r retryAfter) Error() string             { return fmt.Sprintf("retry after %s", time.Duration(r)) }
+func (r retryAfter) RetryAfter() time.Duration { return time.Duration(r) }
+
+// TestRunWaits: a tick each interval whatever a tick takes, longer when Buildkite or the git host asks for
+// it, without a request meanwhile, and an end when the context ends.
 func TestRunWaits(t *testing.T) {
 	b := newBench("a")
 	var starts []time.Duration
+	var limited error
+	asked := 0
+	b.onHead = func() error {
+		asked++
+		return limited
+	}
 	b.run(t, 15*time.Second, func(ticks int, _ generator.Result, err error) bool {
 		starts = append(starts, b.now.Sub(scenarioStart()))
-		b.err = nil
+		b.err, limited = nil, nil
 		switch ticks {
 		case 1:
 			b.now = b.now.Add(5 * time.Second) // a slow tick
@@ -486,53 +467,22 @@ func TestRunWaits(t *testing.T) {
 			b.now = b.now.Add(40 * time.Second) // a very slow one
 		case 3:
 			b.err = fmt.Errorf("listing: %w", &buildkite.RateLimited{Scope: "rest", Reset: 50 * time.Second})
-		case 4:
-			if err == nil {
-				t.Error("want an error from the fourth tick")
-			}
+		case 5:
+			limited = fmt.Errorf("reading: %w", retryAfter(50*time.Second))
 		}
-		return ticks < 5
+		if failed := err != nil; failed != (ticks == 4 || ticks == 6) {
+			t.Errorf("tick %d: %v", ticks, err)
+		}
+		return ticks < 7
 	})
-	want := []time.Duration{0, 15 * time.Second, 55 * time.Second, 70 * time.Second, 120 * time.Second}
-	if diff := cmp.Diff(want, starts); diff != "" {
-		t.Errorf("ticks (-want +got):\n%s", diff)
+	const s = time.Second
+	want := []time.Duration{0, 15 * s, 55 * s, 70 * s, 120 * s, 135 * s, 185 * s}
+	if diff := cmp.Diff(want, starts); diff != "" || asked != len(want) {
+		t.Errorf("%d requests, ticks (-want +got):\n%s", asked, diff)
 	}
-	if n := strings.Count(b.log.String(), "level=WARN msg=\"tick failed\""); n != 1 || strings.Contains(b.log.String(), "level=ERROR") {
-		t.Errorf("%d warnings logged, want 1 and no error: %s", n, b.log.String())
-	}
-}
-
-// retryAfter is the error of a host that limits requests.
-type retryAfter time.Duration
-
-func (r retryAfter) Error() string             { return fmt.Sprintf("retry after %s", time.Duration(r)) }
-func (r retryAfter) RetryAfter() time.Duration { return time.Duration(r) }
-
-// limitedHost is a repository whose host limits the first request.
-type limitedHost struct {
-	generator.Repository
-	asked *int
-}
-
-// Head implements [generator.Repository].
-func (h limitedHost) Head(ctx context.Context) (branch.Head, error) {
-	if *h.asked++; *h.asked == 1 {
-		return branch.Head{}, fmt.Errorf("reading: %w", retryAfter(50*time.Second))
-	}
-	return h.Repository.Head(ctx)
-}
-
-// TestRunWaitsForTheGitHost: after a rate limit, no request is sent before the wait is over.
-func TestRunWaitsForTheGitHost(t *testing.T) {
-	b := newBench("a")
-	var starts []time.Duration
-	asked := 0
-	b.run(t, 15*time.Second, func(ticks int, _ generator.Result, _ error) bool {
-		starts = append(starts, b.now.Sub(scenarioStart()))
-		return ticks < 2
-	}, func(c *generator.Config) { c.Repository = limitedHost{c.Repository, &asked} })
-	if diff := cmp.Diff([]time.Duration{0, 50 * time.Second}, starts); diff != "" || asked != 2 || strings.Contains(b.log.String(), "level=ERROR") {
-		t.Errorf("asked %d times; ticks (-want +got):\n%s\n%s", asked, diff, b.log.String())
+	log := b.log.String()
+	if n := strings.Count(log, "level=WARN msg=\"tick failed\""); n != 2 || strings.Contains(log, "level=ERROR") {
+		t.Errorf("%d warnings logged, want 2 and no error: %s", n, log)
 	}
 }
 
