@@ -273,7 +273,7 @@ func TestForgedRepair(t *testing.T) {
 		"what nobody ordered": {map[string]string{x.own + "/" + mine + ".yaml": strings.ReplaceAll(text, id, mine),
 			named: strings.Replace(list, id, mine, 1)}, verification.Forged, "it writes " + mine + ", which no commit before it has ordered"},
 		"a list with patches": {map[string]string{inPlace: text, named: list + "patches: []\n"}, verification.Forged, "it leaves kustomization.yaml in another state than muster does"},
-		"a list without it":   {map[string]string{inPlace: text, named: without}, verification.Forged, "it leaves kustomization.yaml in another state than muster does: it did not name " + id},
+		"a list without it":   {map[string]string{inPlace: text, named: without}, verification.Forged, "it leaves kustomization.yaml in another state than muster does: it did not list " + id},
 		"the circuit breaker": {map[string]string{x.own + "/state.yaml": "a: 1\n"}, verification.Forged, "which a repair only deletes"},
 	} {
 		t.Run(name, func(t *testing.T) {

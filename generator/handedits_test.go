@@ -33,14 +33,28 @@ type archive struct {
 	edits     bool  // nor are the edits
 	// everyThird of the readings of files is lost.
 	everyThird bool
+	movedAt    int // the reading, by asked, that finds the branch moved
+}
+
+// reading counts a reading of the past, and returns its error.
+func (a *archive) reading(lost bool) error {
+	a.asked++
+	switch {
+	case a.asked == a.movedAt:
+		return branch.ErrMoved
+	case lost:
+		return a.lost
+	}
+	return nil
 }
 
 func (a *archive) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
-	a.asked++
-	if a.lost != nil && !a.onlyFiles {
-		return func(yield func(branch.Commit, error) bool) { yield(branch.Commit{}, a.lost) }
-	}
+	err := a.reading(!a.onlyFiles)
 	return func(yield func(branch.Commit, error) bool) {
+		if err != nil {
+			yield(branch.Commit{}, err)
+			return
+		}
 		for c, err := range a.fleet.commits(from, limit) {
 			if a.read++; !yield(c, err) {
 				return
@@ -50,17 +64,17 @@ func (a *archive) Commits(_ context.Context, from string, limit branch.Limit) it
 }
 
 func (a *archive) File(_ context.Context, commit, name string) ([]byte, error) {
-	a.asked, a.files = a.asked+1, a.files+1
-	if a.lost != nil && (!a.everyThird || a.files%3 == 0) {
-		return nil, a.lost
+	a.files++
+	if err := a.reading(!a.everyThird || a.files%3 == 0); err != nil {
+		return nil, err
 	}
 	return a.fleet.file(commit, name)
 }
 
 func (a *archive) Edits(_ context.Context, commits []branch.Commit, _ map[string]string, look branch.Selection) ([]branch.Edits, error) {
-	a.asked, a.files = a.asked+1, a.files+1
-	if a.lost != nil && !a.edits && (!a.everyThird || a.files%3 == 0) {
-		return nil, a.lost
+	a.files++
+	if err := a.reading(!a.edits && (!a.everyThird || a.files%3 == 0)); err != nil {
+		return nil, err
 	}
 	return a.fleet.edits(commits, look)
 }
@@ -69,15 +83,23 @@ func (a *archive) generator() *generator.Generator {
 	return a.bench.generator(func(c *generator.Config) { c.Repository = a })
 }
 
+// handed is an archive with a dispatch that a person edits.
+type handed struct {
+	*archive
+	g                     *generator.Generator
+	d                     plan.Dispatch
+	file, withdrawn, text string // its manifest, where a repair may move it, and what it says
+}
+
 // twins are two overlays of one queue, the first of which has five agents in
 // flight for five jobs.
-func twins(t *testing.T) (*archive, *generator.Generator, plan.Dispatch) {
+func twins(t *testing.T) *handed {
 	t.Helper()
 	return twinsOf(t, agentJob)
 }
 
 // twinsOf is [twins] with agents of a template.
-func twinsOf(t *testing.T, job string) (*archive, *generator.Generator, plan.Dispatch) {
+func twinsOf(t *testing.T, job string) *handed {
 	t.Helper()
 	b := newBench("a", "b")
 	b.overlays[1].spec.queue = "a"
@@ -86,13 +108,16 @@ func twinsOf(t *testing.T, job string) (*archive, *generator.Generator, plan.Dis
 	all["base/job.yaml"] = []byte(job)
 	b.fleet = newFleet(b.Now, all)
 	b.jobs("a", 5)
-	a := &archive{bench: b}
-	g := a.generator()
-	ops := tick(t, g).Operations
+	a := &handed{archive: &archive{bench: b}}
+	a.g = a.generator()
+	ops := tick(t, a.g).Operations
 	if got := kinds(ops); got != "a: dispatch 5" {
 		t.Fatalf("began with %q", got)
 	}
-	return a, g, ops[0].Decision.Dispatch[0]
+	a.d = ops[0].Decision.Dispatch[0]
+	a.file, a.withdrawn = dispatches+"/"+a.d.ID+".yaml", dispatches+"/withdrawn/"+a.d.ID+".yaml"
+	a.text = a.at(a.file)
+	return a
 }
 
 // handEdit is what a person does to a dispatch.
@@ -109,6 +134,9 @@ type handEdit struct {
 	// unseen: a process that has just started cannot know.
 	unseen bool
 }
+
+// deleted is the edit that deletes the dispatch.
+func deleted(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }
 
 func rewrite(old, new string) func(file, text string) []branch.Change {
 	return func(file, text string) []branch.Change {
@@ -143,7 +171,7 @@ func handEdits() []handEdit {
 		{name: "fewer agents and their digest", change: func(file, text string) []branch.Change {
 			return []branch.Change{{Path: file, Content: []byte(sealed(setAgents(text, 1)))}}
 		}, agents: 5, unseen: true},
-		{name: "deleted", change: func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }, want: "a: repair", fault: "was deleted, and its agents may still come", moved: true, agents: 5},
+		{name: "deleted", change: deleted, want: "a: repair", fault: "was deleted, and its agents may still come", moved: true, agents: 5},
 		{name: "renamed", change: func(file, text string) []branch.Change {
 			return []branch.Change{{Path: file}, {Path: other.Replace(file), Content: []byte(text)}}
 		}, suspended: true, agents: 5},
@@ -174,22 +202,21 @@ func TestHandEdits(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/restarted %t", e.name, restarted), func(t *testing.T) {
 				t.Parallel()
-				a, g, d := twins(t)
-				file := dispatches + "/" + d.ID + ".yaml"
-				before := a.at(file)
-				changes := e.change(file, before)
-				if changes[0].Path == file && string(changes[0].Content) == before {
+				a := twins(t)
+				changes := e.change(a.file, a.text)
+				if changes[0].Path == a.file && string(changes[0].Content) == a.text {
 					t.Fatal("nothing was edited")
 				}
 				a.fleet.edit("a person", changes...)
 				if restarted {
-					g = a.generator()
+					a.g = a.generator()
 				}
-				r := tick(t, g)
+				r := tick(t, a.g)
 				if got := kinds(r.Operations); got != e.want {
 					t.Fatalf("%q, want %q; suspended %v", got, e.want, r.Suspended)
 				}
-				if e.fault != "" && (len(r.Operations[0].Faults) == 0 || r.Operations[0].Faults[0] != ledger.Fault{File: d.ID + ".yaml", Problem: e.fault}) {
+				fault := ledger.Fault{File: a.d.ID + ".yaml", Problem: e.fault}
+				if e.fault != "" && (len(r.Operations[0].Faults) == 0 || r.Operations[0].Faults[0] != fault) {
 					t.Errorf("the repair says %q, want %q", r.Operations[0].Faults, e.fault)
 				}
 				if suspended := len(r.Suspended) > 0; suspended != e.suspended {
@@ -199,12 +226,12 @@ func TestHandEdits(t *testing.T) {
 					t.Errorf("%d in flight, want %d", got, e.agents)
 				}
 				if e.want != "" {
-					restored := a.at(file)
-					if e.moved == (restored == before) || e.moved == (a.at(dispatches+"/withdrawn/"+d.ID+".yaml") == "") || e.moved && restored != "" {
+					restored := a.at(a.file)
+					if e.moved == (restored == a.text) || e.moved == (a.at(a.withdrawn) == "") || e.moved && restored != "" {
 						t.Errorf("moved %t; the file is\n%s", !e.moved, restored)
 					}
 				}
-				a.reusable(t, g, e.agents)
+				a.reusable(t, a.g, e.agents)
 			})
 		}
 	}
@@ -243,7 +270,6 @@ var keptJob = strings.Replace(agentJob, "namespace: buildkite}", "namespace: bui
 // Job before the edit, and its outcome is unknown otherwise. Either follows from what is in git.
 func TestRaisedOrderFails(t *testing.T) {
 	more, later := rewrite(lowered, "$1: 50"), rewrite("T06:10:00Z", "T06:12:00Z")
-	deleted := func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }
 	keeps := "(?m)^ *kustomize.toolkit.fluxcd.io/prune: .*\n"
 	for name, c := range map[string]struct {
 		changes []func(file, text string) []branch.Change // the first after some time, others at once
@@ -262,25 +288,23 @@ func TestRaisedOrderFails(t *testing.T) {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/restarted %t", name, restarted), func(t *testing.T) {
 				t.Parallel()
-				a, g, d := twinsOf(t, keptJob)
+				a := twinsOf(t, keptJob)
 				next := func() {
 					if restarted {
-						g = a.generator()
+						a.g = a.generator()
 					}
 				}
-				file := dispatches + "/" + d.ID + ".yaml"
-				text := a.at(file)
 				a.now = a.now.Add(c.after)
 				for _, change := range c.changes {
-					a.fleet.edit("a person", change(file, text)...)
+					a.fleet.edit("a person", change(a.file, a.text)...)
 				}
 				next()
-				if got := kinds(tick(t, g).Operations); got != "a: repair" {
+				if got := kinds(tick(t, a.g).Operations); got != "a: repair" {
 					t.Fatalf("%q, want a repair", got)
 				}
 				a.now = scenarioStart().Add(15 * time.Minute)
 				next()
-				ops := tick(t, g).Operations
+				ops := tick(t, a.g).Operations
 				at := slices.IndexFunc(ops, func(op ledger.Operation) bool { return op.Kind == ledger.Retire })
 				if at < 0 {
 					t.Fatalf("%q, want a retirement", kinds(ops))
@@ -308,21 +332,20 @@ func TestRaisedOrderFails(t *testing.T) {
 // made. It was not in place in between, so its outcome is unknown.
 func TestRaisedAgainDoesNotFail(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
-		a, g, d := twinsOf(t, keptJob)
-		file := dispatches + "/" + d.ID + ".yaml"
-		raised := rewrite(lowered, "$1: 50")(file, a.at(file))[0]
+		a := twinsOf(t, keptJob)
+		raised := rewrite(lowered, "$1: 50")(a.file, a.text)[0]
 		for _, after := range []time.Duration{10 * time.Second, 9 * time.Minute} {
 			a.now = scenarioStart().Add(after)
-			a.fleet.edit("a person", raised, branch.Change{Path: dispatches + "/withdrawn/" + d.ID + ".yaml"})
+			a.fleet.edit("a person", raised, branch.Change{Path: a.withdrawn})
 			if restarted {
-				g = a.generator()
+				a.g = a.generator()
 			}
-			if got := kinds(tick(t, g).Operations); got != "a: repair" {
+			if got := kinds(tick(t, a.g).Operations); got != "a: repair" {
 				t.Fatalf("restarted %t, after %s: %q, want a repair", restarted, after, got)
 			}
 		}
 		a.now = scenarioStart().Add(15 * time.Minute)
-		ops := tick(t, g).Operations
+		ops := tick(t, a.g).Operations
 		if at := slices.IndexFunc(ops, func(op ledger.Operation) bool { return op.Kind == ledger.Retire }); at < 0 || !ops[at].Decision.Retire[0].Unknown {
 			t.Errorf("restarted %t: %q, want a retirement without an outcome", restarted, kinds(ops))
 		}
@@ -332,10 +355,10 @@ func TestRaisedAgainDoesNotFail(t *testing.T) {
 // TestDeletedAtTheEnd: the decision's second determines whether a lease has expired. A dispatch that is
 // deleted in the last second counts as any other.
 func TestDeletedAtTheEnd(t *testing.T) {
-	a, g, d := twins(t)
-	a.now = d.NotAfter.Add(plan.Grace + time.Second/2)
-	a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"})
-	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+	a := twins(t)
+	a.now = a.d.NotAfter.Add(plan.Grace + time.Second/2)
+	a.fleet.edit("a person", branch.Change{Path: a.file})
+	if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
 		t.Errorf("%q, %d in flight", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 	}
 }
@@ -343,14 +366,14 @@ func TestDeletedAtTheEnd(t *testing.T) {
 // TestWithdrawnDispatchDeleted: agents of a deleted withdrawn dispatch no longer count.
 func TestWithdrawnDispatchDeleted(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
-		a, g, d := twins(t)
-		a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"})
-		tick(t, g)
-		a.fleet.edit("a person", branch.Change{Path: dispatches + "/withdrawn/" + d.ID + ".yaml"})
+		a := twins(t)
+		a.fleet.edit("a person", branch.Change{Path: a.file})
+		tick(t, a.g)
+		a.fleet.edit("a person", branch.Change{Path: a.withdrawn})
 		if restarted {
-			g = a.generator()
+			a.g = a.generator()
 		}
-		if got := kinds(tick(t, g).Operations); got != "a: dispatch 5" {
+		if got := kinds(tick(t, a.g).Operations); got != "a: dispatch 5" {
 			t.Errorf("restarted %t: %q, want the agents ordered again", restarted, got)
 		}
 	}
@@ -358,26 +381,36 @@ func TestWithdrawnDispatchDeleted(t *testing.T) {
 
 // TestLostHistory asserts that ticks fail, with an error that names the remedy, while the
 // original of an edited or deleted dispatch cannot be read, however long that lasts. Then
-// the dispatch is restored.
+// the dispatch is restored. An edit that was undone meanwhile still counts: a syncer may have
+// created the larger Job.
 func TestLostHistory(t *testing.T) {
-	for name, change := range map[string]func(file, text string) []branch.Change{
-		"edited":  rewrite(lowered, "$1: 1"),
-		"deleted": func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} },
+	for name, test := range map[string]struct {
+		change func(file, text string) []branch.Change
+		undone bool
+		agents int
+	}{
+		"edited":            {rewrite(lowered, "$1: 1"), false, 5},
+		"deleted":           {deleted, false, 5},
+		"raised and undone": {rewrite(lowered, "$1: 50"), true, 50},
 	} {
-		a, g, d := twins(t)
-		file := dispatches + "/" + d.ID + ".yaml"
-		a.fleet.edit("a person", change(file, a.at(file))...)
+		a := twins(t)
+		a.fleet.edit("a person", test.change(a.file, a.text)...)
 		a.lost = errors.New("no answer")
 		for range 11 {
-			r, err := g.Tick(t.Context())
+			r, err := a.g.Tick(t.Context())
 			if !errors.Is(err, a.lost) || len(r.Operations) > 0 || !strings.Contains(err.Error(), "nothing is ordered until") {
 				t.Fatalf("%s: %q and %v, want a tick that fails", name, kinds(r.Operations), err)
 			}
 			a.now = a.now.Add(time.Minute)
 		}
 		a.lost = nil
-		if r := tick(t, g); kinds(r.Operations) != "a: repair" || len(r.Suspended) != 0 || r.Decisions[0].Sum.InFlight != 5 {
-			t.Errorf("%s: once it can be read: %q, suspended %v", name, kinds(r.Operations), r.Suspended)
+		if test.undone {
+			a.fleet.edit("a person", branch.Change{Path: a.file, Content: []byte(a.text)})
+		}
+		r := tick(t, a.g)
+		if repairs := kinds(r.Operations) == "a: repair"; repairs == test.undone || len(r.Suspended) != 0 || ordered(r) > 0 ||
+			r.Decisions[0].Sum.InFlight != test.agents {
+			t.Errorf("%s: then %q, %+v, suspended %v", name, kinds(r.Operations), r.Decisions[0].Sum, r.Suspended)
 		}
 	}
 }
@@ -391,21 +424,20 @@ func TestLostOriginal(t *testing.T) {
 		says   string
 	}{
 		{rewrite(lowered, "$1: 1"), "was edited, and cannot be restored from the log: commit "},
-		{func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }, "is missing, and the reason cannot be determined: commit "},
+		{deleted, "is missing, and the reason cannot be determined: commit "},
 	} {
-		a, g, d := twins(t)
-		file := dispatches + "/" + d.ID + ".yaml"
-		a.fleet.edit("a person", test.change(file, a.at(file))...)
+		a := twins(t)
+		a.fleet.edit("a person", test.change(a.file, a.text)...)
 		a.lost, a.onlyFiles, a.edits = errors.New("no answer"), true, true
 		for range 3 {
-			r := tick(t, g)
+			r := tick(t, a.g)
 			if len(r.Operations) != 0 || len(r.Suspended) != 1 || !strings.Contains(r.Suspended[0].Why.Finding, test.says) || r.Decisions[0].Sum.InFlight != 5 {
 				t.Fatalf("%q, suspended %v, in flight %d", kinds(r.Operations), r.Suspended, r.Decisions[0].Sum.InFlight)
 			}
 		}
 		a.lost = nil
 		a.now = a.now.Add(time.Minute)
-		if r := tick(t, g); kinds(r.Operations) != "a: repair" || len(r.Suspended) != 0 {
+		if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || len(r.Suspended) != 0 {
 			t.Errorf("once it can be read: %q, suspended %v", kinds(r.Operations), r.Suspended)
 		}
 	}
@@ -413,34 +445,56 @@ func TestLostOriginal(t *testing.T) {
 
 // TestLogIsReadOnceWithoutOtherPushes: while nobody else pushes, the log is read once.
 func TestLogIsReadOnceWithoutOtherPushes(t *testing.T) {
-	a, g, d := twins(t)
-	a.snapshot.Sightings, a.snapshot.Jobs = sightings(d, "a"), nil
+	a := twins(t)
+	a.snapshot.Sightings, a.snapshot.Jobs = sightings(a.d, "a"), nil
 	for range 10 {
 		a.now = a.now.Add(time.Minute)
-		tick(t, g)
+		tick(t, a.g)
 	}
 	if got := len(a.fleet.history()); got != 3 || a.asked != 1 {
 		t.Errorf("%d commits, and the past was read %d times, want once", got, a.asked)
 	}
 }
 
+// TestTheLogOfABranchThatMoves: if somebody pushes while the log is read, whichever request that is, it
+// is a conflict, and nothing is wrong with the overlay.
+func TestTheLogOfABranchThatMoves(t *testing.T) {
+	conflicts := 0
+	for n, moved := 1, true; moved; n++ {
+		a := twins(t)
+		a.jobs("a", 2)
+		tick(t, a.generator()) // another muster's
+		a.fleet.edit("a person", rewrite(lowered, "$1: 1")(a.file, a.text)...)
+		a.movedAt = a.asked + n
+		r := tick(t, a.g)
+		log := a.log.String()
+		if kinds(r.Operations) != "a: repair" || len(r.Suspended) > 0 || strings.Contains(log, "level=ERROR") {
+			t.Errorf("request %d: %q, suspended %v, and the log says\n%s", n, kinds(r.Operations), r.Suspended, log)
+		}
+		conflicts += r.Conflicts
+		moved = a.asked >= a.movedAt
+	}
+	if conflicts < 2 {
+		t.Errorf("%d conflicts, want one for the list of commits and one for their files", conflicts)
+	}
+}
+
 // TestUnknownManifestsAreSearchedOnce: the log is read once for all manifests that no commit by muster
 // has ordered.
 func TestUnknownManifestsAreSearchedOnce(t *testing.T) {
-	a, g, d := twins(t)
-	file := dispatches + "/" + d.ID + ".yaml"
+	a := twins(t)
 	var changes []branch.Change
 	for i := range 30 {
 		id := fmt.Sprintf("a-strange%c", 'a'+i%26)
 		if i >= 26 {
 			id = fmt.Sprintf("a-foreign%c", 'a'+i%26)
 		}
-		content := strings.ReplaceAll(a.at(file), d.ID, id)
+		content := strings.ReplaceAll(a.text, a.d.ID, id)
 		changes = append(changes, branch.Change{Path: dispatches + "/" + id + ".yaml", Content: []byte(strings.ReplaceAll(content, ": 5\n", ": 4\n"))})
 	}
 	a.fleet.edit("a person", changes...)
 	before := a.asked
-	if r := tick(t, g); len(r.Suspended) != 1 {
+	if r := tick(t, a.g); len(r.Suspended) != 1 {
 		t.Fatalf("suspended %v", r.Suspended)
 	}
 	if asked := a.asked - before; asked > 3 { // what is new in it, what was ordered, who may have edited
@@ -451,37 +505,21 @@ func TestUnknownManifestsAreSearchedOnce(t *testing.T) {
 // TestRetirementReverted: a person reverts the retirement of a dispatch. Its agents remain registered,
 // and it is retired again.
 func TestRetirementReverted(t *testing.T) {
-	a, g, d := twins(t)
-	file := dispatches + "/" + d.ID + ".yaml"
-	content := []byte(a.at(file))
-	a.snapshot.Sightings, a.snapshot.Jobs = sightings(d, "a"), nil
+	a := twins(t)
+	a.snapshot.Sightings, a.snapshot.Jobs = sightings(a.d, "a"), nil
 	a.now = a.now.Add(time.Minute)
-	tick(t, g)
+	tick(t, a.g)
 	a.now = a.now.Add(6 * time.Minute)
-	if got := kinds(tick(t, g).Operations); got != "a: retire 1" {
+	if got := kinds(tick(t, a.g).Operations); got != "a: retire 1" {
 		t.Fatalf("%q, want it retired", got)
 	}
-	a.fleet.edit("a person", branch.Change{Path: file, Content: content})
-	if got := kinds(tick(t, g).Operations); got != "a: repair; a: retire 1" {
+	a.fleet.edit("a person", branch.Change{Path: a.file, Content: []byte(a.text)})
+	if got := kinds(tick(t, a.g).Operations); got != "a: repair; a: retire 1" {
 		t.Errorf("%q, want it retired again", got)
 	}
 	a.now = a.now.Add(time.Minute)
-	if got := kinds(tick(t, g).Operations); got != "" {
+	if got := kinds(tick(t, a.g).Operations); got != "" {
 		t.Errorf("%q after that", got)
-	}
-}
-
-// TestUnseenOrder: another muster's order is reverted before this one has seen it.
-func TestUnseenOrder(t *testing.T) {
-	b := newBench("a")
-	a := &archive{bench: b}
-	g := a.generator()
-	tick(t, g)
-	b.jobs("a", 5)
-	d := tick(t, a.generator()).Operations[0].Decision.Dispatch[0]
-	a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"})
-	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
-		t.Errorf("%q, want a repair and nothing ordered", kinds(r.Operations))
 	}
 }
 
@@ -547,53 +585,48 @@ func TestLogReadContinues(t *testing.T) {
 }
 
 // TestWithdrawalReverted: a person reverts their own edit, or deletion, after muster has withdrawn the
-// dispatch. The version that may start more agents stays.
+// dispatch, or reverts the withdrawal. The version that may start more agents stays.
 func TestWithdrawalReverted(t *testing.T) {
 	for name, test := range map[string]struct {
 		agents   string // written first; empty: deleted
 		again    string // written then; empty: as it was
+		revert   bool   // the withdrawn file is deleted then
 		inFlight int
 		moved    bool // at the end
 	}{
-		"deleted":             {"", "", 5, false},
-		"raised":              {"50", "", 50, true},
-		"raised twice":        {"50", "60", 60, true},
-		"raised, then less":   {"50", "20", 50, true},
-		"deleted and lowered": {"", "1", 5, true},
-		"deleted and raised":  {"", "20", 20, true},
+		"deleted":             {"", "", false, 5, false},
+		"raised":              {"50", "", false, 50, true},
+		"raised twice":        {"50", "60", false, 60, true},
+		"raised, then less":   {"50", "20", false, 50, true},
+		"deleted and lowered": {"", "1", false, 5, true},
+		"deleted and raised":  {"", "20", false, 20, true},
+		"repair reverted":     {"50", "50", true, 50, true},
 	} {
-		a, g, d := twins(t)
-		file := dispatches + "/" + d.ID + ".yaml"
-		before := a.at(file)
-		change := branch.Change{Path: file}
-		if test.agents != "" {
-			change = rewrite(lowered, "$1: "+test.agents)(file, before)[0]
+		for _, restarted := range []bool{false, true} {
+			a := twins(t)
+			change := branch.Change{Path: a.file}
+			if test.agents != "" {
+				change = rewrite(lowered, "$1: "+test.agents)(a.file, a.text)[0]
+			}
+			a.fleet.edit("a person", change)
+			tick(t, a.g)
+			tick(t, a.g) // sees it there
+			changes := rewrite(lowered, "$1: "+cmp.Or(test.again, "5"))(a.file, a.text)
+			if test.revert {
+				changes = append(changes, branch.Change{Path: a.withdrawn})
+			}
+			a.fleet.edit("a person", changes...)
+			if restarted {
+				a.g = a.generator()
+			}
+			r := tick(t, a.g)
+			if got := kinds(r.Operations); got != "a: repair" || r.Decisions[0].Sum.InFlight != test.inFlight {
+				t.Errorf("%s, restarted %t: %q, %d in flight", name, restarted, got, r.Decisions[0].Sum.InFlight)
+			}
+			if moved := a.at(a.file) == ""; moved != test.moved || moved == (a.at(a.withdrawn) == "") {
+				t.Errorf("%s, restarted %t: moved %t, want %t", name, restarted, moved, test.moved)
+			}
 		}
-		a.fleet.edit("a person", change)
-		tick(t, g)
-		a.fleet.edit("a person", rewrite(lowered, "$1: "+cmp.Or(test.again, "5"))(file, before)...)
-		r := tick(t, a.generator())
-		if got := kinds(r.Operations); got != "a: repair" || r.Decisions[0].Sum.InFlight != test.inFlight {
-			t.Errorf("%s: %q, %d in flight", name, got, r.Decisions[0].Sum.InFlight)
-		}
-		if moved := a.at(file) == ""; moved != test.moved || moved == (a.at(dispatches+"/withdrawn/"+d.ID+".yaml") == "") {
-			t.Errorf("%s: moved %t, want %t", name, moved, test.moved)
-		}
-	}
-}
-
-// TestRepairReverted: a person reverts muster's repair of a dispatch that they had
-// raised. It is withdrawn again, and not applied with the larger number.
-func TestRepairReverted(t *testing.T) {
-	a, g, d := twins(t)
-	file, withdrawn := dispatches+"/"+d.ID+".yaml", dispatches+"/withdrawn/"+d.ID+".yaml"
-	raised := rewrite(lowered, "$1: 50")(file, a.at(file))[0]
-	a.fleet.edit("a person", raised)
-	tick(t, g)
-	tick(t, g) // sees it there
-	a.fleet.edit("a person", raised, branch.Change{Path: withdrawn})
-	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 50 || a.at(file) != "" || a.at(withdrawn) == "" {
-		t.Errorf("%q, %d in flight", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 	}
 }
 
@@ -604,20 +637,20 @@ func TestLeaseOfAnotherPolicy(t *testing.T) {
 		"broken":        func(*overlay) []byte { return []byte("spec: {queue: [") },
 		"shorter lease": func(o *overlay) []byte { o.spec.lease = time.Minute; return o.policyText() },
 	} {
-		a, _, d := twins(t)
+		a := twins(t)
 		a.now = a.now.Add(5 * time.Minute)
-		changes := []branch.Change{{Path: dispatches + "/" + d.ID + ".yaml"}}
+		changes := []branch.Change{{Path: a.file}}
 		for _, o := range a.overlays {
 			changes = append(changes, branch.Change{Path: o.path() + "/scaling.yaml", Content: change(o)})
 		}
 		a.fleet.edit("a person", changes...)
-		g := a.generator()
-		first := tick(t, g)
+		a.g = a.generator()
+		first := tick(t, a.g)
 		for i, o := range a.overlays {
 			changes[i] = branch.Change{Path: o.path() + "/scaling.yaml", Content: o.policyText()}
 		}
 		a.fleet.edit("a person", changes[:2]...)
-		r := tick(t, g)
+		r := tick(t, a.g)
 		if got := r.Decisions[0].Sum.InFlight; got != 5 || ordered(first)+ordered(r) > 0 {
 			t.Errorf("%s: %q and %q with %d in flight, want 5 and nothing ordered", name, kinds(first.Operations), kinds(r.Operations), got)
 		}
@@ -638,7 +671,6 @@ func ordered(r generator.Result) int {
 // since the last tick counts: a syncer may have created a Job from any.
 func TestEditsBetweenPolls(t *testing.T) {
 	raised, longer := rewrite(lowered, "$1: 50"), rewrite("T06:10:00Z", "T06:20:00Z")
-	deleted := func(file, _ string) []branch.Change { return []branch.Change{{Path: file}} }
 	for _, test := range []struct {
 		name   string
 		first  func(file, text string) []branch.Change
@@ -657,45 +689,21 @@ func TestEditsBetweenPolls(t *testing.T) {
 	} {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/restarted %t", test.name, restarted), func(t *testing.T) {
-				a, g, d := twins(t)
-				file := dispatches + "/" + d.ID + ".yaml"
-				text := a.at(file)
-				a.fleet.edit("a person", test.first(file, text)...)
+				a := twins(t)
+				a.fleet.edit("a person", test.first(a.file, a.text)...)
 				a.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("Else.\n")})
-				a.fleet.edit("a person", test.then(file, text)...)
+				a.fleet.edit("a person", test.then(a.file, a.text)...)
 				if restarted {
-					g = a.generator()
+					a.g = a.generator()
 				}
 				for _, after := range []time.Duration{test.look, test.until + time.Minute} {
 					a.now = scenarioStart().Add(after)
-					if r := tick(t, g); r.Decisions[0].Sum.InFlight != test.agents || ordered(r) > 0 {
+					if r := tick(t, a.g); r.Decisions[0].Sum.InFlight != test.agents || ordered(r) > 0 {
 						t.Errorf("after %s: %q with %d in flight, want %d and nothing ordered", after, kinds(r.Operations), r.Decisions[0].Sum.InFlight, test.agents)
 					}
 				}
 			})
 		}
-	}
-}
-
-// TestEditSeenWithoutTheLog: an edit that a tick has seen counts when it is undone to the
-// letter, though the log could not be read meanwhile: a syncer may have made the larger
-// Job. A world of faults that is told of pushes found it (seed 944).
-func TestEditSeenWithoutTheLog(t *testing.T) {
-	a, g, d := twins(t)
-	file := dispatches + "/" + d.ID + ".yaml"
-	text := a.at(file)
-	a.fleet.edit("a person", rewrite(lowered, "$1: 50")(file, text)...)
-	a.lost = errors.New("no answer")
-	for range 13 {
-		if _, err := g.Tick(t.Context()); !errors.Is(err, a.lost) {
-			t.Fatalf("%v, want a tick that fails", err)
-		}
-		a.now = a.now.Add(40 * time.Second)
-	}
-	a.lost = nil
-	a.fleet.edit("a person", branch.Change{Path: file, Content: []byte(text)})
-	if r := tick(t, g); r.Decisions[0].Sum.InFlight != 50 || ordered(r) > 0 {
-		t.Errorf("%q with %d in flight, want 50 and nothing ordered", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
 	}
 }
 
@@ -740,30 +748,6 @@ func TestRefusedDispatchIsWithdrawn(t *testing.T) {
 	}
 	if failures := r.Operations[0].Decision.State.Breaker.Failures; failures != 0 {
 		t.Errorf("%d failures: what was withdrawn is none", failures)
-	}
-}
-
-// TestWithdrawnAgentsMayRegister: the Job was created just before its manifest was withdrawn. Its
-// agents count as registered, and are not replaced.
-func TestWithdrawnAgentsMayRegister(t *testing.T) {
-	b := newBench("a")
-	b.jobs("a", 3)
-	g := b.generator()
-	d := tick(t, g).Operations[0].Decision.Dispatch[0]
-	b.correct()
-	b.now = b.now.Add(4 * time.Minute)
-	if got, want := kinds(tick(t, g).Operations), "a: retire 1"; got != want {
-		t.Fatalf("%q, want %q", got, want)
-	}
-	b.snapshot.Sightings, b.snapshot.Jobs = sightings(d, "a"), nil // they came, and took the jobs
-	b.now = b.now.Add(time.Minute)
-	tick(t, g)
-	b.now = b.now.Add(6 * time.Minute)
-	if got, want := kinds(tick(t, g).Operations), "a: retire 1"; got != want {
-		t.Fatalf("%q, want %q: all have registered", got, want)
-	}
-	if b.at(path.Join(dispatches, "withdrawn", d.ID+".yaml")) != "" {
-		t.Error("it is still there")
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,106 +15,66 @@ import (
 	"muster/gitops/branch"
 )
 
-// historian is a bench whose repository can be read back in time.
-type historian struct {
-	*bench
-	log []branch.Commit // without the head, which changed nothing
-	err error           // of reading what came last
-	// from and limit are what was asked for last, and asked how often.
-	from  string
-	limit branch.Limit
-	asked int
-}
+// lastLost is an archive whose last commits cannot be read.
+type lastLost struct{ *archive }
 
-func (h *historian) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
-	h.from, h.limit, h.asked = from, limit, h.asked+1
-	return func(yield func(branch.Commit, error) bool) {
-		if h.err != nil && limit.Commits > 0 {
-			yield(branch.Commit{}, h.err)
-			return
-		}
-		log := slices.Insert(slices.Clone(h.log), 0, branch.Commit{ID: from, Message: repairMessage(h.bench, "b")})
-		for i, c := range log {
-			switch first := strings.Repeat("0", 40); {
-			case i+1 < len(log):
-				c.Parents = []string{log[i+1].ID}
-			case from != first:
-				c.Parents = []string{first}
-			}
-			if !yield(c, nil) {
-				return
-			}
-		}
+func (l lastLost) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	if limit.Commits > 0 {
+		return func(yield func(branch.Commit, error) bool) { yield(branch.Commit{}, errors.New("no answer")) }
 	}
+	return l.archive.Commits(ctx, from, limit)
 }
 
-// repairMessage is that of a repair which was made now.
-func repairMessage(b *bench, overlay string) string {
-	op := ledger.Operation{Kind: ledger.Repair, Path: "overlays/" + overlay}
-	op.Decision.Overlay, op.Decision.Observation.At = overlay, b.now
-	return ledger.Message(op, "v0")
-}
-
-// TestRepairNamesItsCause: a repair says which file was at fault, and which
-// commits of others came since muster's last to that overlay.
+// TestRepairNamesItsCause: a repair says which files were at fault, and which of the last 50 commits
+// were others', since muster's last to that overlay.
 func TestRepairNamesItsCause(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		log  func(b *bench) []branch.Commit
-		err  error
-		want ledger.Operation
-	}{
-		{name: "an unreadable history", err: errors.New("no answer"), want: ledger.Operation{SuspectsUnknown: true}},
-		{name: "commits of two people, and of muster to another overlay", log: func(b *bench) []branch.Commit {
-			return []branch.Commit{
-				{ID: "5", Author: "Jane", Message: "Clean up\n\nThere was a mess.\n"},
-				{ID: "4", Author: "muster", Message: repairMessage(b, "b")},
-				{ID: "3", Author: "John", Message: "\nUpdate the image"},
-				{ID: "2", Author: "muster", Message: repairMessage(b, "a")},
-				{ID: "1", Author: "Ann", Message: "Begin\n"},
-			}
-		}, want: ledger.Operation{Suspects: []ledger.Suspect{{Commit: "5", Author: "Jane", Subject: "Clean up"}, {Commit: "3", Author: "John", Subject: "Update the image"}}}},
-		{name: "no commit of muster's", log: func(*bench) []branch.Commit {
-			return []branch.Commit{{ID: "1", Author: "Ann", Message: "Begin\n"}}
-		}, want: ledger.Operation{Suspects: []ledger.Suspect{{Commit: "1", Author: "Ann", Subject: "Begin"}}}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			b := newBench("a")
-			h := &historian{bench: b, err: test.err}
-			if test.log != nil {
-				h.log = test.log(b)
-			}
-			g := b.generator(func(c *generator.Config) {
-				c.Repository = h
-			})
-			tick(t, g)
-			tick(t, g)
-			began := h.asked // a process that begins reads the log once
-			if began > 1 {
-				t.Errorf("the log was read %d times, and there was nothing to repair", began)
-			}
-			b.fleet.edit("a person",
-				branch.Change{Path: "overlays/a/dispatches/kustomization.yaml"},
-				branch.Change{Path: "overlays/a/dispatches/kustomization.yml", Content: []byte("resources: []\n")},
-				branch.Change{Path: "overlays/a/dispatches/state.yaml", Content: []byte("kind: Nonsense\n")})
-			at := b.fleet.head().id
-			ops := tick(t, g).Operations
-			if len(ops) != 1 || ops[0].Kind != ledger.Repair {
-				t.Fatalf("operations %q", kinds(ops))
-			}
-			test.want.Faults = []ledger.Fault{
-				{File: "kustomization.yaml", Problem: "was missing or empty"},
-				{File: "kustomization.yml", Problem: "was next to kustomization.yaml; kustomize reads only one of them"},
-				{File: "state.yaml", Problem: `was not valid (its kind is "Nonsense" of "", not OverlayState of muster.dev/v1alpha1), so that the circuit breaker counts as closed`},
-			}
-			got := ledger.Operation{Faults: ops[0].Faults, Suspects: ops[0].Suspects, SuspectsUnknown: ops[0].SuspectsUnknown}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-			if asked := h.asked - began; h.from != at || asked != 2 || h.limit.Commits != 50 {
-				t.Errorf("asked %d times from %s for %+v", asked, h.from, h.limit)
-			}
-		})
+	a := &archive{bench: newBench("a", "b")}
+	removeList := func(who, overlay string) {
+		a.fleet.edit(who, branch.Change{Path: "overlays/" + overlay + "/dispatches/kustomization.yaml"})
+	}
+	g := a.generator()
+	tick(t, g)
+	removeList("Ann", "a")
+	tick(t, g)
+	a.fleet.edit("John", branch.Change{Path: "README.md", Content: []byte("x")})
+	john := a.fleet.head().id
+	removeList("Paul", "b")
+	paul := a.fleet.head().id
+	tick(t, g)
+	const jane = "Clean up\n\nThere was a mess."
+	a.fleet.edit(jane,
+		branch.Change{Path: "overlays/a/dispatches/kustomization.yaml"},
+		branch.Change{Path: "overlays/a/dispatches/kustomization.yml", Content: []byte("resources: []\n")},
+		branch.Change{Path: "overlays/a/dispatches/state.yaml", Content: []byte("kind: Nonsense\n")})
+	want := ledger.Operation{
+		Suspects: []ledger.Suspect{
+			{Commit: a.fleet.head().id, Author: jane, Subject: "Clean up"},
+			{Commit: paul, Author: "Paul", Subject: "Paul"}, {Commit: john, Author: "John", Subject: "John"},
+		},
+		Faults: []ledger.Fault{
+			{File: "kustomization.yaml", Problem: "was missing or empty"},
+			{File: "kustomization.yml", Problem: "was next to kustomization.yaml; kustomize reads only one of them"},
+			{File: "state.yaml", Problem: `was not valid (its kind is "Nonsense" of "", not OverlayState of muster.dev/v1alpha1), so that the circuit breaker counts as closed`},
+		},
+	}
+	r := tick(t, g)
+	if got := kinds(r.Operations); got != "a: repair" {
+		t.Fatalf("operations %q", got)
+	}
+	op := r.Operations[0]
+	got := ledger.Operation{Faults: op.Faults, Suspects: op.Suspects, SuspectsUnknown: op.SuspectsUnknown}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	removeList("Ann", "a")
+	a.fleet.crowd(60)
+	if r := tick(t, g); kinds(r.Operations) != "a: repair" || len(r.Operations[0].Suspects) != 50 {
+		t.Errorf("behind many commits: %q, %+v", kinds(r.Operations), r.Operations)
+	}
+	removeList("Ann", "a")
+	r = tick(t, a.bench.generator(func(c *generator.Config) { c.Repository = lastLost{a} }))
+	if kinds(r.Operations) != "a: repair" || len(r.Operations[0].Suspects) > 0 || !r.Operations[0].SuspectsUnknown {
+		t.Errorf("an unreadable history: %q, %+v", kinds(r.Operations), r.Operations)
 	}
 }
 
