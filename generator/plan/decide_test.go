@@ -22,64 +22,36 @@ var update = flag.Bool("update", false, "write what was decided into the cases")
 type scenario struct {
 	Now      time.Time
 	Overlays []struct {
-		Name       string
-		Queue      string
-		Cluster    string
-		Tags       []string
-		Min        int
-		Max        int
-		Buffer     int
-		Lookahead  float64
-		Priority   int
-		Paused     bool
-		Invalid    string
-		Refused    string
-		Template   string
-		Fleet      string
-		Former     []string
-		MaxPerHour int
-		Auto       bool // lease: auto
-		Reuse      struct{ Idle, Uptime string }
-		State      State
-		Schedules  []struct {
-			Name, Zone       string
-			Days             []time.Weekday
-			From, To         int
-			Min, Max, Buffer *int
+		Overlay
+		Policy
+		Auto             bool // lease: auto
+		Invalid, Refused string
+		Reuse            struct{ Idle, Uptime string }
+		Schedules        []struct {
+			Schedule
+			Zone string
+			Days []time.Weekday
 		}
 		Dispatches []struct {
-			ID     string
-			Agents int
-			Age    string   // since it was ordered; the lease is 15 minutes
-			Seen   string   // indexes
-			Worked bool     // they had a job
-			Tags   []string // as told; none: those of the policy
-			Warm   bool     // for the warm pool
-			// Template that it was stamped from; Withdrawn: no syncer applies it.
-			Template  string
-			Withdrawn bool
-			// Ordered is the number that an edit by hand raised, and InPlace how long after its order it
-			// was withdrawn for that.
-			Ordered int
+			Dispatch
+			Age    string // since it was ordered; the lease is 15 minutes
+			Seen   string // indexes
+			Worked bool   // they had a job
+			Warm   bool   // for the warm pool
+			// InPlace is how long after its order it was withdrawn because an edit by hand raised it.
 			InPlace string
 			Uptime  string // its agents stay for so long
-			// Cluster of the policy that it was ordered by; none: not known.
-			Cluster string
 		}
 	}
 	Agents []struct {
-		Tags    []string
-		Cluster string
-		State   AgentState
-		Count   int
-		Idle    string // since it waits for a job
-		Had     string // since it finished its last job
-		Age     string // since it connected
+		Agent
+		Count int
+		Idle  string // since it waits for a job
+		Had   string // since it finished its last job
+		Age   string // since it connected
 	}
 	Jobs []struct {
-		Rules   []string
-		Cluster string
-		State   JobState
+		Job
 		Count   int
 		Age     string // since it is runnable
 		Created string // since it was created
@@ -92,30 +64,34 @@ const lease = 15 * time.Minute
 
 func (w scenario) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 	t.Helper()
-	age := func(s string) time.Time {
+	span := func(s string) time.Duration {
 		if s == "" {
-			return w.Now
+			return 0
 		}
 		d, err := time.ParseDuration(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return w.Now.Add(-d)
+		return d
+	}
+	age := func(s string) time.Time { return w.Now.Add(-span(s)) }
+	known := func(s string) time.Time { // zero if it is not said
+		if s == "" {
+			return time.Time{}
+		}
+		return age(s)
 	}
 	var overlays []Overlay
 	register := &Registrations{}
 	for _, o := range w.Overlays {
+		v := o.Overlay
+		v.Policy = o.Policy
 		if o.Queue == "" {
-			o.Queue = "default"
+			v.Policy.Queue = "default"
 		}
-		v := Overlay{Name: o.Name, Fleet: o.Fleet, Former: o.Former, Policy: Policy{Queue: o.Queue, Cluster: o.Cluster, Tags: o.Tags, Min: o.Min, Max: o.Max,
-			Buffer: o.Buffer, Lookahead: o.Lookahead, Priority: o.Priority, Paused: o.Paused,
-			Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
-		v.State, v.Policy.MaxPerHour, v.Policy.LeaseAuto = o.State, o.MaxPerHour, o.Auto
-		v.Template = o.Template
-		if o.Reuse.Uptime != "" {
-			v.Policy.Reuse = Reuse{Idle: w.Now.Sub(age(o.Reuse.Idle)), Uptime: w.Now.Sub(age(o.Reuse.Uptime))}
-		}
+		v.Policy.Lease, v.Policy.LeaseAuto = lease, o.Auto
+		v.Policy.IdleTimeout, v.Policy.WarmIdleTimeout = 5*time.Minute, time.Hour
+		v.Policy.Reuse = Reuse{Idle: span(o.Reuse.Idle), Uptime: span(o.Reuse.Uptime)}
 		if o.Refused != "" {
 			v.Refused = Suspension{Code: Invalid, Finding: o.Refused}
 		}
@@ -127,29 +103,24 @@ func (w scenario) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			schedule := Schedule{Name: x.Name, From: x.From, To: x.To, Zone: zone, Min: x.Min, Max: x.Max, Buffer: x.Buffer}
+			x.Schedule.Zone = zone
 			for _, d := range x.Days {
-				schedule.Days[d] = true
+				x.Schedule.Days[d] = true
 			}
-			v.Policy.Schedules = append(v.Policy.Schedules, schedule)
+			v.Policy.Schedules = append(v.Policy.Schedules, x.Schedule)
 		}
 		for _, d := range o.Dispatches {
 			at := age(d.Age)
-			v.Dispatches = append(v.Dispatches, Dispatch{ID: d.ID, Agents: d.Agents, At: at, NotAfter: at.Add(lease), Purpose: ForDemand, Tags: d.Tags, Cluster: d.Cluster, IdleTimeout: 5 * time.Minute, Template: d.Template, Withdrawn: d.Withdrawn, Ordered: d.Ordered})
-			if d.InPlace != "" {
-				inPlace, err := time.ParseDuration(d.InPlace)
-				if err != nil {
-					t.Fatal(err)
-				}
-				v.Dispatches[len(v.Dispatches)-1].WithdrawnAt = at.Add(inPlace)
-			}
-			if d.Uptime != "" {
-				v.Dispatches[len(v.Dispatches)-1].Uptime = w.Now.Sub(age(d.Uptime))
-			}
+			x := d.Dispatch
+			x.At, x.NotAfter, x.Uptime = at, at.Add(lease), span(d.Uptime)
+			x.Purpose, x.IdleTimeout = ForDemand, 5*time.Minute
 			if d.Warm {
-				last := &v.Dispatches[len(v.Dispatches)-1]
-				last.Purpose, last.IdleTimeout = ForWarmPool, time.Hour
+				x.Purpose, x.IdleTimeout = ForWarmPool, time.Hour
 			}
+			if d.InPlace != "" {
+				x.WithdrawnAt = at.Add(span(d.InPlace))
+			}
+			v.Dispatches = append(v.Dispatches, x)
 			var seen Indexes
 			if err := seen.UnmarshalText([]byte(d.Seen)); err != nil {
 				t.Fatal(err)
@@ -164,31 +135,21 @@ func (w scenario) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 	}
 	s := Snapshot{At: w.Now, Queues: w.Queues}
 	for i, a := range w.Agents {
-		var idleSince time.Time
-		if a.Idle != "" {
-			idleSince = age(a.Idle)
-		}
-		var had, connected time.Time
-		if a.Age != "" {
-			connected = age(a.Age)
-		}
-		if a.Had != "" {
-			had = age(a.Had)
-		}
+		a.Connected, a.IdleSince, a.LastJobFinished = known(a.Age), known(a.Idle), known(a.Had)
 		for n := range max(1, a.Count) {
-			s.Agents = append(s.Agents, Agent{ID: fmt.Sprintf("agent-%d-%d", i, n), Tags: a.Tags, Cluster: a.Cluster, State: a.State, Connected: connected, IdleSince: idleSince, LastJobFinished: had})
+			a.ID = fmt.Sprintf("agent-%d-%d", i, n)
+			s.Agents = append(s.Agents, a.Agent)
 		}
 	}
 	for i, j := range w.Jobs {
+		if j.State == JobPending {
+			j.Since = age(j.Age)
+		}
+		j.Job.Created = known(j.Created)
 		for n := range max(1, j.Count) {
-			job := Job{ID: fmt.Sprintf("job-%d-%d", i, n), Rules: j.Rules, Cluster: j.Cluster, State: j.State, URL: fmt.Sprintf("https://buildkite.com/acme/app/builds/%d#%d", i, n)}
-			if j.State == JobPending {
-				job.Since = age(j.Age)
-			}
-			if j.Created != "" {
-				job.Created = age(j.Created)
-			}
-			s.Jobs = append(s.Jobs, job)
+			j.ID = fmt.Sprintf("job-%d-%d", i, n)
+			j.URL = fmt.Sprintf("https://buildkite.com/acme/app/builds/%d#%d", i, n)
+			s.Jobs = append(s.Jobs, j.Job)
 		}
 	}
 	for _, id := range w.Running {
