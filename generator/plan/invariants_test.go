@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -86,24 +85,8 @@ func (d *drawnLife) rename(i int) {
 	o.Name += "-renamed"
 }
 
-// String says in few lines what was drawn.
-func (d drawnLife) String() string {
-	var b strings.Builder
-	b.WriteString(d.drawn.String())
-	fmt.Fprintf(&b, "until %v\n", d.snapshot.Until)
-	for _, o := range d.overlays {
-		fmt.Fprintf(&b, "%s former %v breaker %+v schedules %d\n", o.Name, o.Former, o.State.Breaker, len(o.Policy.Schedules))
-		for _, x := range o.Dispatches {
-			fmt.Fprintf(&b, "  %s %s template %q withdrawn %v\n", x.ID, x.Purpose, x.Template, x.Withdrawn)
-		}
-	}
-	for _, s := range d.earlier {
-		for _, a := range s.Agents {
-			fmt.Fprintf(&b, "%s seen %s %s\n", s.At.Format("15:04"), a.ID, a.State)
-		}
-	}
-	return b.String()
-}
+// String is what was drawn, as YAML.
+func (d drawnLife) String() string { return described(d.overlays, d.snapshot, d.earlier) }
 
 func (d drawnLife) decide() []Decision {
 	var r Registrations

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
 )
 
 // drawn is a random fleet.
@@ -169,39 +169,15 @@ func (d drawn) drawAgent(t *rapid.T, i int, queue, cluster string, tags []string
 	return a
 }
 
-// String says in few lines what was drawn.
-func (d drawn) String() string {
-	var b strings.Builder
-	for _, o := range d.overlays {
-		p := o.Policy
-		fmt.Fprintf(&b, "overlay %s queue %s overrides %+v cluster=%q fleet=%q template %q %v min %d max %d buffer %d lookahead %v priority %d suspended %v perHour %d ordered %v lookedAhead %v in part %v ahead of %v\n", o.Name, p.Queue, overrides(p), p.Cluster, o.Fleet, o.Template, p.Tags, p.Min, p.Max, p.Buffer, p.Lookahead, p.Priority, p.Paused || o.Suspended.Active(), p.MaxPerHour, o.State.Ordered, o.State.LookedAhead.Format("15:04"), o.State.Partial, o.State.AheadOf)
-		fmt.Fprintf(&b, "  lease auto %v boots %q served %v\n", p.LeaseAuto, o.State.StartupTimes, o.State.ServedAt.Format("15:04"))
-		for _, x := range o.Dispatches {
-			fmt.Fprintf(&b, "  dispatch %s agents %d age %v cluster %q tags %q\n", x.ID, x.Agents, d.snapshot.At.Sub(x.At), x.Cluster, x.Tags)
-		}
-	}
-	for _, a := range d.snapshot.Agents {
-		fmt.Fprintf(&b, "agent %s %s %q %v connected %v idle %v had %v\n", a.ID, a.State, a.Cluster, a.Tags, a.Connected.Format("15:04"), a.IdleSince.Format("15:04"), a.LastJobFinished.Format("15:04"))
-	}
-	for _, j := range d.snapshot.Jobs {
-		fmt.Fprintf(&b, "job %s %q %v created %v stage %q due in %v\n", j.State, j.Cluster, j.Rules, j.Created.Format("15:04"), j.Stage, j.Due.Sub(d.snapshot.At))
-	}
-	fmt.Fprintf(&b, "queues %v running %v\n", d.snapshot.Queues, d.snapshot.Sightings)
-	return b.String()
-}
+// String is what was drawn, as YAML.
+func (d drawn) String() string { return described(d.overlays, d.snapshot) }
 
-// overrides are a policy's overrides in words.
-func overrides(p Policy) (all []string) {
-	for _, o := range p.Overrides {
-		text := o.Until.Format("15:04")
-		for name, n := range map[string]*int{"min": o.Min, "max": o.Max, "buffer": o.Buffer, "maxPerHour": o.MaxPerHour} {
-			if n != nil {
-				text += fmt.Sprint(" ", name, "=", *n)
-			}
-		}
-		all = append(all, fmt.Sprint(text, " paused=", o.Paused))
+func described(parts ...any) string {
+	text, err := yaml.Marshal(parts)
+	if err != nil {
+		return err.Error()
 	}
-	return all
+	return string(text)
 }
 
 func drawJob(t *rapid.T, i int, now time.Time) Job {
