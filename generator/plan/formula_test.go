@@ -83,18 +83,6 @@ func TestFormula(t *testing.T) {
 	}
 }
 
-// TestFormulaAtRandom does the same for random fleets.
-func TestFormulaAtRandom(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := drawLife(t)
-		for _, x := range d.decide() {
-			for _, wrong := range againstFormula(t, x, "") {
-				t.Fatalf("%s: %s\n%s", x.Overlay, wrong, d)
-			}
-		}
-	})
-}
-
 // fataler is a test of either kind.
 type fataler interface {
 	Fatal(args ...any)
@@ -200,7 +188,8 @@ func evaluate(t fataler, expression string, terms map[string]int) int {
 }
 
 // TestSteps: in every case, and at random, the terms of a step come to its value within
-// its bounds, in the words of the formula, and the limits say exactly what is missing.
+// its bounds, in the words of the formula, and the limits say exactly what is missing. At
+// random, the text of the formula has the same results too.
 func TestSteps(t *testing.T) {
 	limited, active := map[string]int{}, map[string]int{}
 	for name, d := range formulaCases(t) {
@@ -227,9 +216,12 @@ func TestSteps(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		for _, d := range drawLife(t).decide() {
-			if wrong := againstSteps(d); wrong != "" {
-				t.Fatalf("%s: %s", d.Overlay, wrong)
+		fleet := drawLife(t)
+		for _, d := range fleet.decide() {
+			for _, wrong := range append(againstFormula(t, d, ""), againstSteps(d)) {
+				if wrong != "" {
+					t.Fatalf("%s: %s\n%s", d.Overlay, wrong, fleet)
+				}
 			}
 		}
 	})

@@ -26,20 +26,6 @@ func TestSlug(t *testing.T) {
 	}
 }
 
-// TestWindowOfAnotherDay: a window within a day is that of its days alone, and one that
-// sets everything to nothing is in force too.
-func TestWindowOfAnotherDay(t *testing.T) {
-	saturday, none := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), 0
-	s := Schedule{Name: "s", From: 9 * 60, To: 17 * 60, Zone: time.UTC, Max: &none}
-	s.Days[time.Sunday] = true
-	if s.active(saturday) || !s.active(saturday.AddDate(0, 0, 1)) {
-		t.Error("a window of Sunday is in force on Saturday, or not on Sunday")
-	}
-	if p, name := (Policy{Max: 5, Schedules: []Schedule{s}}).During(saturday.AddDate(0, 0, 1)); p.Max != 0 || name != "s" {
-		t.Errorf("max %d by %q", p.Max, name)
-	}
-}
-
 // TestTagsOfAgents: what an agent's tags say of whose it is, and of how long it waits.
 func TestTagsOfAgents(t *testing.T) {
 	o := Overlay{Name: "a", Dispatches: []Dispatch{{ID: "a-1"}}}

@@ -40,17 +40,6 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// held returns how many minutes of [from, to) a schedule holds.
-func held(s Schedule, from, to time.Time) int {
-	n := 0
-	for t := from; t.Before(to); t = t.Add(time.Minute) {
-		if s.active(t) {
-			n++
-		}
-	}
-	return n
-}
-
 func TestScheduleHolds(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -75,6 +64,7 @@ func TestScheduleHolds(t *testing.T) {
 		{"over midnight, begins on Friday only", Schedule{Days: [7]bool{time.Friday: true}, From: 22 * 60, To: 6 * 60}, at("2026-11-20", "00:00"), at("2026-11-23", "00:00"), 480},
 		{"its Saturday part", Schedule{Days: [7]bool{time.Friday: true}, From: 22 * 60, To: 6 * 60}, at("2026-11-21", "00:00"), at("2026-11-22", "00:00"), 360},
 		{"not from Thursday's evening", Schedule{Days: [7]bool{time.Friday: true}, From: 22 * 60, To: 6 * 60}, at("2026-11-20", "00:00"), at("2026-11-20", "22:00"), 0},
+		{"within Friday only", Schedule{Days: [7]bool{time.Friday: true}, From: 8 * 60, To: 18 * 60}, at("2026-11-20", "00:00"), at("2026-11-22", "00:00"), 600},
 		// On 2026-03-29 the clock goes from 02:00 to 03:00.
 		{"spring, the night is an hour shorter", Schedule{Days: every, From: 22 * 60, To: 6 * 60}, at("2026-03-28", "12:00"), at("2026-03-29", "12:00"), 420},
 		{"spring, half of the window is left out", Schedule{Days: every, From: 2*60 + 30, To: 3*60 + 30}, at("2026-03-29", "00:00"), at("2026-03-29", "12:00"), 30},
@@ -84,7 +74,13 @@ func TestScheduleHolds(t *testing.T) {
 		{"autumn, the hour comes twice", Schedule{Days: every, From: 2 * 60, To: 3 * 60}, at("2026-10-25", "00:00"), at("2026-10-25", "12:00"), 120},
 	} {
 		c.schedule.Zone = berlin
-		if got := held(c.schedule, c.from, c.to); got != c.minutes {
+		got := 0
+		for now := c.from; now.Before(c.to); now = now.Add(time.Minute) {
+			if c.schedule.active(now) {
+				got++
+			}
+		}
+		if got != c.minutes {
 			t.Errorf("%s: held for %d minutes, want %d", c.name, got, c.minutes)
 		}
 	}
@@ -104,6 +100,7 @@ func TestLargestScheduleWins(t *testing.T) {
 	}{
 		{"none", nil, "", [3]int{2, 20, 1}},
 		{"smaller than the policy, and alone", []Schedule{window("night", number(0), number(5), nil)}, "night", [3]int{0, 5, 1}},
+		{"all to nothing", []Schedule{window("off", number(0), number(0), number(0))}, "off", [3]int{0, 0, 0}},
 		{"by max", []Schedule{window("a", number(9), nil, nil), window("b", nil, number(30), nil)}, "b", [3]int{2, 30, 1}},
 		{"then by min", []Schedule{window("a", number(3), nil, number(9)), window("b", number(4), nil, nil)}, "b", [3]int{4, 20, 1}},
 		{"then by buffer", []Schedule{window("a", nil, nil, number(2)), window("b", nil, nil, number(3))}, "b", [3]int{2, 20, 3}},
