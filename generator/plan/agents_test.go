@@ -145,90 +145,6 @@ func TestCountWrongTags(t *testing.T) {
 	}
 }
 
-// TestCreditTo: an agent is part of the buffer of its own overlay, or, where muster
-// did not start it, of the first whose tags it has.
-func TestCreditTo(t *testing.T) {
-	overlays := []Overlay{
-		{Name: "a", Fleet: "f", Policy: Policy{Queue: "q", Tags: []string{"os=linux"}}},
-		{Name: "b", Fleet: "f", Former: []string{"was-b"}, Policy: Policy{Queue: "q"}},
-		{Name: "c", Fleet: "f", Policy: Policy{Queue: "q"}},
-	}
-	q := queueReader{overlays: overlays, clusters: []string{"one", "one", ""}}
-	for _, o := range overlays {
-		q.tags = append(q.tags, o.AgentTags())
-	}
-	for name, c := range map[string]struct {
-		agent Agent
-		want  int
-	}{
-		"its own":                 {Agent{Tags: overlays[1].AgentTags(), Cluster: "one"}, 1},
-		"its own, without a tag":  {Agent{Tags: []string{"queue=q", "overlay=a", "muster=f"}, Cluster: "one"}, -1},
-		"its own, elsewhere":      {Agent{Tags: overlays[1].AgentTags(), Cluster: "two"}, -1},
-		"its own, by a former":    {Agent{Tags: []string{"queue=q", "overlay=was-b", "muster=f"}, Cluster: "one"}, 1},
-		"of no fleet":             {Agent{Tags: []string{"queue=q", "overlay=b"}, Cluster: "one"}, 1},
-		"of another fleet":        {Agent{Tags: []string{"queue=q", "overlay=b", "muster=g"}, Cluster: "one"}, -1},
-		"nobody's, with all tags": {Agent{Tags: []string{"queue=q", "os=linux"}, Cluster: "one"}, 0},
-		"nobody's":                {Agent{Tags: []string{"queue=q"}, Cluster: "one"}, 1},
-		"nobody's, elsewhere":     {Agent{Tags: []string{"queue=q", "os=linux"}, Cluster: "two"}, 2},
-		"of no queue":             {Agent{Cluster: "one"}, -1},
-	} {
-		if got := q.creditTo(c.agent); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
-	}
-}
-
-// TestKinds: idle agents are given jobs in this order: those that are replaced, those of
-// no buffer, and the others by overlay; alike ones together.
-func TestKinds(t *testing.T) {
-	classes := []*class{{rules: []string{"os=linux"}, pending: 1}, {pending: 0}, {pending: 1, cluster: "x"}}
-	linux := Agent{Tags: []string{"os=linux"}, Cluster: "x"}
-	agents := []idleAgent{{credit: 1}, {credit: 0, Agent: linux}, {credit: 0}, {credit: -1}, {credit: 2, replacing: true}, {credit: 0, Agent: Agent{Cluster: "y"}}, {credit: 0}}
-	all, counts := kinds(agents, classes)
-	var got []string
-	for i, k := range all {
-		got = append(got, fmt.Sprintf("%d of %d, %t: %03b", counts[i], k.credit, k.replacing, k.takes[0]))
-	}
-	want := []string{"1 of 2, true: 100", "1 of -1, false: 100", "1 of 0, false: 000", "2 of 0, false: 100", "1 of 0, false: 101", "1 of 1, false: 100"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// TestAsOfJobs: agents are what they were when the jobs were read.
-func TestAsOfJobs(t *testing.T) {
-	dispatched := []string{"dispatch=a-1", "index=0"}
-	s := Snapshot{At: orderedAt,
-		Agents: []Agent{
-			{ID: "idle", State: AgentIdle}, {ID: "took a job", State: AgentIdle}, {ID: "had a job", State: AgentIdle}, {ID: "stopping", State: AgentStopping},
-			{ID: "leaves", State: AgentIdle, Tags: dispatched, LastJobFinished: orderedAt.Add(-longestLinger + time.Second)},
-			{ID: "stayed", State: AgentIdle, Tags: dispatched, LastJobFinished: orderedAt.Add(-longestLinger)},
-			{ID: "new", State: AgentIdle, Tags: dispatched},
-			{ID: "nobody's", State: AgentIdle, LastJobFinished: orderedAt.Add(-time.Second)},
-		},
-		Sightings: []Sighting{
-			{Agent: "took a job", Running: true}, {Agent: "stopping", Running: true}, {Agent: "had a job"}, {Agent: "came", Name: "a-1-3", Running: true},
-			{Agent: "came", Name: "a-1-3", Running: true}, {Agent: "came and left", Name: "a-1-4"},
-		}}
-	list := func(s Snapshot) (all []string) {
-		for _, a := range asOfJobs(s, nil) {
-			all = append(all, fmt.Sprintf("%s: %v %s", a.ID, a.State, a.Cluster))
-		}
-		return all
-	}
-	want := []string{
-		fmt.Sprintf("idle: %v -", AgentIdle), fmt.Sprintf("took a job: %v -", AgentBusy), fmt.Sprintf("had a job: %v -", AgentIdle), fmt.Sprintf("stopping: %v -", AgentStopping),
-		fmt.Sprintf("leaves: %v -", AgentStopping), fmt.Sprintf("stayed: %v -", AgentIdle), fmt.Sprintf("new: %v -", AgentIdle), fmt.Sprintf("nobody's: %v -", AgentIdle), fmt.Sprintf("came: %v ", AgentBusy),
-	}
-	if diff := cmp.Diff(want, list(s)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	clustered := Snapshot{At: orderedAt, Agents: []Agent{{ID: "a", State: AgentIdle, Cluster: "x"}, {ID: "b", State: AgentIdle}}}
-	if diff := cmp.Diff([]string{fmt.Sprintf("a: %v x", AgentIdle), fmt.Sprintf("b: %v -", AgentIdle)}, list(clustered)); diff != "" {
-		t.Errorf("in clusters (-want +got)\n%s", diff)
-	}
-}
-
 // TestCameAndHadAJob: an agent that came while a long look went on, and has had its job
 // by its end, is connected for a while, and counts against max.
 func TestCameAndHadAJob(t *testing.T) {
@@ -249,36 +165,6 @@ func TestCameAndHadAJob(t *testing.T) {
 		all := asOfJobs(s, nil)
 		if counts := len(all) == 1 && all[0].State == AgentStopping; counts != c.counts || len(all) > 1 {
 			t.Errorf("%s: %+v, want %t", c.name, all, c.counts)
-		}
-	}
-}
-
-// TestAgentsThatStay: an agent that takes more than one job is idle at once when it has
-// had one, until its uptime is over; its own, whatever the policy says by now.
-func TestAgentsThatStay(t *testing.T) {
-	const uptime = 30 * time.Minute
-	stays := []string{"queue=default", "dispatch=a-1", "index=0", "muster-uptime=1800"}
-	for _, c := range []struct {
-		name      string
-		tags      []string
-		state     AgentState
-		connected time.Duration // before the look; zero: not known
-		want      AgentState
-	}{
-		{"had a job", stays, AgentIdle, time.Minute, AgentIdle},
-		{"its uptime is over", stays, AgentIdle, uptime, AgentStopping},
-		{"a second less", stays, AgentIdle, uptime - time.Second, AgentIdle},
-		{"it works beyond its uptime", stays, AgentBusy, uptime, AgentBusy},
-		{"nobody knows since when it is there", stays, AgentIdle, 0, AgentIdle},
-		{"told nonsense", []string{"dispatch=a-1", "muster-uptime=soon"}, AgentIdle, time.Minute, AgentStopping},
-		{"told nothing", stays[:3], AgentIdle, uptime, AgentStopping},
-	} {
-		a := Agent{ID: "x", Tags: c.tags, State: c.state, LastJobFinished: orderedAt.Add(-time.Second)}
-		if c.connected > 0 {
-			a.Connected = orderedAt.Add(-c.connected)
-		}
-		if got := asOfJobs(Snapshot{At: orderedAt, Agents: []Agent{a}}, nil); len(got) != 1 || got[0].State != c.want {
-			t.Errorf("%s: %+v, want %s", c.name, got, c.want)
 		}
 	}
 }
@@ -315,23 +201,6 @@ func TestCameAndStays(t *testing.T) {
 	}
 }
 
-// TestFindUnserved: the queues with pending jobs that no overlay serves, with how many
-// and the first of them.
-func TestFindUnserved(t *testing.T) {
-	job := func(queue, url string, state JobState, more ...string) Job {
-		return Job{ID: url, Rules: append([]string{"queue=" + queue}, more...), State: state, URL: url, Since: orderedAt}
-	}
-	s := Snapshot{At: orderedAt, Jobs: []Job{
-		job("served", "s1", JobPending), job("served", "s2", JobPending, "os=none"), job("z", "z2", JobPending), job("z", "z1", JobPending, "os=linux"), job("z", "z3", JobUpcoming),
-		job("b", "b1", JobPending), job("later", "l1", JobUpcoming), job("*", "any", JobPending), job("*", "none", JobPending, "os=none"),
-	}}
-	got := FindUnserved([]Overlay{{Name: "a", Policy: Policy{Queue: "served"}}}, s)
-	want := []Unserved{{Queue: "*", Jobs: 1, Example: "none"}, {Queue: "b", Jobs: 1, Example: "b1"}, {Queue: "z", Jobs: 2, Example: "z1"}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 // TestJobsOfAClusterWithoutTheQueueAreUnserved asserts that jobs of a cluster get no
 // agent, and are reported, if only agents in no cluster have the queue that they ask for.
 func TestJobsOfAClusterWithoutTheQueueAreUnserved(t *testing.T) {
@@ -346,82 +215,6 @@ func TestJobsOfAClusterWithoutTheQueueAreUnserved(t *testing.T) {
 	want := []Unserved{{Queue: "default", Cluster: "ci", Jobs: 1, Example: "u1"}}
 	if diff := cmp.Diff(want, FindUnserved(overlays, s)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// TestInFlightTags: agents in flight count with the tags that their dispatch was given,
-// whatever the policy says by now: as they will once they register.
-func TestInFlightTags(t *testing.T) {
-	plain, gpu := []string{"queue=q", "overlay=a"}, []string{"queue=q", "gpu=a100", "overlay=a"}
-	wants := func(more ...string) []string { return append([]string{"queue=q"}, more...) }
-	for name, c := range map[string]struct {
-		told    []string // of 3 agents in flight
-		tags    []string // of the policy now
-		change  func(*Overlay)
-		rules   []string // of 3 pending jobs
-		want    int      // dispatched
-		other   int      // by an overlay with gpu=a100, if there is one
-		another bool
-	}{
-		"the tags of the policy":             {gpu, []string{"gpu=a100"}, nil, wants("gpu=a100"), 0, 0, false},
-		"not told":                           {nil, []string{"gpu=a100"}, nil, wants("gpu=a100"), 0, 0, false},
-		"a tag was added, and jobs want it":  {plain, []string{"gpu=a100"}, nil, wants("gpu=a100"), 3, 0, false},
-		"a tag was added, and jobs do not":   {plain, []string{"gpu=a100"}, nil, wants(), 0, 0, false},
-		"a tag was changed":                  {gpu, []string{"gpu=h100"}, nil, wants("gpu=h100"), 3, 0, false},
-		"a tag was changed, any will do":     {gpu, []string{"gpu=h100"}, nil, wants("gpu=*"), 0, 0, false},
-		"a tag was removed":                  {gpu, nil, nil, wants(), 0, 0, false},
-		"a tag was removed, another has it":  {gpu, nil, nil, wants("gpu=a100"), 0, 0, true},
-		"not of it, and another has the tag": {plain, nil, nil, wants("gpu=a100"), 0, 3, true},
-		"the buffer wants the new tag":       {plain, []string{"gpu=a100"}, func(o *Overlay) { o.Policy.Buffer = 2 }, nil, 2, 0, false},
-		"the buffer wants one tag less":      {gpu, nil, func(o *Overlay) { o.Policy.Buffer = 2 }, nil, 0, 0, false},
-		"min counts them":                    {plain, []string{"gpu=a100"}, func(o *Overlay) { o.Policy.Min = 3 }, nil, 0, 0, false},
-		"max counts them":                    {plain, []string{"gpu=a100"}, func(o *Overlay) { o.Policy.Max = 4 }, wants("gpu=a100"), 1, 0, false},
-		"their lease is over":                {plain, []string{"gpu=a100"}, func(o *Overlay) { o.Dispatches[0].NotAfter = orderedAt.Add(-Grace - time.Second) }, wants(), 3, 0, false},
-		"renamed":                            {[]string{"queue=q", "overlay=was"}, nil, func(o *Overlay) { o.Former = []string{"was"} }, wants(), 0, 0, false},
-	} {
-		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Tags: c.tags, Max: 10, Lease: lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
-		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Tags: c.told, Purpose: ForDemand}}
-		if c.change != nil {
-			c.change(&o)
-		}
-		overlays := []Overlay{o}
-		if c.another {
-			b := Overlay{Name: "b", Policy: o.Policy}
-			b.Policy.Tags = []string{"gpu=a100"}
-			overlays = append(overlays, b)
-		}
-		s := Snapshot{At: orderedAt}
-		for range 3 {
-			if c.rules != nil {
-				s.Jobs = append(s.Jobs, Job{Rules: c.rules, State: JobPending, Since: orderedAt})
-			}
-		}
-		d := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0])
-		if d[0].Sum.Dispatch != c.want || c.another && d[1].Sum.Dispatch != c.other {
-			t.Errorf("%s: dispatched %+v, want %d and %d", name, d, c.want, c.other)
-		}
-		for _, x := range d {
-			for _, wrong := range againstFormula(t, x, "") {
-				t.Errorf("%s: %s: %s", name, x.Overlay, wrong)
-			}
-		}
-		if got, want := d[0].Sum.InFlight, 3; got != want && !o.Dispatches[0].Expired(orderedAt) {
-			t.Errorf("%s: %d in flight, want %d", name, got, want)
-		}
-	}
-}
-
-// TestInFlightTagsOfAnyQueue: the same for jobs of any queue.
-func TestInFlightTagsOfAnyQueue(t *testing.T) {
-	a := ofQueue("a", func(o *Overlay) {
-		o.Policy.Max, o.Policy.Tags = 3, []string{"gpu=a100"}
-		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Tags: []string{"queue=a", "overlay=a"}, Purpose: ForDemand}}
-	})
-	b := ofQueue("b", func(o *Overlay) { o.Policy.Tags = a.Policy.Tags })
-	for rule, want := range map[string][2]string{"gpu=a100": {"a 0/0 (2)", "b 2/2 (0)"}, "queue=*": {"a 2/0 (0)", "b 0/0 (2)"}} {
-		if got := sums([]Overlay{a, b}, Snapshot{At: orderedAt, Jobs: roaming(2, rule)}); [2]string(got) != want {
-			t.Errorf("%s: %q, want %q", rule, got, want)
-		}
 	}
 }
 
@@ -468,5 +261,56 @@ func TestPodTags(t *testing.T) {
 		if got := (Dispatch{ID: "d", Tags: tags, Purpose: purpose, IdleTimeout: time.Hour}).PodTags(); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", purpose, got, want)
 		}
+	}
+}
+
+// TestAsOfJobs: agents are what they were when the jobs were read.
+func TestAsOfJobs(t *testing.T) {
+	dispatched := []string{"dispatch=a-1", "index=0"}
+	s := Snapshot{At: orderedAt,
+		Agents: []Agent{
+			{ID: "idle", State: AgentIdle}, {ID: "took a job", State: AgentIdle}, {ID: "had a job", State: AgentIdle}, {ID: "stopping", State: AgentStopping},
+			{ID: "leaves", State: AgentIdle, Tags: dispatched, LastJobFinished: orderedAt.Add(-longestLinger + time.Second)},
+			{ID: "stayed", State: AgentIdle, Tags: dispatched, LastJobFinished: orderedAt.Add(-longestLinger)},
+			{ID: "new", State: AgentIdle, Tags: dispatched},
+			{ID: "nobody's", State: AgentIdle, LastJobFinished: orderedAt.Add(-time.Second)},
+		},
+		Sightings: []Sighting{
+			{Agent: "took a job", Running: true}, {Agent: "stopping", Running: true}, {Agent: "had a job"}, {Agent: "came", Name: "a-1-3", Running: true},
+			{Agent: "came", Name: "a-1-3", Running: true}, {Agent: "came and left", Name: "a-1-4"},
+		}}
+	list := func(s Snapshot) (all []string) {
+		for _, a := range asOfJobs(s, nil) {
+			all = append(all, fmt.Sprintf("%s: %v %s", a.ID, a.State, a.Cluster))
+		}
+		return all
+	}
+	want := []string{
+		fmt.Sprintf("idle: %v -", AgentIdle), fmt.Sprintf("took a job: %v -", AgentBusy), fmt.Sprintf("had a job: %v -", AgentIdle), fmt.Sprintf("stopping: %v -", AgentStopping),
+		fmt.Sprintf("leaves: %v -", AgentStopping), fmt.Sprintf("stayed: %v -", AgentIdle), fmt.Sprintf("new: %v -", AgentIdle), fmt.Sprintf("nobody's: %v -", AgentIdle), fmt.Sprintf("came: %v ", AgentBusy),
+	}
+	if diff := cmp.Diff(want, list(s)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	clustered := Snapshot{At: orderedAt, Agents: []Agent{{ID: "a", State: AgentIdle, Cluster: "x"}, {ID: "b", State: AgentIdle}}}
+	if diff := cmp.Diff([]string{fmt.Sprintf("a: %v x", AgentIdle), fmt.Sprintf("b: %v -", AgentIdle)}, list(clustered)); diff != "" {
+		t.Errorf("in clusters (-want +got)\n%s", diff)
+	}
+}
+
+// TestFindUnserved: the queues with pending jobs that no overlay serves, with how many
+// and the first of them.
+func TestFindUnserved(t *testing.T) {
+	job := func(queue, url string, state JobState, more ...string) Job {
+		return Job{ID: url, Rules: append([]string{"queue=" + queue}, more...), State: state, URL: url, Since: orderedAt}
+	}
+	s := Snapshot{At: orderedAt, Jobs: []Job{
+		job("served", "s1", JobPending), job("served", "s2", JobPending, "os=none"), job("z", "z2", JobPending), job("z", "z1", JobPending, "os=linux"), job("z", "z3", JobUpcoming),
+		job("b", "b1", JobPending), job("later", "l1", JobUpcoming), job("*", "any", JobPending), job("*", "none", JobPending, "os=none"),
+	}}
+	got := FindUnserved([]Overlay{{Name: "a", Policy: Policy{Queue: "served"}}}, s)
+	want := []Unserved{{Queue: "*", Jobs: 1, Example: "none"}, {Queue: "b", Jobs: 1, Example: "b1"}, {Queue: "z", Jobs: 2, Example: "z1"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

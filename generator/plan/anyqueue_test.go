@@ -2,12 +2,9 @@ package plan
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // roaming are jobs that ask for any queue.
@@ -167,134 +164,6 @@ func TestAnyQueueIsJudged(t *testing.T) {
 	got := Decide("c0ffee", overlays, Observe(overlays, s, &r)[1])[0]
 	if len(got.Retire) != 1 || got.Retire[0].Failure != NoJobTaken {
 		t.Errorf("retired %+v, want it failed: %s", got.Retire, NoJobTaken)
-	}
-}
-
-// drawQueues draws queues of one overlay each, jobs of them and of any queue.
-func drawQueues(t *rapid.T) ([]Overlay, Snapshot) {
-	up := func(most int, what string) int { return rapid.IntRange(0, most).Draw(t, what) }
-	tags := rapid.SampledFrom([][]string{nil, {"os=linux"}, {"gpu=a100", "os=linux"}})
-	s := Snapshot{At: orderedAt}
-	var overlays []Overlay
-	for i := range 1 + up(3, "queues") {
-		o := ofQueue(string(rune('a'+i)), func(o *Overlay) {
-			o.Policy.Max, o.Policy.Tags, o.Policy.Paused = up(4, "max"), tags.Draw(t, "tags"), up(4, "paused") == 0
-			if n := up(3, "in flight"); n > 0 {
-				o.Dispatches = []Dispatch{{ID: o.Name + "-0000000a", Agents: n, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand}}
-			}
-		})
-		overlays = append(overlays, o)
-		for k := range up(2, "idle") {
-			s.Agents = append(s.Agents, Agent{ID: fmt.Sprint(o.Name, k), State: AgentIdle, Tags: append([]string{"queue=" + o.Name}, tags.Draw(t, "agent's tags")...)})
-		}
-	}
-	for i := range up(9, "jobs") {
-		queue := rapid.SampledFrom([]string{"*", "*", "*", "a", "b", "c", "d"}).Draw(t, "queue")
-		s.Jobs = append(s.Jobs, Job{ID: fmt.Sprint(i), Rules: append([]string{"queue=" + queue}, tags.Draw(t, "rules")...), State: JobPending, Since: orderedAt})
-	}
-	return overlays, s
-}
-
-// TestAnyQueueReference: as many jobs are served as can be, of all queues together; each
-// is counted in one queue; and made again on what was ordered, nothing is. What can
-// be is found agent by agent and job by job.
-func TestAnyQueueReference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		overlays, s := drawQueues(t)
-		var r Registrations
-		observations := Observe(overlays, s, &r)
-		listed := s
-		listed.Jobs, listed.Agents = rapid.Permutation(s.Jobs).Draw(t, "listed jobs"), rapid.Permutation(s.Agents).Draw(t, "listed agents")
-		if again := Observe(rapid.Permutation(overlays).Draw(t, "listed overlays"), listed, &r); !reflect.DeepEqual(again, observations) {
-			t.Fatalf("%+v, and listed another way\n%+v", observations, again)
-		}
-		pending, unserved := 0, 0
-		for k, o := range observations {
-			for _, d := range Decide("c0ffee", overlays, o) {
-				pending += d.Sum.Pending
-				unserved += d.Sum.Missing - d.Sum.Dispatch
-				overlays[k].Dispatches = append(overlays[k].Dispatches, d.Dispatch...)
-			}
-		}
-		var agents []func(Job) bool
-		for _, a := range s.Agents {
-			for _, o := range overlays { // an agent counts for jobs that an overlay of its queue serves
-				if slices.Contains(a.Tags, "queue="+o.Policy.Queue) {
-					agents = append(agents, func(j Job) bool { return refTakes(a.Tags, j.Rules) && refTakes(o.AgentTags(), j.Rules) })
-				}
-			}
-		}
-		for _, o := range overlays {
-			there := 0
-			for _, d := range o.Dispatches {
-				if d.At.Before(orderedAt) {
-					there += d.Agents
-				}
-			}
-			if !o.Policy.Paused {
-				there = max(there, o.Policy.Max)
-			}
-			for range there {
-				agents = append(agents, func(j Job) bool { return refTakes(o.AgentTags(), j.Rules) })
-			}
-		}
-		jobs := slices.DeleteFunc(slices.Clone(s.Jobs), func(j Job) bool {
-			return !slices.ContainsFunc(overlays, func(o Overlay) bool { return refTakes(o.AgentTags(), j.Rules) })
-		})
-		if pending != len(jobs) {
-			t.Fatalf("%d jobs are counted of %d\n%+v", pending, len(jobs), observations)
-		}
-		if want := len(jobs) - matched(agents, jobs); unserved != want {
-			t.Fatalf("%d jobs are not served, and %d need not be\n%+v", unserved, want, observations)
-		}
-		for _, o := range Observe(overlays, s, &r) {
-			for _, d := range Decide("c0ffee", overlays, o) {
-				if !d.Empty() {
-					t.Fatalf("decided again on what was just ordered: %+v", d)
-				}
-			}
-		}
-	})
-}
-
-// matched is how many jobs can have an agent each.
-func matched(agents []func(Job) bool, jobs []Job) (n int) {
-	by := make([]int, len(jobs))
-	for j := range by {
-		by[j] = -1
-	}
-	for i := range agents {
-		tried := make([]bool, len(jobs))
-		var find func(i int) bool
-		find = func(i int) bool {
-			for j := range jobs {
-				if tried[j] || !agents[i](jobs[j]) {
-					continue
-				}
-				tried[j] = true
-				if by[j] < 0 || find(by[j]) {
-					by[j] = i
-					return true
-				}
-			}
-			return false
-		}
-		if find(i) {
-			n++
-		}
-	}
-	return n
-}
-
-// TestAnyQueueAge: the age of a job that counts for another queue is not that of this
-// queue's own.
-func TestAnyQueueAge(t *testing.T) {
-	own := Job{ID: "own", Rules: []string{"queue=b"}, State: JobPending, Since: orderedAt.Add(-time.Minute)}
-	overlays := []Overlay{ofQueue("a"), ofQueue("b")}
-	for _, j := range Observe(overlays, Snapshot{At: orderedAt, Jobs: append(roaming(1), own)}, &Registrations{})[1].Jobs {
-		if j.Pending > 0 && !j.Oldest.Equal(own.Since) {
-			t.Errorf("the oldest job that is pending is of %s, want %s", j.Oldest, own.Since)
-		}
 	}
 }
 

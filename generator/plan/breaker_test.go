@@ -137,14 +137,3 @@ func TestNothingToDo(t *testing.T) {
 		}
 	}
 }
-
-// TestEarlyLeaversAreTimed: how long those lasted that left early is remembered, and of
-// no other failure.
-func TestEarlyLeaversAreTimed(t *testing.T) {
-	for failure, want := range map[Failure]int{LeftEarly: 1200, NeverRegistered: 0, NoJobTaken: 0, WrongTags: 0} {
-		order := []outcome{{dispatch: Dispatch{ID: "d"}, failure: failure, lasted: 20 * time.Minute}}
-		if got := (Breaker{Failures: 1, LastedSeconds: 7}).after(order, orderedAt); got.LastedSeconds != want {
-			t.Errorf("%s: %d seconds are remembered, want %d", failure, got.LastedSeconds, want)
-		}
-	}
-}

@@ -22,77 +22,6 @@ func before(d time.Duration) *time.Time {
 	return &at
 }
 
-// TestWhoLooksAhead: upcoming jobs are the first overlay's that can take them, looks
-// ahead and may dispatch.
-func TestWhoLooksAhead(t *testing.T) {
-	for name, c := range map[string]struct {
-		first func(*Overlay)
-		takes []string // of the jobs
-		want  [2]int
-	}{
-		"the first":     {nil, []string{"a", "b"}, [2]int{10, 0}},
-		"paused":        {func(o *Overlay) { o.Policy.Paused = true }, []string{"a", "b"}, [2]int{0, 10}},
-		"invalid":       {func(o *Overlay) { o.Suspended = Suspension{Code: Invalid} }, []string{"a", "b"}, [2]int{0, 10}},
-		"breaker open":  {func(o *Overlay) { o.State.Breaker = Breaker{Failures: Tolerance, At: orderedAt.Add(-time.Second)} }, []string{"a", "b"}, [2]int{0, 10}},
-		"does not look": {func(o *Overlay) { o.Policy.Lookahead = 0 }, []string{"a", "b"}, [2]int{0, 10}},
-		"half":          {func(o *Overlay) { o.Policy.Lookahead = 0.5 }, []string{"a", "b"}, [2]int{5, 0}},
-		"cannot":        {nil, []string{"b"}, [2]int{0, 10}},
-		"full":          {func(o *Overlay) { o.Policy.Max = 4 }, []string{"a", "b"}, [2]int{10, 0}}, // not passed on
-	} {
-		overlays := []Overlay{looking("a", c.first), looking("b", nil)}
-		decisions := Decide("c0ffee", overlays, Observation{At: orderedAt, Queue: "q", Jobs: []Demand{{Overlays: c.takes, Upcoming: 10, Fresh: 10, Newest: before(time.Minute)}}})
-		for i, d := range decisions {
-			most := min(c.want[i], overlays[i].Policy.Max)
-			if d.Sum.Lookahead != c.want[i] || d.Sum.Dispatch != most || !overlays[i].Suspended.Active() && d.Sum.Missing != c.want[i] {
-				t.Errorf("%s: %s looks ahead to %d and dispatches %d of %d missing, want %d and %d", name, d.Overlay, d.Sum.Lookahead, d.Sum.Dispatch, d.Sum.Missing, c.want[i], most)
-			}
-		}
-	}
-}
-
-// TestLookAheadAgain: what jobs and buffers leave of the agents that are there serves
-// upcoming jobs that were dispatched for before, and those since are dispatched for.
-func TestLookAheadAgain(t *testing.T) {
-	inFlight := func(n int) []Dispatch {
-		return []Dispatch{{ID: "a-00000001", Agents: n, At: orderedAt.Add(-time.Minute), NotAfter: orderedAt.Add(lease), Purpose: ForDemand}}
-	}
-	jobs := func(pending, upcoming, fresh int) []Demand {
-		return []Demand{{Overlays: []string{"a"}, Pending: pending, Upcoming: upcoming, Fresh: fresh, Newest: before(time.Minute)}}
-	}
-	for name, c := range map[string]struct {
-		agents, buffer            int
-		jobs                      []Demand
-		idle                      int
-		wantLookahead, wantOrders int
-	}{
-		"nobody there":               {0, 0, jobs(0, 10, 2), 0, 2, 2},
-		"in flight":                  {4, 0, jobs(0, 10, 2), 0, 6, 2},
-		"more than there are jobs":   {12, 0, jobs(0, 10, 2), 0, 10, 0},
-		"some are the buffer's":      {4, 1, jobs(0, 10, 2), 0, 5, 2},
-		"some are for pending jobs":  {4, 0, jobs(3, 10, 2), 0, 3, 2},
-		"idle":                       {0, 0, jobs(0, 10, 2), 3, 5, 2},
-		"nothing new":                {4, 0, jobs(0, 10, 0), 0, 4, 0},
-		"nothing new, and a buffer":  {4, 6, jobs(0, 10, 0), 0, 0, 2},
-		"all new":                    {4, 0, jobs(0, 10, 10), 0, 10, 6},
-		"none upcoming, one pending": {1, 0, jobs(1, 0, 0), 0, 0, 0},
-	} {
-		o := looking("a", func(o *Overlay) { o.Policy.Buffer = c.buffer })
-		if c.agents > 0 {
-			o.Dispatches = inFlight(c.agents)
-		}
-		observation := Observation{At: orderedAt, Queue: "q", Jobs: c.jobs, Overlays: []Supply{{Overlay: "a", Own: c.idle}}}
-		if c.idle > 0 {
-			var all Indexes
-			all.Add(0)
-			observation.Idle = []IdleAgents{{Agents: c.idle, Overlay: "a", Jobs: all}}
-		}
-		d := Decide("c0ffee", []Overlay{o}, observation)[0]
-		if d.Sum.Lookahead != c.wantLookahead || d.Sum.Dispatch != c.wantOrders {
-			t.Errorf("%s: looks ahead to %d and dispatches %d, want %d and %d", name, d.Sum.Lookahead, d.Sum.Dispatch, c.wantLookahead, c.wantOrders)
-		}
-	}
-}
-
 // TestLookedAhead: how far look-ahead has come is remembered once agents were
 // dispatched for all of it.
 func TestLookedAhead(t *testing.T) {
@@ -473,5 +402,33 @@ func TestManyStages(t *testing.T) {
 	o.State = d.State
 	if again := decideOn(orderedAt.Add(time.Hour), jobs, o)[0]; again.Sum.Dispatch != 0 || len(again.State.AheadOf) != maxStages {
 		t.Errorf("an hour later %d are dispatched, %d remembered", again.Sum.Dispatch, len(again.State.AheadOf))
+	}
+}
+
+// TestWhoLooksAhead: upcoming jobs are the first overlay's that can take them, looks
+// ahead and may dispatch.
+func TestWhoLooksAhead(t *testing.T) {
+	for name, c := range map[string]struct {
+		first func(*Overlay)
+		takes []string // of the jobs
+		want  [2]int
+	}{
+		"the first":     {nil, []string{"a", "b"}, [2]int{10, 0}},
+		"paused":        {func(o *Overlay) { o.Policy.Paused = true }, []string{"a", "b"}, [2]int{0, 10}},
+		"invalid":       {func(o *Overlay) { o.Suspended = Suspension{Code: Invalid} }, []string{"a", "b"}, [2]int{0, 10}},
+		"breaker open":  {func(o *Overlay) { o.State.Breaker = Breaker{Failures: Tolerance, At: orderedAt.Add(-time.Second)} }, []string{"a", "b"}, [2]int{0, 10}},
+		"does not look": {func(o *Overlay) { o.Policy.Lookahead = 0 }, []string{"a", "b"}, [2]int{0, 10}},
+		"half":          {func(o *Overlay) { o.Policy.Lookahead = 0.5 }, []string{"a", "b"}, [2]int{5, 0}},
+		"cannot":        {nil, []string{"b"}, [2]int{0, 10}},
+		"full":          {func(o *Overlay) { o.Policy.Max = 4 }, []string{"a", "b"}, [2]int{10, 0}}, // not passed on
+	} {
+		overlays := []Overlay{looking("a", c.first), looking("b", nil)}
+		decisions := Decide("c0ffee", overlays, Observation{At: orderedAt, Queue: "q", Jobs: []Demand{{Overlays: c.takes, Upcoming: 10, Fresh: 10, Newest: before(time.Minute)}}})
+		for i, d := range decisions {
+			most := min(c.want[i], overlays[i].Policy.Max)
+			if d.Sum.Lookahead != c.want[i] || d.Sum.Dispatch != most || !overlays[i].Suspended.Active() && d.Sum.Missing != c.want[i] {
+				t.Errorf("%s: %s looks ahead to %d and dispatches %d of %d missing, want %d and %d", name, d.Overlay, d.Sum.Lookahead, d.Sum.Dispatch, d.Sum.Missing, c.want[i], most)
+			}
+		}
 	}
 }

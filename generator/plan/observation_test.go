@@ -26,35 +26,6 @@ func TestAgentKnownByItsName(t *testing.T) {
 	}
 }
 
-// TestSuspendedAndOpen: an overlay that is suspended sends no probe, and one that
-// cannot be read retires nothing either.
-func TestSuspendedAndOpen(t *testing.T) {
-	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	old := Dispatch{ID: "default-0000000a", Agents: 1, At: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour)}
-	for name, c := range map[string]struct {
-		change func(*Overlay)
-		code   SuspensionCode
-		sent   int
-		retire int
-	}{
-		"neither":           {func(*Overlay) {}, "", 1, 1},
-		"paused":            {func(o *Overlay) { o.Policy.Paused = true }, Paused, 0, 1},
-		"refused":           {func(o *Overlay) { o.Refused = Suspension{Code: Invalid} }, Invalid, 0, 1},
-		"cannot be read":    {func(o *Overlay) { o.Suspended = Suspension{Code: Invalid} }, Invalid, 0, 0},
-		"unread and paused": {func(o *Overlay) { o.Suspended, o.Policy.Paused = Suspension{Code: Invalid}, true }, Invalid, 0, 0},
-	} {
-		overlay := Overlay{Name: "default", Policy: Policy{Queue: "default", Max: 5, Lease: lease}, Dispatches: []Dispatch{old},
-			State: State{Breaker: Breaker{Failures: Tolerance, At: now.Add(-time.Hour), Cause: NoJobTaken}}}
-		c.change(&overlay)
-		overlays := []Overlay{overlay}
-		s := Snapshot{At: now, Jobs: []Job{{ID: "j", Rules: []string{"queue=default"}, State: JobPending, Since: now}}}
-		d := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0])[0]
-		if d.Suspended.Code != c.code || d.Probe != (c.sent > 0) || len(d.Dispatch) != c.sent || len(d.Retire) != c.retire || d.RetireNow != (c.retire > 0) {
-			t.Errorf("%s: %+v, want it %q with %d dispatches and %d retired", name, d, c.code, c.sent, c.retire)
-		}
-	}
-}
-
 // TestNothingIsJudgedUnread: the orders of an overlay that cannot be read are not
 // retired, so they do not open its circuit breaker either: what it has in flight
 // counts on, as it does after them.
@@ -81,39 +52,6 @@ func TestNothingIsJudgedUnread(t *testing.T) {
 		overlays := []Overlay{a, b}
 		if got := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0]); got[1].Sum.Dispatch != c.sent {
 			t.Errorf("%s: the other overlay orders %d, want %d", name, got[1].Sum.Dispatch, c.sent)
-		}
-	}
-}
-
-// TestOneJobIsLeftToAProbe: where others could serve all jobs, the overlay whose
-// breaker is open would otherwise never be tried again. Nothing is left to one
-// whose time has not come, or whose last probe is still out.
-func TestOneJobIsLeftToAProbe(t *testing.T) {
-	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	probing := Dispatch{ID: "a-0000000a", Agents: 1, At: now.Add(-time.Minute), NotAfter: now.Add(lease)}
-	for name, c := range map[string]struct {
-		failed      time.Duration // ago
-		out         []Dispatch
-		max         int
-		open, other int // dispatched by the overlay with the open breaker, and by the other
-	}{
-		"due":       {time.Hour, nil, 5, 1, 2},
-		"no room":   {time.Hour, nil, 0, 0, 3},
-		"too early": {time.Second, nil, 5, 0, 3},
-		"out":       {time.Hour, []Dispatch{probing}, 5, 0, 3},
-	} {
-		overlays := []Overlay{
-			{Name: "a", Policy: Policy{Queue: "default", Priority: 1, Max: c.max, Lease: lease}, Dispatches: c.out,
-				State: State{Breaker: Breaker{Failures: Tolerance, At: now.Add(-c.failed), Cause: NoJobTaken}}},
-			{Name: "b", Policy: Policy{Queue: "default", Max: 5, Lease: lease}},
-		}
-		s := Snapshot{At: now}
-		for range 3 {
-			s.Jobs = append(s.Jobs, Job{Rules: []string{"queue=default"}, State: JobPending, Since: now})
-		}
-		d := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0])
-		if d[0].Sum.Dispatch != c.open || d[1].Sum.Dispatch != c.other {
-			t.Errorf("%s: %d and %d agents, want %d and %d", name, d[0].Sum.Dispatch, d[1].Sum.Dispatch, c.open, c.other)
 		}
 	}
 }

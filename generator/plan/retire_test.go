@@ -52,7 +52,8 @@ func TestRetirement(t *testing.T) {
 		r.seen.Registered, r.seen.Connected, r.seen.RegisteredAt, r.dispatch.NotAfter = Indexes{}, 0, nil, orderedAt
 	}
 	part := func(r *retired) { // one of two has not come, and its lease is over
-		r.seen.Registered, r.seen.Connected, r.seen.RegisteredAt = indexes(0), 1, nil
+		r.seen = Seen{Connected: 1}
+		r.seen.Registered.Add(0)
 		r.dispatch.NotAfter = now.Add(-Grace - time.Second)
 	}
 	lived := func(d time.Duration) func(*retired) { // those before it
@@ -163,68 +164,6 @@ func TestRetirement(t *testing.T) {
 	}
 }
 
-// TestWithdrawal: a dispatch of another template than the present one is withdrawn,
-// unless somebody of its order has come.
-func TestWithdrawal(t *testing.T) {
-	now := orderedAt.Add(5 * time.Minute)
-	for name, c := range map[string]struct {
-		change func(*Overlay, *Dispatch, map[string]Seen)
-		want   bool
-	}{
-		"another template": {func(*Overlay, *Dispatch, map[string]Seen) {}, true},
-		"the same":         {func(o *Overlay, _ *Dispatch, _ map[string]Seen) { o.Template = "old" }, false},
-		"none now":         {func(o *Overlay, _ *Dispatch, _ map[string]Seen) { o.Template = "" }, false},
-		"none then":        {func(_ *Overlay, d *Dispatch, _ map[string]Seen) { d.Template = "" }, false},
-		"withdrawn":        {func(_ *Overlay, d *Dispatch, _ map[string]Seen) { d.Withdrawn = true }, false},
-		"refused":          {func(o *Overlay, _ *Dispatch, _ map[string]Seen) { o.Refused = Suspension{Code: Invalid} }, false},
-		"too soon": {func(_ *Overlay, d *Dispatch, _ map[string]Seen) {
-			d.At = orderedAt.Add(time.Second)
-			d.NotAfter = d.At.Add(lease)
-		}, false},
-		"one came":         {func(_ *Overlay, d *Dispatch, seen map[string]Seen) { seen[d.ID] = Seen{Registered: indexes(1)} }, false},
-		"one of its order": {func(_ *Overlay, _ *Dispatch, seen map[string]Seen) { seen["twin"] = Seen{Registered: indexes(1)} }, false},
-		"one of another":   {func(_ *Overlay, _ *Dispatch, seen map[string]Seen) { seen["other"] = Seen{Registered: indexes(1)} }, true},
-	} {
-		d := leased
-		d.Template = "old"
-		twin, other := d, d
-		twin.ID, other.ID, other.At = "twin", "other", orderedAt.Add(-time.Second)
-		o := Overlay{Name: "a", Template: "new"}
-		seen := map[string]Seen{}
-		c.change(&o, &d, seen)
-		o.Dispatches = []Dispatch{d, twin, other}
-		if got := (&share{overlay: o, supply: Supply{Dispatches: seen}}).withdrawable(d, now); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
-func indexes(all ...int) Indexes {
-	var s Indexes
-	for _, i := range all {
-		s.Add(i)
-	}
-	return s
-}
-
-// TestOutcomes: what the breaker is told leaves out what is withdrawn, and what Buildkite
-// was not asked about.
-func TestOutcomes(t *testing.T) {
-	now := orderedAt.Add(2 * time.Hour)
-	stale, fresh := leased, leased
-	fresh.ID, fresh.NotAfter = "a-00000002", now
-	s := &share{overlay: Overlay{Dispatches: []Dispatch{stale, fresh}}}
-	for _, c := range []struct {
-		r    Retirement
-		want int
-	}{{Retirement{ID: fresh.ID, Reason: AllRegistered}, 1}, {Retirement{ID: fresh.ID, Reason: Withdrawn}, 0}, {Retirement{ID: stale.ID, Reason: Expired}, 0}} {
-		s.retire = []Retirement{c.r}
-		if got := s.outcomes(now); len(got) != c.want {
-			t.Errorf("%+v: %d outcomes", c.r, len(got))
-		}
-	}
-}
-
 // TestRetiredInOneCommit: orders go together as far as one commit takes them, the oldest
 // first; one that is larger goes in parts, and what is withdrawn is two files.
 func TestRetiredInOneCommit(t *testing.T) {
@@ -262,6 +201,24 @@ func TestRetiredInOneCommit(t *testing.T) {
 		}
 		if got.String() != c.want || !slices.Equal(all, before) {
 			t.Errorf("of %s one commit of %d takes %s, want %s", c.orders, c.most, got.String(), c.want)
+		}
+	}
+}
+
+// TestOutcomes: what the breaker is told leaves out what is withdrawn, and what Buildkite
+// was not asked about.
+func TestOutcomes(t *testing.T) {
+	now := orderedAt.Add(2 * time.Hour)
+	stale, fresh := leased, leased
+	fresh.ID, fresh.NotAfter = "a-00000002", now
+	s := &share{overlay: Overlay{Dispatches: []Dispatch{stale, fresh}}}
+	for _, c := range []struct {
+		r    Retirement
+		want int
+	}{{Retirement{ID: fresh.ID, Reason: AllRegistered}, 1}, {Retirement{ID: fresh.ID, Reason: Withdrawn}, 0}, {Retirement{ID: stale.ID, Reason: Expired}, 0}} {
+		s.retire = []Retirement{c.r}
+		if got := s.outcomes(now); len(got) != c.want {
+			t.Errorf("%+v: %d outcomes", c.r, len(got))
 		}
 	}
 }

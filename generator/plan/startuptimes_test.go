@@ -2,7 +2,6 @@ package plan
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -160,33 +159,5 @@ func TestCameAt(t *testing.T) {
 	var restarted Registrations
 	if got := look(&restarted, 3600, agent("0", at(18)), agent("1", time.Time{})); got != "18:1" {
 		t.Errorf("after a restart: %q", got)
-	}
-}
-
-// TestBootsAreOfAutoAlone: an overlay with a fixed lease observes, learns and gives up
-// nothing.
-func TestBootsAreOfAutoAlone(t *testing.T) {
-	late := Dispatch{ID: "a-00000001", Agents: 2, At: orderedAt, NotAfter: orderedAt.Add(lease)}
-	come := Dispatch{ID: "a-00000002", Agents: 1, At: orderedAt.Add(time.Second), NotAfter: orderedAt.Add(lease)}
-	for _, auto := range []bool{false, true} {
-		o := Overlay{Name: "a", Policy: Policy{Queue: "default", Max: 9, Lease: lease, LeaseAuto: auto}, Dispatches: []Dispatch{late, come}}
-		if auto {
-			o.State.StartupTimes = startupTimesOf(t, "30:40")
-		}
-		var r Registrations
-		s := Snapshot{At: orderedAt.Add(10 * time.Minute), Agents: []Agent{{ID: "1", State: AgentBusy, Connected: orderedAt.Add(time.Minute),
-			Tags: []string{"queue=default", "overlay=a", "dispatch=a-00000002", "index=0"}}}, Jobs: []Job{
-			{Rules: []string{"queue=default"}, State: JobPending}, {Rules: []string{"queue=default"}, State: JobPending}}}
-		r.Note(s)
-		r.Reconcile([]Overlay{o}, s.At)
-		decision := Decide("tip", []Overlay{o}, Observe([]Overlay{o}, s, &r)[0])[0]
-		text, err := json.Marshal(decision)
-		if err != nil {
-			t.Fatal(err)
-		}
-		said := strings.Contains(string(text), `"boots"`) || strings.Contains(string(text), `"late`) || strings.Contains(string(text), `"servedAt"`)
-		if said != auto || (decision.Sum.Overdue == 2) != auto || (decision.Sum.Dispatch == 2) != auto {
-			t.Errorf("auto %t: %s", auto, text)
-		}
 	}
 }
