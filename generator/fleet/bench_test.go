@@ -56,14 +56,3 @@ func BenchmarkStamp(b *testing.B) {
 	b.ReportMetric(float64(building.Microseconds())/float64(b.N), "µs/build")
 	b.ReportMetric(float64(stamping.Microseconds())/float64(b.N), "µs/stamp")
 }
-
-// BenchmarkLoad reads a tree of which nothing changed since the last time.
-func BenchmarkLoad(b *testing.B) {
-	loader := NewLoader("overlays")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := loader.Load(fleet(b)); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

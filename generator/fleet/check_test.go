@@ -156,20 +156,6 @@ func TestCheckEnded(t *testing.T) {
 	}
 }
 
-// TestFindingFields: findings have separate fields, for tables.
-func TestFindingFields(t *testing.T) {
-	tree := sound(t).edit(t, "overlays/default/scaling.yaml", "max: 50", "max: -1")
-	want := []finding.Finding{{File: "overlays/default/scaling.yaml", Line: 5, Field: "spec.max", Problem: "-1 is too small", Remedy: "write one from 0 to 100000"}}
-	if diff := cmp.Diff(want, check(tree.tree(), "overlays")); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	for _, f := range want {
-		if strings.Contains(f.Error(), "\n") {
-			t.Errorf("%q is not one line", f)
-		}
-	}
-}
-
 // TestHugeTemplate has a template whose dispatches would be too large to be
 // read again: it must not come to the first of them.
 func TestHugeTemplate(t *testing.T) {

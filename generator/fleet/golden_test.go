@@ -154,14 +154,8 @@ func do(t *testing.T, o *Overlay, words []string) (Overlay, []branch.Change, err
 func builds(t *testing.T, tree files, overlays []Overlay) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range tree {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.CopyFS(dir, tree.tree()); err != nil {
+		t.Fatal(err)
 	}
 	kubectl, _ := exec.LookPath("kubectl")
 	for _, o := range overlays {

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -20,9 +19,6 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
 )
-
-// hostileSeeds is how many trees TestHostileTrees makes; more with -hostile.
-var hostileSeeds = flag.Int("hostile", 60, "how many hostile overlays are tried")
 
 // grammarMemory is what a process that builds may need, and hereMemory what is left of
 // 128 MiB beside two of them, in bytes.
@@ -275,7 +271,7 @@ func hostileBuilder(tb testing.TB) kustomize.Builder {
 // TestHostileTrees: whatever one overlay contains, the other overlay is loaded.
 func TestHostileTrees(t *testing.T) {
 	b := hostileBuilder(t)
-	for seed := range *hostileSeeds {
+	for seed := range 60 {
 		if seed == 15 { // so many show goroutines that meet
 			unraced.Only(t)
 		}

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"runtime"
-	"runtime/metrics"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,62 +13,20 @@ import (
 	"muster/generator/kustomize"
 )
 
-// many returns a fleet repository of n overlays that differ only in their policy.
-func many(tb testing.TB, n int) files {
-	f := sound(tb)
-	for i := range n {
-		name := fmt.Sprintf("overlays/o%05d", i)
-		f.copyDir("overlays/default", name)
-		f[name+"/scaling.yaml"] = fmt.Sprintf("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: q%d\n  max: 50\n", i)
-	}
-	return f
-}
-
-// copyDir is copy for few files among many.
-func (f files) copyDir(from, to string) {
-	for _, name := range []string{"scaling.yaml", "configmap.yaml", "kustomization.yaml", "template/kustomization.yaml", "dispatches/kustomization.yaml"} {
-		if content, ok := f[from+"/"+name]; ok {
-			f[to+"/"+name] = content
-		}
-	}
-}
-
-// onDisk writes files to a directory, whose entries are listed faster than those of fstest.MapFS.
-func onDisk(tb testing.TB, f files) fs.FS {
-	dir := tb.TempDir()
-	if err := os.CopyFS(dir, f.tree()); err != nil {
-		tb.Fatal(err)
-	}
-	return os.DirFS(dir)
-}
-
-// BenchmarkManyOverlays reads a thousand overlays for the first time.
-func BenchmarkManyOverlays(b *testing.B) {
-	tree := onDisk(b, many(b, 1000))
-	b.ReportAllocs()
-	for b.Loop() {
-		l := NewLoader("overlays")
-		for _, o := range load(b, l, tree) {
-			if o.Err() != nil {
-				b.Fatal(o.Err())
-			}
-		}
-		b.ReportMetric(float64(l.builds), "builds")
-	}
-}
-
 // distinctFleet returns a fleet repository of n overlays with different templates: each has its own
 // image and memory.
-func distinctFleet(tb testing.TB, n int) files {
-	f := many(tb, n)
+func distinctFleet(t *testing.T, n int) files {
+	f := sound(t)
 	job, err := os.ReadFile("../../base/job.yaml")
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
 	f["base/job.yaml"] = string(job)
-	delete(f, "overlays/default/scaling.yaml")
 	for i := range n {
-		f[fmt.Sprintf("overlays/o%05d/template/kustomization.yaml", i)] = fmt.Sprintf(`apiVersion: kustomize.config.k8s.io/v1beta1
+		name := fmt.Sprintf("overlays/o%05d", i)
+		f.copy("overlays/default", name)
+		f.edit(t, name+"/scaling.yaml", "queue: default", fmt.Sprintf("queue: q%d", i))
+		f[name+"/template/kustomization.yaml"] = fmt.Sprintf(`apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources: [../../../base]
 patches:
@@ -85,6 +40,7 @@ patches:
       value: "team-%d"
 `, i, i, i)
 	}
+	delete(f, "overlays/default/scaling.yaml")
 	return f
 }
 
@@ -125,53 +81,4 @@ func TestDifferentOverlays(t *testing.T) {
 	if len(templates) != overlays {
 		t.Errorf("%d templates for %d overlays", len(templates), overlays)
 	}
-}
-
-// BenchmarkDifferentOverlays reads overlays with different templates for the first time, as the program
-// does: with kustomize in separate processes.
-func BenchmarkDifferentOverlays(b *testing.B) {
-	for _, n := range []int{1000, 5000} {
-		b.Run(fmt.Sprintf("overlays=%d", n), func(b *testing.B) {
-			tree := onDisk(b, distinctFleet(b, n))
-			builder := hostileBuilder(b)
-			b.ReportAllocs()
-			var peak uint64
-			var builds int
-			for b.Loop() {
-				runtime.GC()
-				before := heapNow()
-				stop := make(chan struct{})
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					for {
-						select {
-						case <-stop:
-							return
-						case <-time.After(5 * time.Millisecond):
-							peak = max(peak, heapNow()-min(before, heapNow()))
-						}
-					}
-				}()
-				l := NewLoader("overlays").BuildWith(builder, 0)
-				for _, o := range load(b, l, tree) {
-					if o.Err() != nil {
-						b.Fatal(o.Err())
-					}
-				}
-				close(stop)
-				<-ended
-				builds = l.builds
-				runtime.KeepAlive(l)
-			}
-			b.ReportMetric(float64(builds), "builds")
-			b.ReportMetric(float64(peak)/1e6, "peak-MB")
-		})
-	}
-}
-
-func heapNow() uint64 {
-	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
 }

@@ -6,20 +6,21 @@ import (
 	"testing"
 )
 
+func move(f files, from, to string) files {
+	f.copy(from, to)
+	for name := range f {
+		if strings.HasPrefix(name, from+"/") {
+			delete(f, name)
+		}
+	}
+	return f
+}
+
 // TestRenamed moves and copies a directory that has a dispatch of its own.
 func TestRenamed(t *testing.T) {
 	const was = "default-7f3k9c2b.yaml: metadata.labels[muster.dev/overlay]: is \"default\": the dispatch is another overlay's; it is a copy of the same Job: delete it"
 	const permanent = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: muster-default\n  namespace: buildkite\n  labels:\n    app.kubernetes.io/managed-by: muster\ndata:\n  overlay: default\n"
 	ordered := func() files { return soundWithDispatch(t) }
-	move := func(f files, from, to string) files {
-		f.copy(from, to)
-		for name := range f {
-			if strings.HasPrefix(name, from+"/") {
-				delete(f, name)
-			}
-		}
-		return f
-	}
 	type overlay struct {
 		former     []string
 		dispatches int
@@ -90,12 +91,7 @@ func TestRenamedElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	tree["overlays/default/dispatches/default-7f3k9c2b.yaml"] = string(text)
-	tree.copy("overlays/default", "overlays/linux")
-	for name := range tree {
-		if strings.HasPrefix(name, "overlays/default/") {
-			delete(tree, name)
-		}
-	}
+	move(tree, "overlays/default", "overlays/linux")
 	for loaded, taken := range map[string]bool{"ours": false, "theirs": true, "": true} {
 		o := load(t, NewLoader("overlays").InFleet(loaded), tree.tree())[0]
 		if (o.Err() == nil) != taken {

@@ -63,15 +63,8 @@ func TestNothingIsFetched(t *testing.T) {
 
 func TestLinksAreNotFollowed(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range sound(t) {
-		if err := os.MkdirAll(path.Join(dir, path.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(os.Remove(path.Join(dir, "base/job.yaml")), os.Symlink("/etc/passwd", path.Join(dir, "base/job.yaml"))); err != nil {
+	job := path.Join(dir, "base/job.yaml")
+	if err := errors.Join(os.CopyFS(dir, sound(t).tree()), os.Remove(job), os.Symlink("/etc/passwd", job)); err != nil {
 		t.Fatal(err)
 	}
 	const want = "base/job.yaml: is a link, which muster does not follow; put a file in its place"
