@@ -113,13 +113,3 @@ func put(m *yaml.Node, key string, value *yaml.Node) {
 	}
 	m.Content = slices.Insert(m.Content, at, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, value)
 }
-
-// Copy is a deep copy of a tree without aliases.
-func Copy(n *yaml.Node) *yaml.Node {
-	c := *n
-	c.Content = make([]*yaml.Node, len(n.Content))
-	for i, child := range n.Content {
-		c.Content[i] = Copy(child)
-	}
-	return &c
-}

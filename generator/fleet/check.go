@@ -42,12 +42,30 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 			findings = append(findings, patchesOfNothing(tree, o)...)
 			findings = append(findings, checkOverlay(tree, o)...)
 		}
-		findings = append(findings, checkEdits(tree, o)...)
+		findings = append(findings, checkEdits(o)...)
 		if _, changes := o.Repair(); len(changes) > 0 {
 			findings = append(findings, finding.Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches next to it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
 		}
 	}
 	return append(findings, sharedObjects(tree, overlays)...), nil
+}
+
+// checkEdits returns a finding for each readable dispatch that was edited. Unreadable ones are found
+// when they are read.
+func checkEdits(o *Overlay) []finding.Finding {
+	const outcome = "it restores the file, withdraws it if the edit may start more agents, " +
+		"and suspends the overlay if there is no such commit"
+	var findings []finding.Finding
+	for _, e := range o.edits {
+		if e.Readable {
+			findings = append(findings, finding.Finding{
+				File:    e.File,
+				Problem: "was edited: its content does not match " + AnnotationDigest,
+				Remedy:  repair + "; otherwise muster finds that commit: " + outcome,
+			})
+		}
+	}
+	return atMost(o, findings)
 }
 
 // sharedObjects finds objects that two overlays write from different files, as after cp -r: in

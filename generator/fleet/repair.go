@@ -232,16 +232,8 @@ func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit, no
 	return nil
 }
 
-// difference describes how an edited dispatch differs from its order.
+// difference describes how the numbers and tags of an edited dispatch differ from its order.
 func difference(before, after plan.Dispatch) string {
-	if parts := changes(before, after); len(parts) > 0 {
-		return strings.Join(parts, ", ")
-	}
-	return "it was not as muster wrote it"
-}
-
-// changes describes the changed numbers and tags of a dispatch.
-func changes(before, after plan.Dispatch) []string {
 	var parts []string
 	if before.Agents != after.Agents {
 		parts = append(parts, fmt.Sprintf("agents %d → %d", before.Agents, after.Agents))
@@ -252,7 +244,10 @@ func changes(before, after plan.Dispatch) []string {
 	if !slices.Equal(before.Tags, after.Tags) {
 		parts = append(parts, "other tags")
 	}
-	return parts
+	if len(parts) == 0 {
+		return "it was not as muster wrote it"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // covers reports whether d has at least the agents and the lease of the other dispatch.

@@ -293,15 +293,6 @@ func (o *Overlay) DispatchBytes() int {
 // stamp returns the dispatch: the template with the dispatch's name and numbers, and muster's
 // labels and annotations. Nothing else changes.
 func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
-	text, err := o.print(d)
-	if err != nil {
-		return nil, err
-	}
-	return seal(text), nil
-}
-
-// print is stamp with noDigest as the digest.
-func (o *Overlay) print(d plan.Dispatch) ([]byte, error) {
 	if err := checkDispatch(d); err != nil {
 		return nil, err
 	}
@@ -337,5 +328,5 @@ func (o *Overlay) print(d plan.Dispatch) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("printing dispatch %s: %w", d.ID, err)
 	}
-	return text, nil
+	return seal(text), nil
 }

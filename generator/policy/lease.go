@@ -49,15 +49,3 @@ func LongestOf(p plan.Policy) time.Duration {
 	}
 	return p.Lease
 }
-
-// LeasesOf are all leases that orders by the policy may have.
-func LeasesOf(p plan.Policy) []time.Duration {
-	if !p.LeaseAuto {
-		return []time.Duration{p.Lease}
-	}
-	var all []time.Duration
-	for lease := plan.MinAutoLease; lease <= plan.MaxAutoLease; lease += time.Minute {
-		all = append(all, lease)
-	}
-	return all
-}
