@@ -1,11 +1,6 @@
 package kubernetes
 
-import (
-	"fmt"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
-)
+import "fmt"
 
 // job checks the Job as a whole.
 func (c *checker) job(s spot) {
@@ -17,26 +12,6 @@ func (c *checker) job(s spot) {
 	if name := meta.at("name"); name.text() != "" && !isLabel(name.text()+"-"+decimal(max(0, last-1))) {
 		c.badValue(name, "is not a valid name: the host name of a pod is this and its index", nameFormats["label"].remedy)
 	}
-	if prefix := meta.at("generateName"); prefix.text() != "" && !isSubdomain(strings.TrimSuffix(prefix.text(), "-")) {
-		c.badValue(prefix, "is not the beginning of a valid name", "remove it")
-	}
-	for _, entry := range meta.at("managedFields").items() {
-		if operation := entry.at("operation"); operation.text() != "Apply" && operation.text() != "Update" {
-			c.bad(operation, "is neither Apply nor Update", "remove managedFields, which Kubernetes writes")
-		}
-	}
-	for _, owner := range meta.at("ownerReferences").items() {
-		for _, f := range []string{"apiVersion", "kind", "name", "uid"} {
-			if owner.at(f).empty() {
-				c.missing(owner.at(f))
-			}
-		}
-	}
-	for _, f := range meta.at("finalizers").items() {
-		if !isQualified(f.text()) || !strings.Contains(f.text(), "/") {
-			c.badValue(f, "is not a name with a domain", "remove it")
-		}
-	}
 	if !spec.set() {
 		c.missing(spec)
 		return
@@ -44,7 +19,6 @@ func (c *checker) job(s spot) {
 	c.selector(spec)
 	c.counts(spec)
 	c.failurePolicy(spec)
-	c.successPolicy(spec)
 	pod := spec.at("template", "spec")
 	restart := pod.at("restartPolicy")
 	switch v := restart.text(); {
@@ -58,21 +32,13 @@ func (c *checker) job(s spot) {
 	c.pod(pod)
 }
 
-// selector refuses a selector and the labels that it would select by: Kubernetes sets both.
+// selector refuses a selector and the labels that it would select by: Kubernetes sets both, unless the
+// selector is manual.
 func (c *checker) selector(spec spot) {
-	labels := spec.at("template", "metadata", "labels")
 	if spec.at("manualSelector").isTrue() {
-		if !spec.at("selector").set() {
-			c.missing(spec.at("selector"))
-		}
-		for _, key := range spec.at("selector", "matchLabels").keys() {
-			want := spec.at("selector", "matchLabels", key)
-			if labels.at(key).text() != want.text() {
-				c.bad(want, "is on no pod of the Job", "write the same label in spec.template.metadata.labels, or remove selector and manualSelector")
-			}
-		}
 		return
 	}
+	labels := spec.at("template", "metadata", "labels")
 	for _, f := range []string{"matchLabels", "matchExpressions"} {
 		if at := spec.at("selector", f); len(at.keys())+len(at.items()) > 0 {
 			c.bad(at, "is made by Kubernetes", "remove the selector")
@@ -89,7 +55,7 @@ func (c *checker) selector(spec spot) {
 func (c *checker) counts(spec spot) {
 	indexed := spec.at("completionMode").text() == "Indexed"
 	completions, counted := spec.at("completions").number()
-	for _, f := range []string{"backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"} {
+	for _, f := range []string{"backoffLimitPerIndex", "maxFailedIndexes"} {
 		if at := spec.at(f); at.set() && !indexed {
 			c.bad(at, "needs completionMode: Indexed", "write completionMode: Indexed")
 		}
@@ -104,11 +70,6 @@ func (c *checker) counts(spec spot) {
 		}
 		if counted && n > completions {
 			c.badf(failed, "remove it", "is %d, and a dispatch of one agent has one index", n)
-		}
-	}
-	if at := spec.at("managedBy"); at.set() {
-		if len(at.text()) > 63 || len(validation.IsDomainPrefixedPath(nil, at.text())) > 0 {
-			c.badValue(at, "is not a name with a domain and a slash, of at most 63 characters", "remove it")
 		}
 	}
 	if at := spec.at("podReplacementPolicy"); at.set() && spec.at("podFailurePolicy").set() && at.text() != "Failed" {
@@ -163,24 +124,5 @@ func (c *checker) exitCodes(codes spot) {
 			c.badf(x, "write the values in ascending order", "%d comes after %d", n, last)
 		}
 		last = n
-	}
-}
-
-// successPolicy checks the rules of the successPolicy for a dispatch of one agent, the minimum.
-func (c *checker) successPolicy(spec spot) {
-	completions, _ := spec.at("completions").number()
-	rules := spec.at("successPolicy", "rules")
-	c.atMost(rules, 20)
-	for _, rule := range rules.items() {
-		count, indexes := rule.at("succeededCount"), rule.at("succeededIndexes")
-		if !count.set() && !indexes.set() {
-			c.bad(rule, "has none of succeededCount or succeededIndexes", "write one of them, or remove the successPolicy")
-		}
-		if n, ok := count.number(); ok && n > completions {
-			c.badf(count, "remove the successPolicy", "is %d, and a dispatch may have one agent", n)
-		}
-		if indexes.set() && indexes.text() != "0" {
-			c.bad(indexes, "names other indexes than 0, and a dispatch may have one agent", "remove the successPolicy")
-		}
 	}
 }

@@ -1,10 +1,12 @@
 // Package kubernetes reports why a Kubernetes API server would refuse a Job, before the Job is
 // sent to one. It embeds the types of batch/v1 of one release, and contains the rules of that
-// release's validation that a Job's author can break. k8s.io/apimachinery, of the same release,
-// parses quantities and checks names. The package opens no connection.
+// release's validation that the author of an agent's Job is likely to break. k8s.io/apimachinery, of
+// the same release, parses quantities and checks names. The package opens no connection.
 //
-// The API server of that release refuses what the package refuses; testdata/apiserver compares the
-// two. Problems that depend on a cluster (admission, quota, a missing Secret) are not found.
+// The API server of that release refuses what the package refuses. It also refuses what the package
+// omits: rules for the sources of rare volumes, host ports, DNS, spread and affinity, success
+// policies and metadata that Kubernetes writes. testdata/apiserver compares the two, and lists these
+// exceptions. Problems that depend on a cluster (admission, quota, a missing Secret) are not found.
 package kubernetes
 
 import (

@@ -25,8 +25,8 @@ func TestPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim := func(metadata, spec string) string {
-		return "volumes: [{name: v, ephemeral: {volumeClaimTemplate: {metadata: {" + metadata + "}, spec: {" + spec + "}}}}]"
+	claim := func(spec string) string {
+		return "volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {" + spec + "}}}}]"
 	}
 	const (
 		modes = "accessModes: [ReadWriteOnce]"
@@ -34,37 +34,24 @@ func TestPods(t *testing.T) {
 		sound = modes + ", " + size
 	)
 	const in = "volumes [0] ephemeral volumeClaimTemplate "
-	affinity := func(term string) string {
-		return "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, " + term + "}]}}"
-	}
 	for pod, want := range map[string]string{
-		claim("", sound): "",
-		claim("labels: {a: b}", sound+", storageClassName: fast, volumeMode: Block"): "",
-		claim("", "accessModes: [Nope], "+size):                                      in + "spec accessModes [0]",
-		claim("", size):                                                              in + "spec accessModes",
-		claim("", modes):                                                             in + "spec resources requests storage",
-		claim("", modes+", resources: {requests: {storage: 0}}"):                     in + "spec resources requests storage",
-		claim("", sound+", storageClassName: A_B"):                                   in + "spec storageClassName",
-		claim("", sound+", volumeMode: Nope"):                                        in + "spec volumeMode",
-		claim("name: x", sound):                                                      in + "metadata name",
+		claim(sound): "",
+		claim(sound + ", storageClassName: fast, volumeMode: Block"): "",
+		claim("accessModes: [Nope], " + size):                        in + "spec accessModes [0]",
+		claim(size):                                                  in + "spec accessModes",
+		claim(modes):                                                 in + "spec resources requests storage",
+		claim(modes + ", resources: {requests: {storage: 0}}"):       in + "spec resources requests storage",
+		claim(sound + ", storageClassName: A_B"):                     in + "spec storageClassName",
+		claim(sound + ", volumeMode: Nope"):                          in + "spec volumeMode",
 		"volumes: [{name: v, projected: {sources: [{secret: {name: a, items: [{key: k, path: x}]}}, {configMap: {name: b, items: [{key: k, path: x}]}}]}}]": "volumes [0] projected sources [1] configMap items [0] path",
-		"volumes: [{name: v, csi: {driver: A_B}}]":                   "volumes [0] csi driver",
-		"volumes: [{name: v, nfs: {server: a, path: b}}]":            "volumes [0] nfs path",
-		"volumes: [{name: v, iscsi: {targetPortal: a, iqn: b}}]":     "volumes [0] iscsi iqn",
-		"volumes: [{name: v, azureDisk: {diskName: a, diskURI: b}}]": "volumes [0] azureDisk diskURI",
-		"volumes: [{name: v, fc: {fsType: ext4}}]":                   "volumes [0] fc targetWWNs",
-		"volumes: [{name: v, emptyDir: {medium: n}}]":                "volumes [0] emptyDir medium",
-		affinity("matchLabelKeys: [a]"):                              "affinity podAffinity requiredDuringSchedulingIgnoredDuringExecution [0] matchLabelKeys",
-		affinity("matchLabelKeys: [a], labelSelector: {}"):           "",
-		"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: a, operator: In, values: [b]}]}]}}}": "affinity nodeAffinity requiredDuringSchedulingIgnoredDuringExecution nodeSelectorTerms [0] matchFields [0] key",
+		"volumes: [{name: v, csi: {driver: A_B}}]":    "volumes [0] csi driver",
+		"volumes: [{name: v, emptyDir: {medium: n}}]": "volumes [0] emptyDir medium",
 
-		"schedulingGates: [{name: a}, {name: b}, {name: a}]": "schedulingGates [2] name",
-		"hostAliases: [{ip: 10.0.0.300}]":                    "hostAliases [0] ip",
-		"tolerations: [{operator: Equal, value: a}]":         "tolerations [0] operator",
-		"readinessGates: [{conditionType: a b}]":             "readinessGates [0] conditionType",
+		"hostAliases: [{ip: 10.0.0.300}]":            "hostAliases [0] ip",
+		"tolerations: [{operator: Equal, value: a}]": "tolerations [0] operator",
+		"readinessGates: [{conditionType: a b}]":     "readinessGates [0] conditionType",
 
-		"resourceClaims: [{name: a, resourceClaimName: c}, {name: a, resourceClaimName: d}, {name: b}]":               "resourceClaims [1] name; resourceClaims [2]",
-		"topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: ScheduleAnyway, minDomains: 2}]": "topologySpreadConstraints [0] minDomains",
+		"resourceClaims: [{name: a, resourceClaimName: c}, {name: a, resourceClaimName: d}, {name: b}]": "resourceClaims [1] name; resourceClaims [2]",
 	} {
 		job := parse(t, text)
 		spec := spot{node: job}.at("spec", "template", "spec").node

@@ -1,9 +1,6 @@
 package kubernetes
 
-import (
-	"cmp"
-	"strings"
-)
+import "strings"
 
 // container checks one container.
 func (c *checker) container(s spot) {
@@ -59,9 +56,6 @@ func (c *checker) volume(s spot) {
 	if len(found) > 1 { // none is an emptyDir
 		c.bad(s, "has "+strings.Join(found, " and ")+" together", "keep one of them")
 	}
-	if x := s.at("iscsi"); x.at("initiatorName").set() && len(s.at("name").text()+":"+x.at("targetPortal").text()) > 64 { // validateVolumeSource
-		c.bad(x.at("targetPortal"), "is longer than 64 characters, with the volume's name and a colon before it", "remove initiatorName, or write shorter ones")
-	}
 	if q, ok := parseQuantity(s.at("emptyDir", "sizeLimit").text()); ok && q.Sign() < 0 {
 		c.bad(s.at("emptyDir", "sizeLimit"), "is negative", quantityRemedy)
 	}
@@ -100,8 +94,6 @@ func (c *checker) pod(s spot) {
 	if at := s.at("ephemeralContainers"); !at.empty() {
 		c.bad(at, "are only for running pods", "remove them")
 	}
-	c.network(s)
-	c.policies(s)
 	c.podResources(s)
 }
 
@@ -123,7 +115,7 @@ func (c *checker) mounts(x, list spot, volumes map[string]bool) {
 	}
 }
 
-// handlers checks the sleeps of a container against its grace period, and its resize policy.
+// handlers checks the sleeps of a container against its grace period.
 func (c *checker) handlers(x, pod spot) {
 	grace := int64(30)
 	if n, ok := pod.at("terminationGracePeriodSeconds").number(); ok {
@@ -133,77 +125,6 @@ func (c *checker) handlers(x, pod spot) {
 		at := x.at("lifecycle", hook, "sleep", "seconds")
 		if n, ok := at.number(); ok && (n < 0 || n > grace) {
 			c.badf(at, "write one from 0 to "+decimal(grace)+", which is terminationGracePeriodSeconds", "%d is out of range", n)
-		}
-	}
-	for _, p := range x.at("resizePolicy").items() {
-		if p.at("restartPolicy").text() == "RestartContainer" && pod.at("restartPolicy").text() == "Never" {
-			c.badf(p.at("restartPolicy"), "write NotRequired", "is RestartContainer in a pod that never restarts")
-		}
-	}
-}
-
-func (c *checker) network(s spot) {
-	hosts := map[string]bool{}
-	for _, x := range s.at("containers").items() {
-		for _, p := range x.at("ports").items() {
-			host, ok := p.at("hostPort").number()
-			port, _ := p.at("containerPort").number()
-			if s.at("hostNetwork").isTrue() {
-				if ok && host != 0 && host != port {
-					c.badf(p.at("hostPort"), "write "+decimal(port), "is %d, and with hostNetwork it is the containerPort", host)
-				}
-				host, ok = port, true
-			}
-			key := cmp.Or(p.at("protocol").text(), "TCP") + " " + p.at("hostIP").text() + " " + decimal(host)
-			if ok && host != 0 && hosts[key] {
-				c.badf(p, "write another port", "port %d of the node is used twice", host)
-			}
-			hosts[key] = true
-		}
-	}
-	dns := s.at("dnsConfig")
-	if s.at("dnsPolicy").text() == "None" && dns.at("nameservers").empty() {
-		c.bad(dns.at("nameservers"), "are missing, and dnsPolicy is None", "write one, or write dnsPolicy: ClusterFirst")
-	}
-	if n := len(dns.at("nameservers").items()); n > 3 {
-		c.badf(dns.at("nameservers"), "keep three", "are %d", n)
-	}
-}
-
-// policies checks settings of the pod that exclude each other.
-func (c *checker) policies(s spot) {
-	security := s.at("securityContext")
-	if s.at("hostPID").isTrue() && s.at("shareProcessNamespace").isTrue() {
-		c.bad(s.at("shareProcessNamespace"), "is true together with hostPID", "keep one of the two")
-	}
-	if users := s.at("hostUsers"); users.set() && !users.isTrue() {
-		for _, f := range []string{"hostNetwork", "hostPID", "hostIPC"} {
-			if s.at(f).isTrue() {
-				c.bad(s.at(f), "is true with hostUsers: false", "keep one of the two")
-			}
-		}
-	}
-	c.uniqueIn(security.at("sysctls"), "name", "set twice", map[string]bool{})
-	spread := map[string]bool{}
-	for _, x := range s.at("topologySpreadConstraints").items() {
-		key := x.at("topologyKey").text() + " " + x.at("whenUnsatisfiable").text()
-		if spread[key] {
-			c.bad(x, "is there twice", "keep one for each topologyKey and whenUnsatisfiable")
-		}
-		spread[key] = true
-		if x.at("minDomains").set() && x.at("whenUnsatisfiable").text() != "DoNotSchedule" {
-			c.bad(x.at("minDomains"), "is for whenUnsatisfiable: DoNotSchedule", "remove it")
-		}
-	}
-	c.uniqueIn(s.at("schedulingGates"), "name", "there twice", map[string]bool{})
-	affinity := s.at("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-	for _, term := range affinity.items() {
-		for _, x := range term.at("matchExpressions").items() {
-			for _, v := range x.at("values").items() {
-				if !isLabelValue(v.text()) {
-					c.badValue(v, "is not a valid value of a label", nameFormats["label-value"].remedy)
-				}
-			}
 		}
 	}
 }

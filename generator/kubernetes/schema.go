@@ -170,42 +170,11 @@ func wholeNumber(n *yaml.Node) (int64, bool) {
 
 // nearest returns the remedy for a key that is not among the known ones.
 func nearest(key string, known []string) string {
-	best, least := "", len(key)/3+2
-	for _, k := range known {
-		word, candidate := strings.ToLower(key), strings.ToLower(k)
-		if max(len(word)-len(candidate), len(candidate)-len(word)) >= least {
-			continue // the distance is at least as large, and computing it for a key of 1 MiB takes seconds
-		}
-		if d := distance(word, candidate); d < least {
-			best, least = k, d
-		}
-	}
-	switch {
-	case best != "":
+	if best := finding.Nearest(key, known); best != "" {
 		return "nearest: " + best
-	case len(known) <= 8:
+	}
+	if len(known) <= 8 {
 		return "the fields here are " + strings.Join(known, ", ")
 	}
 	return "remove it, or move it to where it belongs"
-}
-
-// distance returns the number of letters to change, insert or delete to turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

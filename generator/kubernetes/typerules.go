@@ -41,9 +41,6 @@ func (c *checker) special(s spot, typ string) {
 		if s.at("subPath").text() != "" && s.at("subPathExpr").text() != "" {
 			c.bad(s.at("subPathExpr"), "is set together with subPath", "keep one of the two")
 		}
-		if r := s.at("recursiveReadOnly"); r.set() && r.text() != "Disabled" && !s.at("readOnly").isTrue() {
-			c.bad(r, "is set without readOnly", "add readOnly: true, or remove it")
-		}
 	case "KeyToPath":
 		c.relative(s.at("path"), true)
 	case "HostPathVolumeSource":
@@ -59,19 +56,22 @@ func (c *checker) special(s spot, typ string) {
 	case "SeccompProfile", "AppArmorProfile":
 		c.localProfile(s, typ == "SeccompProfile")
 	case "SecurityContext":
-		c.privileges(s)
+		escalate := s.at("allowPrivilegeEscalation")
+		if escalate.set() && !escalate.isTrue() && s.at("privileged").isTrue() {
+			c.bad(s.at("privileged"), "is true with allowPrivilegeEscalation: false", "keep one of the two")
+		}
 	case "Toleration":
 		c.toleration(s)
 	case "NodeSelectorRequirement", "LabelSelectorRequirement":
 		c.requirement(s)
 	case "PodFailurePolicyRule":
 		c.exactlyOne(s, "onExitCodes", "onPodConditions")
-	case "PodAffinityTerm", "TopologySpreadConstraint":
-		c.affinityTerm(s)
-	case "NodeSelectorTerm":
-		c.nodeFields(s)
-	default:
-		c.volumeSource(s, typ)
+	case "PersistentVolumeClaimTemplate":
+		c.claim(s.at("spec"))
+	case "ProjectedVolumeSource":
+		c.projected(s)
+	case "ServiceAccountTokenProjection":
+		c.relative(s.at("path"), true)
 	}
 }
 
@@ -140,16 +140,6 @@ func (c *checker) resourceRef(s spot, file bool) {
 	if at.text() != "" && !known {
 		c.badValue(at, "is not a resource that can be read", "write limits or requests, a dot, and cpu, memory or ephemeral-storage")
 	}
-	divisor := s.at("divisor")
-	if q, ok := parseQuantity(divisor.text()); ok && known && q.Sign() != 0 {
-		allowed := []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
-		if name == "cpu" {
-			allowed = []string{"1m", "1"}
-		}
-		if !slices.Contains(allowed, q.String()) { // validateContainerResourceDivisor
-			c.badf(divisor, "write "+finding.Or(allowed), "is %s", divisor.quoted())
-		}
-	}
 }
 
 // relative checks a path below a volume; dotted reports that the path must not begin with two dots.
@@ -184,21 +174,6 @@ func (c *checker) localProfile(s spot, seccomp bool) {
 		c.relative(name, false)
 	case local && strings.TrimSpace(name.text()) != name.text():
 		c.bad(name, "has spaces around it", "remove them")
-	}
-}
-
-func (c *checker) privileges(s spot) {
-	escalate := s.at("allowPrivilegeEscalation")
-	if !escalate.set() || escalate.isTrue() {
-		return
-	}
-	if s.at("privileged").isTrue() {
-		c.bad(s.at("privileged"), "is true with allowPrivilegeEscalation: false", "keep one of the two")
-	}
-	for _, x := range s.at("capabilities", "add").items() {
-		if x.text() == "CAP_SYS_ADMIN" {
-			c.bad(x, "is set together with allowPrivilegeEscalation: false", "keep one of the two")
-		}
 	}
 }
 

@@ -48,4 +48,6 @@ const seeds = `
     podAntiAffinity:
       preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: zone, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [x]}}]
 - topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 1, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [x]}]
+- schedulingGates: [{name: example.com/a}]
+- dnsConfig: {nameservers: [10.0.0.1, 10.0.0.2, 10.0.0.3]}
 `
