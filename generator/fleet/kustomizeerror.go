@@ -15,38 +15,29 @@ import (
 
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// explain returns the file and line of the problem for which a directory does not build:
-// kustomize's errors contain the path to the file, and seldom the line.
+// explain returns the file and, if it is known, the line of the problem for which a directory does not
+// build: kustomize's errors contain the path to the file, and seldom the line.
 func (v *view) explain(dir string, err error) *finding.Finding {
 	text := finding.OneLine(err)
-	files := v.filesRead()
-	for _, name := range files {
-		if !isKustomization(name) && strings.Contains(text, path.Base(name)) {
-			if f := v.brokenObject(name); f != nil {
-				return f
-			}
-		}
-	}
-	if duplicated.MatchString(text) {
-		if f := v.duplicateKey(files); f != nil {
-			return f
-		}
-	}
-	if m := patchOfNothing.FindStringSubmatch(text); m != nil {
-		return v.wrongTarget(dir, m[1], m[2])
-	}
 	f := &finding.Finding{Problem: "does not build: " + wayThere.ReplaceAllString(text, ""), Remedy: "fix what kustomize reports; to reproduce it: kustomize build " + dir}
 	if problem, stopped := strings.CutSuffix(f.Problem, ": "+kustomize.Smaller); stopped {
 		f.Problem, f.Remedy = problem, kustomize.Smaller
 	}
-	if f.File, f.Line = v.kustomizationOf(dir); strings.Contains(text, kustomize.TooLarge) {
+	f.File, f.Line = v.kustomizationOf(dir)
+	if strings.Contains(text, kustomize.TooLarge) {
 		f.File, f.Line = v.largest(dir)
 	}
-	if m := missingPath.FindStringSubmatch(text); m != nil {
-		f.File, f.Line = v.mentions(dir, m[1])
+	for _, name := range v.filesRead() {
+		if !isKustomization(name) && strings.Contains(text, path.Base(name)) {
+			f.File, f.Line = name, 0
+		}
+	}
+	for _, r := range named {
+		if m := r.FindStringSubmatch(text); m != nil {
+			f.File, f.Line = v.mentions(dir, m[1])
+		}
 	}
 	return f
 }
@@ -54,12 +45,12 @@ func (v *view) explain(dir string, err error) *finding.Finding {
 var (
 	// wayThere matches kustomize's prefixes of an error, one for each directory on the path to it.
 	wayThere = regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': '[^']*' must resolve to a file': |recursed accumulation of path '[^']*': |accumulating resources: `)
-	// patchOfNothing matches kind and name of a patch's missing target in kustomize's error.
-	patchOfNothing = regexp.MustCompile(`failed to find unique target for patch ([A-Za-z]+)\.\S*/(\S+)\.[^.\s]+$`)
-	// duplicated matches kustomize's error about a duplicate key, whose lines are those of
-	// kustomize's own text, and its error about a patch that it cannot read.
-	duplicated  = regexp.MustCompile(`already defined at line|unable to parse SM or JSON patch`)
-	missingPath = regexp.MustCompile(`missing path: "?(/\S+?)"?(?::|$)`)
+	// named match a path, a duplicate key and a patch's missing target in kustomize's errors.
+	named = []*regexp.Regexp{
+		regexp.MustCompile(`missing path: "?(/\S+?)"?(?::|$)`),
+		regexp.MustCompile(`mapping key "([^"]+)" already defined`),
+		regexp.MustCompile(`failed to find unique target for patch [A-Za-z]+\.\S*/(\S+)\.[^.\s]+$`),
+	}
 )
 
 func isKustomization(name string) bool {
@@ -76,88 +67,6 @@ func (v *view) filesRead() []string {
 	}
 	slices.Sort(files)
 	return files
-}
-
-// brokenObject returns what is wrong with a file that kustomize read as objects: it is not
-// valid YAML, or an object has no apiVersion, kind or name. It returns nil if the file is
-// valid.
-func (v *view) brokenObject(name string) *finding.Finding {
-	data, _, err := v.read(name)
-	if err != nil {
-		return nil
-	}
-	for doc, err := range finding.Documents(data) {
-		if err != nil {
-			return finding.Syntax(name, err)
-		}
-		if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode || finding.Lookup(doc.Content[0], "items") != nil {
-			continue
-		}
-		for _, at := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}} {
-			if finding.Scalar(doc.Content[0], at...) == "" {
-				return &finding.Finding{File: name, Line: doc.Content[0].Line, Field: finding.Field(at), Problem: "is missing", Remedy: "every object has apiVersion, kind and metadata.name"}
-			}
-		}
-	}
-	return nil
-}
-
-// duplicateKey returns a finding on the file, or the patch in it, that has a duplicate key.
-func (v *view) duplicateKey(files []string) *finding.Finding {
-	for _, name := range files {
-		data, _, err := v.read(name)
-		if err != nil || len(data) > maxParsed {
-			continue
-		}
-		texts := []inlineText{{text: string(data)}}
-		if isKustomization(name) {
-			var doc yaml.Node
-			if yaml.Unmarshal(data, &doc) != nil || len(doc.Content) != 1 {
-				continue
-			}
-			texts = inlineTexts(doc.Content[0])
-		}
-		for _, t := range texts {
-			for doc, err := range finding.Documents([]byte(t.text)) {
-				if err != nil {
-					break
-				}
-				if key := duplicate(doc); key != nil {
-					return &finding.Finding{File: name, Line: t.above + key.Line, Problem: fmt.Sprintf("has %s twice", finding.Quote(key.Value)), Remedy: "keep one"}
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// duplicate returns the first duplicate key below n.
-func duplicate(n *yaml.Node) *yaml.Node {
-	seen := map[string]bool{}
-	for i, x := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 0 && x.Kind == yaml.ScalarNode {
-			if seen[x.Value] {
-				return x
-			}
-			seen[x.Value] = true
-		}
-		if key := duplicate(x); key != nil {
-			return key
-		}
-	}
-	return nil
-}
-
-// wrongTarget returns the finding on a patch whose target does not exist.
-func (v *view) wrongTarget(dir, kind, name string) *finding.Finding {
-	f := &finding.Finding{Field: "patches", Problem: fmt.Sprintf("there is no %s %s to patch", kind, name)}
-	f.File, f.Line = v.mentions(dir, name)
-	if called := v.namesOf(kind); len(called) > 0 {
-		f.Remedy = fmt.Sprintf("the %s is named %s", kind, strings.Join(called, " or "))
-	} else if kind == "Job" && path.Base(dir) != templateDir {
-		f.Remedy = "patch the agent Job in " + path.Join(dir, templateDir)
-	}
-	return f
 }
 
 // resources returns the files that the kustomizations list as resources, with their texts.

@@ -16,29 +16,26 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// lineFinder finds the line of a source file that a field of the built Job comes from. It searches
-// the files that the builds read: the Job itself, patches, and the names, labels and annotations in
-// kustomizations.
+// lineFinder finds the file and line that a field of a built Job comes from: a Job or a patch in a file
+// of its own. If a kustomization changed the field, lineFinder searches it for the field's name.
 type lineFinder struct {
 	// fallback is the kustomization of the template and its line, for fields without a line.
-	fallback     string
-	fallbackLine int
-	overlay      string
-	sources      []source
+	fallback       string
+	fallbackLine   int
+	sources        []source
+	kustomizations []string
+	tree           fs.FS
 }
 
-// source is a part of a Job, or a list of JSON patch operations.
+// source is a Job, or a patch of one.
 type source struct {
-	file    string
-	above   int // number of lines before the node
-	node    *yaml.Node
-	patch   bool // it was laid over a Job, and wins over it
-	setting []string
+	file string
+	node *yaml.Node
 }
 
 // newLineFinder reads the files that builds have read; the first notes are those of the template.
 func newLineFinder(tree fs.FS, o *Overlay, notes ...map[string]string) *lineFinder {
-	f := &lineFinder{overlay: o.Path}
+	f := &lineFinder{tree: tree}
 	f.fallback, f.fallbackLine = (&view{tree: tree, notes: notes[0]}).kustomizationOf(path.Join(o.Path, templateDir))
 	read := map[string]bool{}
 	for _, n := range notes {
@@ -50,167 +47,63 @@ func newLineFinder(tree fs.FS, o *Overlay, notes ...map[string]string) *lineFind
 		if !read[name] || path.Dir(name) == path.Join(o.Path, dispatchDir) {
 			continue
 		}
-		data, err := fs.ReadFile(tree, name)
-		if err != nil {
+		if isKustomization(name) {
+			f.kustomizations = append(f.kustomizations, name)
 			continue
 		}
-		f.add(name, data, 0, false)
+		if data, err := fs.ReadFile(tree, name); err == nil {
+			f.add(name, data)
+		}
 	}
 	return f
 }
 
-// add adds the documents of a text that are a Job, or a patch of one.
-func (f *lineFinder) add(file string, data []byte, above int, patch bool) {
+// add adds the documents of a file that are a Job, or a patch of one.
+func (f *lineFinder) add(file string, data []byte) {
 	for doc, err := range finding.Documents(data) {
 		if err != nil || len(doc.Content) != 1 {
 			continue
 		}
 		n := doc.Content[0]
 		kind := finding.Scalar(n, "kind")
-		switch {
-		case !patch && slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(file)):
-			f.kustomization(file, n)
-		case n.Kind == yaml.SequenceNode, n.Kind == yaml.MappingNode && (kind == "Job" || kind == ""):
-			f.sources = append(f.sources, source{file: file, above: above, node: n, patch: patch || finding.Scalar(n, "spec", "completionMode") == ""})
+		if n.Kind == yaml.MappingNode && (kind == "Job" || kind == "") {
+			f.sources = append(f.sources, source{file, n})
 		}
 	}
 }
 
-// inlineText is a patch inside a kustomization, and the number of lines before it.
-type inlineText struct {
-	text  string
-	above int
-}
-
-// inlineTexts returns the patches inside a kustomization.
-func inlineTexts(k *yaml.Node) []inlineText {
-	var all []inlineText
-	inline := func(n *yaml.Node) {
-		if n == nil || n.Kind != yaml.ScalarNode {
-			return
-		}
-		above := n.Line - 1
-		if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-			above++
-		}
-		all = append(all, inlineText{n.Value, above})
-	}
-	for _, field := range []string{"patches", "patchesJson6902", "patchesStrategicMerge"} {
-		for _, p := range finding.Items(finding.Lookup(k, field)) {
-			inline(p)
-			inline(finding.Lookup(p, "patch"))
-		}
-	}
-	return all
-}
-
-// kustomization adds the patches inside a kustomization, and its settings.
-func (f *lineFinder) kustomization(file string, k *yaml.Node) {
-	for _, t := range inlineTexts(k) {
-		f.add(file, []byte(t.text), t.above, true)
-	}
-	setting := func(n *yaml.Node, at ...string) {
-		if n != nil {
-			f.sources = append(f.sources, source{file: file, node: n, patch: true, setting: at})
-		}
-	}
-	labels := []*yaml.Node{finding.Lookup(k, "commonLabels")}
-	for _, item := range finding.Items(finding.Lookup(k, "labels")) {
-		labels = append(labels, finding.Lookup(item, "pairs"))
-	}
-	for _, above := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
-		for _, n := range labels {
-			setting(n, append(slices.Clone(above), "labels")...)
-		}
-		setting(finding.Lookup(k, "commonAnnotations"), append(slices.Clone(above), "annotations")...)
-	}
-	setting(finding.Lookup(k, "namespace"), "metadata", "namespace")
-	setting(finding.Lookup(k, "namePrefix"), "metadata", "name")
-	setting(finding.Lookup(k, "nameSuffix"), "metadata", "name")
-}
-
-// place returns the file and line of a field of the built Job, or of its nearest parent if the
-// field is in no file; or of the template's kustomization if no parent is found either.
+// place returns the file and line of a field of the built Job, or of its nearest parent if the Job
+// lacks the field. If no file has the Job's value, place returns the first line of a kustomization that
+// contains the field's name, or the template's kustomization.
 func (f *lineFinder) place(job *yaml.Node, at []string) (file string, line int) {
-	best := -1
+	deepest, isSame := 0, false
 	for _, s := range f.sources {
-		l, depth, same := s.follow(job, at)
-		if l == 0 {
-			continue
-		}
-		rank := depth * 8
-		if same {
-			rank += 4
-		}
-		if s.patch {
-			rank += 2
-		}
-		if strings.HasPrefix(s.file, f.overlay+"/") {
-			rank++
-		}
-		if rank >= best {
-			best, file, line = rank, s.file, s.above+l
+		l, depth, same := descend(s.node, job, at)
+		if depth > deepest || depth == deepest && (same || !isSame) {
+			deepest, isSame, file, line = depth, same, s.file, l
 		}
 	}
-	if best < 8 {
-		return f.fallback, f.fallbackLine
+	if isSame && deepest > 0 {
+		return file, line
 	}
-	return file, line
-}
-
-// follow descends from a source to the deepest part of the field's path that it contains. It
-// returns the line and depth of that part, and whether its value is that of the built Job.
-func (s source) follow(job *yaml.Node, at []string) (line, depth int, same bool) {
-	switch {
-	case s.setting != nil:
-		if len(at) < len(s.setting) || !slices.Equal(at[:len(s.setting)], s.setting) {
-			return 0, 0, false
-		}
-		if s.node.Kind == yaml.ScalarNode {
-			return s.node.Line, len(at), true
-		}
-		line, depth, same = descend(s.node, finding.Lookup(job, s.setting...), at[len(s.setting):])
-		if depth == 0 {
-			return 0, 0, false
-		}
-		return line, depth + len(s.setting), same
-	case s.node.Kind == yaml.MappingNode:
-		return descend(s.node, job, at)
+	words := at[len(at)-1:]
+	if words[0] == "name" {
+		words = []string{"namePrefix", "nameSuffix"}
 	}
-	for _, op := range s.node.Content { // a JSON patch: the last operation wins
-		pointer := strings.Split(strings.TrimPrefix(finding.Scalar(op, "path"), "/"), "/")
-		value := finding.Lookup(op, "value")
-		if value == nil || len(pointer) > len(at) || !points(pointer, at) {
-			continue
-		}
-		l, d, is := descend(value, under(job, at[:len(pointer)]), at[len(pointer):])
-		if d == 0 {
-			l, is = value.Line, len(pointer) == len(at) && sameScalar(value, under(job, at))
-		}
-		if d+len(pointer) >= depth {
-			line, depth, same = l, d+len(pointer), is
-		}
-	}
-	return line, depth, same
-}
-
-// points reports whether a JSON pointer leads along a path.
-func points(pointer, at []string) bool {
-	for i, p := range pointer {
-		p = strings.NewReplacer("~1", "/", "~0", "~").Replace(p)
-		if index, isIndex := strings.CutPrefix(at[i], "["); isIndex {
-			if p != "-" && p+"]" != index {
-				return false
+	for _, name := range slices.Backward(f.kustomizations) { // the template's before the base's
+		data, err := fs.ReadFile(f.tree, name)
+		for _, word := range words {
+			if n := mentionedIn(data, word); err == nil && n > 0 {
+				return name, n
 			}
-		} else if p != at[i] {
-			return false
 		}
 	}
-	return true
+	return f.fallback, f.fallbackLine
 }
 
 // descend follows a path down a part of a Job and down the built Job in parallel; the built Job
-// distinguishes the elements of the part's lists.
+// distinguishes the elements of the part's lists. It returns the line and depth of the deepest value
+// that the part contains, and whether the built Job has the same value, or also lacks what is below.
 func descend(part, built *yaml.Node, at []string) (line, depth int, same bool) {
 	for i, key := range at {
 		var next *yaml.Node
@@ -228,27 +121,12 @@ func descend(part, built *yaml.Node, at []string) (line, depth int, same bool) {
 			}
 		}
 		if next == nil {
-			return line, i, false
+			return line, i, built == nil
 		}
 		part = next
 	}
-	return line, len(at), sameScalar(part, built)
-}
-
-// under follows a path down the built Job.
-func under(n *yaml.Node, at []string) *yaml.Node {
-	for _, key := range at {
-		if index, isIndex := strings.CutPrefix(key, "["); isIndex {
-			i, _ := strconv.Atoi(strings.TrimSuffix(index, "]"))
-			if n == nil || n.Kind != yaml.SequenceNode || i >= len(n.Content) {
-				return nil
-			}
-			n = n.Content[i]
-			continue
-		}
-		n = finding.Lookup(n, key)
-	}
-	return n
+	same = built != nil && part.Kind == built.Kind && finding.Scalar(part) == finding.Scalar(built)
+	return line, len(at), same
 }
 
 // counterpart returns the element of a list that became the n-th element of the built list: the one
@@ -279,11 +157,6 @@ func counterpart(list, built *yaml.Node, n int) (part, element *yaml.Node) {
 	return nil, element
 }
 
-// sameScalar reports whether two scalars have the same value; it does not compare other nodes.
-func sameScalar(a, b *yaml.Node) bool {
-	return a != nil && b != nil && a.Kind == b.Kind && (a.Kind != yaml.ScalarNode || a.Value == b.Value)
-}
-
 // refuseIn is refuse, at the line of a kustomization that contains a word, or otherwise at that of
 // the finding's field.
 func (v *view) refuseIn(kustomization []byte, word string, f finding.Finding) {
@@ -294,9 +167,10 @@ func (v *view) refuseIn(kustomization []byte, word string, f finding.Finding) {
 }
 
 // mentionedIn returns the first line of a text, except comments, that contains a word; 0 if none
-// does.
+// does, or if the word is too long to compile into an expression.
 func mentionedIn(text []byte, word string) int {
-	if word == "" {
+	const longest = 1000
+	if word == "" || len(word) > longest {
 		return 0
 	}
 	whole := regexp.MustCompile(`(^|[^\w./-])` + regexp.QuoteMeta(word) + `($|[^\w./-])`)

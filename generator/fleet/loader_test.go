@@ -147,7 +147,7 @@ func TestHeld(t *testing.T) {
 			func(f files) {
 				f[at+"kustomization.yaml"] += "patches: [{patch: '{apiVersion: batch/v1, kind: Job, metadata: {name: agent, namespace: buildkite}}'}]\n"
 			},
-			`overlays/default/kustomization.yaml:4: patches: there is no Job agent to patch; patch the agent Job in overlays/default/template`,
+			`overlays/default/kustomization.yaml:4: does not build: no resource matches strategic merge patch "Job.v1.batch/agent.buildkite": no matches for Id Job.v1.batch/agent.buildkite; failed to find unique target for patch Job.v1.batch/agent.buildkite; fix what kustomize reports; to reproduce it: kustomize build overlays/default`,
 		},
 		"a dispatch by another hand": {
 			func(f files) { f[at+"dispatches/mine.yml"] = "a: 1\n" },

@@ -46,7 +46,7 @@ func TestRefused(t *testing.T) {
 		{patched, resources, resources + "\npatches:\n  - patch: |-\n      apiVersion: batch/v1\n      kind: Job\n      metadata: {name: agent, namespace: buildkite}\n      spec:\n        template:\n          spec:\n            containers:\n              - name: agent\n                imagePullPolicy: Sometimes\n",
 			patched + ":14: " + agent + `imagePullPolicy: is "Sometimes"` + no + "write Always, IfNotPresent or Never"},
 		{patched, resources, resources + "\npatches:\n  - target: {kind: Job}\n    patch: |-\n      - op: replace\n        path: /spec/template/spec/containers/0/image\n        value: ''\n      - op: add\n        path: /spec/template/spec/containers/0/resources\n        value:\n          requests:\n            cpu: 4 cores\n",
-			patched + ":14: " + agent + `resources.requests.cpu: "4 cores" is not a quantity: Kubernetes 1.36 refuses that` + amount + "\n" + patched + ":9: " + agent + "image: is empty" + no + "write the image of the agent with its version"},
+			patched + ":14: " + agent + `resources.requests.cpu: "4 cores" is not a quantity: Kubernetes 1.36 refuses that` + amount + "\n" + patched + ":3: " + agent + "image: is empty" + no + "write the image of the agent with its version"},
 		{patched, resources, resources + "\nlabels: [{pairs: {team: a b}}]\n", patched + `:4: metadata.labels.team: "a b" is not a valid value of a label` + no + "use at most 63 letters, digits and -_. with a letter or digit at both ends"},
 		{patched, resources, resources + "\nnamespace: A_B\n", patched + `:4: metadata.namespace: "A_B" is not a valid name of a namespace` + no + "use at most 63 lower case letters, digits and dashes, a letter or digit at both ends"},
 		{own, "resources:", "namePrefix: Linux_\nresources:", own + `:3: metadata.name: "Linux_muster-proof" is not a valid name`},
@@ -169,7 +169,7 @@ func TestTemplateFindingsHaveLines(t *testing.T) {
 		"an annotation that is a truth value": {func(f files) { f.edit(t, job, `ignore-resource-updates: "true"`, `ignore-resource-updates: true`) }, job + ":29: spec.template.metadata.annotations[argocd.argoproj.io/ignore-resource-updates]: " + quoted},
 		"a label that is a mapping in a patch": {func(f files) {
 			f[kust] += "patches:\n  - target: {kind: Job}\n    patch: |-\n      - op: add\n        path: /metadata/labels/team\n        value: {a: b}\n"
-		}, kust + ":9: metadata.labels.team: " + quoted},
+		}, kust + ":3: metadata.labels.team: " + quoted},
 		"the mark of a digest": {func(f files) {
 			f.edit(t, job, "    argocd.argoproj.io/sync", "    a/b: "+noDigest+"\n    argocd.argoproj.io/sync")
 		}, job + ":9: " + at + "has the text " + noDigest + ", which is reserved for muster's digest; remove it"},
