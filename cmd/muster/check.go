@@ -19,7 +19,6 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/finding"
-	"muster/generator/fleet"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -238,7 +237,7 @@ func patiently[T any](ctx context.Context, s *settings, log *slog.Logger, ask fu
 
 // overlays returns the overlays with a valid policy; the loader reports the others.
 func (s *settings) overlays(tree fs.FS) []plan.Overlay {
-	loaded, err := fleet.NewLoader(s.git.overlays).Load(tree)
+	loaded, err := s.loader().Load(tree)
 	if err != nil {
 		return nil
 	}
