@@ -228,7 +228,6 @@ func (l *Loader) overrun(key string, r *running) {
 // start starts the build of a directory.
 func (l *Loader) start(v *view, dir string, from origin) *running {
 	v.begin()
-	v.anchors = l.anchors
 	ctx, stop := context.WithCancel(l.ctx)
 	r := &running{done: make(chan struct{}), stop: stop, key: from.key}
 	build := func() {

@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 // TestHostileFiles: a few lines of YAML suspend their overlay, and neither end the
 // process nor touch the other overlay.
 func TestHostileFiles(t *testing.T) {
+	builder := hostileBuilder(t)
 	const head = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: agent}\n"
 	bomb := head + "a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for _, c := range "bcdefghi" {
@@ -72,7 +72,7 @@ func TestHostileFiles(t *testing.T) {
 			tree["dispatch"] = string(changes[0].Content)
 			change(tree)
 			delete(tree, "dispatch")
-			for _, o := range load(t, NewLoader("overlays"), tree.tree()) {
+			for _, o := range load(t, NewLoader("overlays").BuildWith(builder, 0), tree.tree()) {
 				if bad := o.Name == "bad"; bad != (o.Err() != nil) {
 					t.Errorf("%s: %v", o.Name, o.Err())
 				} else if bad && strings.Contains(o.Err().Error(), "\n") {
@@ -83,37 +83,10 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestAnchorsByAnyName: what kustomize may parse has no anchors, whatever the file
-// is called and whatever else it is for.
-func TestAnchorsByAnyName(t *testing.T) {
-	for name, change := range map[string]func(f files, name string){
-		"x.yaml": configMapFile, "x.yml": configMapFile, "x.json": configMapFile,
-		"Kustomization": func(f files, name string) {
-			f["overlays/default/"+name] = f["overlays/default/kustomization.yaml"] + anchors
-			delete(f, "overlays/default/kustomization.yaml")
-		},
-	} {
-		f := sound(t)
-		change(f, name)
-		overlays := load(t, NewLoader("overlays"), f.tree())
-		if err := overlays[0].Err(); len(overlays) != 1 || err == nil || !regexp.MustCompile(`/`+regexp.QuoteMeta(name)+`:\d: uses a YAML anchor or alias`).MatchString(err.Error()) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-const anchors = "commonAnnotations: {a: &a x, b: *a}\n"
-
-func configMapFile(f files, name string) {
-	f["overlays/default/kustomization.yaml"] += "configMapGenerator: [{name: x, namespace: buildkite, files: [" + name + "]}]\n"
-	f["overlays/default/"+name] = anchors
-}
-
-// TestScriptInConfigMap: text like an anchor is allowed in a file that kustomize does not parse.
-func TestScriptInConfigMap(t *testing.T) {
+// TestAnchors asserts that the files of a template can use YAML anchors.
+func TestAnchors(t *testing.T) {
 	f := sound(t)
-	f["overlays/default/kustomization.yaml"] += "configMapGenerator: [{name: script, namespace: buildkite, files: [run.sh]}]\n"
-	f["overlays/default/run.sh"] = "a: &b *b\n\twait *b &b\n"
+	f.edit(t, "base/job.yaml", "managed-by: muster", "managed-by: &x muster\n    team: *x")
 	only(t, NewLoader("overlays"), f.tree())
 }
 

@@ -1,10 +1,7 @@
 package fleet
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"path"
 	"reflect"
 	"regexp"
@@ -17,6 +14,10 @@ import (
 	"muster/generator/finding"
 )
 
+// maxParsed is the maximum size, in bytes, of a kustomization: it is parsed in this process, and takes a
+// hundred times its size.
+const maxParsed = 128 << 10
+
 // vet refuses a kustomization that would fetch or run something, and reports missing files more
 // clearly than kustomize. It uses kustomize's own parser, so that both read the same.
 func (v *view) vet(name string, data []byte) {
@@ -24,24 +25,24 @@ func (v *view) vet(name string, data []byte) {
 		v.refuse(finding.Finding{File: name, Line: 1, Problem: fmt.Sprintf("has %d bytes, and a kustomization has at most %d", len(data), maxParsed), Remedy: "move patches to files of their own, or list directories"})
 		return
 	}
+	for doc, err := range finding.Documents(data) {
+		if err != nil {
+			v.refuse(*finding.Syntax(name, err))
+			return
+		}
+		if n := firstAnchor(doc); n != nil {
+			v.refuse(finding.Finding{File: name, Line: n.Line, Problem: "uses a YAML anchor or alias", Remedy: "write the value out"})
+			return
+		}
+	}
 	var k types.Kustomization
 	if err := k.Unmarshal(data); err != nil {
 		f := finding.Finding{File: name, Line: 1, Problem: "is not a kustomization: " + finding.OneLine(err), Remedy: "correct or remove the unknown part"}
 		if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
 			f.Line = max(1, finding.LineAmong(data, m[1]))
 		}
-		var any yaml.Node
-		if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&any); err != nil && !errors.Is(err, io.EOF) {
-			f = *finding.Syntax(name, err)
-		}
 		v.refuse(f)
 		return
-	}
-	for _, patch := range inlinePatches(k) {
-		if anchored([]byte(patch)) {
-			v.refuse(noAnchors(name, "patches", data))
-			return
-		}
 	}
 	plain := types.Kustomization{TypeMeta: k.TypeMeta, MetaData: k.MetaData, Resources: k.Resources}
 	v.changes = v.changes || !reflect.DeepEqual(k, plain)
@@ -67,6 +68,21 @@ func (v *view) vet(name string, data []byte) {
 	}
 }
 
+// firstAnchor returns the first node that has an anchor or is an alias. In a kustomization, this process
+// would expand them: a few lines can expand to more than any machine has memory for. All other files
+// are expanded in the process of the build, which has limits.
+func firstAnchor(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		return n
+	}
+	for _, c := range n.Content {
+		if found := firstAnchor(c); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
 // unknownField matches kustomize's error for an unknown field.
 var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
 
@@ -81,7 +97,6 @@ func (v *view) vetReference(name string, data []byte, r reference) {
 	for part := range strings.SplitSeq(r.path, "/") {
 		v.parts[part] = true
 	}
-	v.use(at, r.field)
 	switch {
 	case remote(r.path):
 		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing"})

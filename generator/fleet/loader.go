@@ -85,8 +85,6 @@ type Loader struct {
 	// builtFor are builds of the current Load that others may share, by key.
 	builtFor map[string][]*memo
 	builds   int
-	// anchors caches which files use anchors during the current Load.
-	anchors *anchorsOf
 	// findings is the number of findings of the current Load.
 	findings int
 
@@ -139,7 +137,7 @@ func (l *Loader) Load(tree fs.FS) ([]Overlay, error) {
 func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ctx, l.overrunning, l.findings, l.anchors = ctx, map[string]bool{}, 0, &anchorsOf{}
+	l.ctx, l.overrunning, l.findings = ctx, map[string]bool{}, 0
 	l.builtFor, l.ahead = map[string][]*memo{}, map[string]*running{}
 	l.used, l.seen = map[string]*memo{}, map[key]readDispatch{}
 	l.policies.begin()

@@ -178,8 +178,7 @@ func TestTemplateFindingsHaveLines(t *testing.T) {
 		"a file that a generator names": {func(f files) { f[kust] += "configMapGenerator:\n  - name: x\n    files:\n      - key=none.txt\n" }, kust + `:7: configMapGenerator: "none.txt" does not exist: there is no overlays/default/template/none.txt in the repository; correct the path, or add what it names`},
 		"an unknown field":              {func(f files) { f[kust] += "patch: []\n" }, kust + `:4: is not a kustomization: invalid Kustomization: json: unknown field "patch"; correct or remove the unknown part`},
 		"a field that runs a program":   {func(f files) { f[kust] += "generators: [x.yaml]\n" }, kust + ":4: generators: would run a program; muster and the syncer build plain kustomizations only: use resources, components and patches"},
-		"an alias":                      {func(f files) { f.edit(t, job, "type: DisruptionTarget", "type: &x DisruptionTarget") }, job + ":23: uses a YAML anchor or alias; write the value out"},
-		"an alias in a patch":           {func(f files) { f[kust] += "patches:\n  - target: {kind: Job}\n    patch: |-\n      a: &x b\n" }, kust + ":7: patches: uses a YAML anchor or alias; write the value out"},
+		"an alias in a kustomization":   {func(f files) { f[kust] += "commonLabels: {a: &x b, c: *x}\n" }, kust + ":4: uses a YAML anchor or alias; write the value out"},
 		"more than a build may come to": {func(f files) {
 			f[kust] += "configMapGenerator: [{name: large, files: [small.bin, large.bin]}]\n"
 			f["overlays/default/template/small.bin"] = strings.Repeat("\xff", 1<<20)

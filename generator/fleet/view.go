@@ -8,10 +8,8 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"muster/generator/finding"
@@ -34,9 +32,6 @@ type view struct {
 	over map[string][]byte
 	hide string
 
-	// values are files that kustomize copies into a ConfigMap or a Secret, and parsed those that it
-	// parses as YAML; a file may be both.
-	values, parsed map[string]bool
 	// parts are the elements of all paths in kustomizations. writesPaths reports that the output
 	// contains paths, and selects that objects are changed by their names or labels.
 	parts                map[string]bool
@@ -45,8 +40,6 @@ type view struct {
 	// how often one lists the directory hide, and how often the kustomization in it was read.
 	changes       bool
 	listed, lists int
-	// anchors caches which contents use anchors; nil: nothing is cached.
-	anchors *anchorsOf
 	// size is how many bytes were read.
 	size int
 
@@ -61,7 +54,6 @@ type view struct {
 // begin drops the notes of an earlier build.
 func (v *view) begin() {
 	v.notes, v.refused = map[string]string{}, nil
-	v.values, v.parsed = map[string]bool{}, map[string]bool{}
 	v.parts, v.writesPaths, v.selects = map[string]bool{}, false, false
 	v.changes, v.listed, v.lists = false, 0, 0
 	v.size = 0
@@ -193,28 +185,11 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 	if v.size += len(data); v.size > maxRead {
 		v.refuse(finding.Finding{File: name, Line: 1, Problem: fmt.Sprintf("exceeds the build's limit of %d MiB", maxRead>>20), Remedy: "keep large files in the image, or in an overlay or application of their own"})
 	}
-	if v.refused == nil && err == nil && v.mayBeParsed(name) && v.anchors.in(data, note) {
-		v.refuse(noAnchors(name, "", data))
-	}
-	if err == nil && slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
+	if err == nil && isKustomization(name) {
 		v.vet(name, data)
 	}
 	if v.refused != nil {
 		return nil, *v.refused
 	}
 	return data, err
-}
-
-// mayBeParsed reports whether kustomize may read a file as YAML, whatever its name.
-func (v *view) mayBeParsed(name string) bool {
-	return v.parsed[name] || !v.values[name] || slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
-}
-
-// use notes the use of a file that a kustomization references.
-func (v *view) use(name, field string) {
-	if field == "configMapGenerator" || field == "secretGenerator" {
-		v.values[name] = true
-	} else {
-		v.parsed[name] = true
-	}
 }
