@@ -64,7 +64,8 @@ func TestScheduleHolds(t *testing.T) {
 		{"over midnight, begins on Friday only", Schedule{Days: [7]bool{time.Friday: true}, From: 22 * 60, To: 6 * 60}, at("2026-11-20", "00:00"), at("2026-11-23", "00:00"), 480},
 		{"its Saturday part", Schedule{Days: [7]bool{time.Friday: true}, From: 22 * 60, To: 6 * 60}, at("2026-11-21", "00:00"), at("2026-11-22", "00:00"), 360},
 		{"not from Thursday's evening", Schedule{Days: [7]bool{time.Friday: true}, From: 22 * 60, To: 6 * 60}, at("2026-11-20", "00:00"), at("2026-11-20", "22:00"), 0},
-		{"within Friday only", Schedule{Days: [7]bool{time.Friday: true}, From: 8 * 60, To: 18 * 60}, at("2026-11-20", "00:00"), at("2026-11-22", "00:00"), 600},
+		{"within Friday only", Schedule{Days: [7]bool{time.Friday: true}, From: 8 * 60, To: 18 * 60},
+			at("2026-11-20", "00:00"), at("2026-11-22", "00:00"), 600},
 		// On 2026-03-29 the clock goes from 02:00 to 03:00.
 		{"spring, the night is an hour shorter", Schedule{Days: every, From: 22 * 60, To: 6 * 60}, at("2026-03-28", "12:00"), at("2026-03-29", "12:00"), 420},
 		{"spring, half of the window is left out", Schedule{Days: every, From: 2*60 + 30, To: 3*60 + 30}, at("2026-03-29", "00:00"), at("2026-03-29", "12:00"), 30},

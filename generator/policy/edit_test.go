@@ -59,7 +59,8 @@ func TestEditPolicy(t *testing.T) {
 			[]string{"  reuse: # why", "    idle: 1m", "    uptime: 30m # long"}, []string{"  reuse: {} # why"}},
 		{"several", minimal, Edit{Set: map[string]string{"max": "20", "lease": "auto"}},
 			[]string{"  max: 10"}, []string{"  max: 20", "  lease: auto"}},
-		{"flow overrides, and CRLF", strings.ReplaceAll(minimal+"  "+flow+"\n", "\n", "\r\n"), Edit{Override: true}, []string{"  " + flow + "\r"}, nil},
+		{"flow overrides, and CRLF", strings.ReplaceAll(minimal+"  "+flow+"\n", "\n", "\r\n"),
+			Edit{Override: true}, []string{"  " + flow + "\r"}, nil},
 		{"without a last line end", strings.TrimSuffix(minimal, "\n"), Edit{Set: map[string]string{"min": "1"}}, nil, []string{"  min: 1"}},
 	} {
 		got, err := Apply("scaling.yaml", []byte(c.text), c.edit)
