@@ -207,8 +207,9 @@ func (d *demo) showProgress() {
 	const width = 8
 	played := now.Sub(demoStart())
 	done := min(width, int(width*played/d.length))
-	text := fmt.Sprintf("%s [%s%s] %3d jobs finished, %2d agents in flight, %3d commits",
-		now.Format("15:04"), strings.Repeat("#", done), strings.Repeat(".", width-done), d.buildkite.Stats().Finished, inFlight, commits)
+	bar := strings.Repeat("#", done) + strings.Repeat(".", width-done)
+	text := fmt.Sprintf("%s [%s] %3d jobs finished, %2d agents in flight, %3d commits",
+		now.Format("15:04"), bar, d.buildkite.Stats().Finished, inFlight, commits)
 	d.progress.Doing(text)
 	milestone := played%(30*time.Minute) == 0 && (played == 0) == (len(d.ticks) == 0)
 	if d.progress == nil && milestone {

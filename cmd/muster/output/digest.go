@@ -56,7 +56,8 @@ func (p *digestPrinter) table(all []history.Total) error {
 	}
 	by := strings.ToUpper(string(p.digest.By))
 	t := Table{Head: []string{
-		by, "ORDERS", "AGENTS", "REGISTERED", "LOST", "IN-FLIGHT", "UNKNOWN", "FIRST-MEAN", "FIRST-MAX", "RETIRES", "REPAIRS", "DAMAGED", "EDITS",
+		by, "ORDERS", "AGENTS", "REGISTERED", "LOST", "IN-FLIGHT", "UNKNOWN",
+		"FIRST-MEAN", "FIRST-MAX", "RETIRES", "REPAIRS", "DAMAGED", "EDITS",
 	}}
 	for _, x := range all {
 		var row []Cell
