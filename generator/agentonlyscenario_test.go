@@ -32,7 +32,7 @@ func (m *muster) counter() *buildkite.Metrics {
 // above max when something is ordered. It keeps books of its own, for the others go by
 // what a muster was shown.
 func (a *audit) inferred(m *muster, r generator.Result) {
-	if !a.w.agentTokenOnly || r.Looked.Snapshot.Counted == nil {
+	if !a.w.agentTokenOnly || r.Input.Snapshot.Counted == nil {
 		return
 	}
 	for _, d := range r.Decisions {

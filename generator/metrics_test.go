@@ -66,7 +66,7 @@ func (v *watched) Ended(r generator.Report) {
 	for _, d := range r.Result.Decisions {
 		for _, s := range d.Observation.Overlays {
 			for id, seen := range s.Dispatches {
-				for _, o := range r.Result.Looked.Overlays {
+				for _, o := range r.Result.Input.Overlays {
 					for _, of := range o.Dispatches {
 						if of.ID == id {
 							v.seen[id] = max(v.seen[id], seen.Registered.Below(of.Agents))

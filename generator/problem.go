@@ -96,7 +96,7 @@ func (r Result) Conditions(now time.Time) []condition.Condition {
 // tick did not poll.
 func (r Result) own() []condition.Condition {
 	var degraded []condition.Condition
-	if unread := r.Looked.Snapshot.Unread; unread != "" {
+	if unread := r.Input.Snapshot.Unread; unread != "" {
 		degraded = append(degraded, condition.Condition{Reason: condition.ListUnread, Message: unread})
 	}
 	if r.Metrics != nil {
@@ -106,7 +106,7 @@ func (r Result) own() []condition.Condition {
 		degraded = append(degraded, condition.Condition{Reason: condition.PollSlow, Message: fmt.Sprintf("the poll of Buildkite took %d s: agents are ordered that much later", r.PollTook/time.Second)})
 	}
 	buildkite := condition.Normal(condition.BuildkiteAvailable)
-	if r.Looked.Snapshot.At.IsZero() {
+	if r.Input.Snapshot.At.IsZero() {
 		buildkite.Status, buildkite.Reason, buildkite.Message = condition.Unknown, condition.NoAnswer, "Buildkite was not polled, because no overlay is valid"
 	}
 	all := append([]condition.Condition{

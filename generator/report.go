@@ -287,8 +287,8 @@ func (rep *reporter) report(report Report, spread []condition.Condition) {
 	rep.watch.Ended(report)
 }
 
-// Looked is the input of a tick's decisions.
-type Looked struct {
+// Input is what a tick decides from.
+type Input struct {
 	// Overlays are the valid ones, as in git.
 	Overlays []plan.Overlay
 	// Snapshot is the result of the poll; its At is zero if Buildkite was not polled.

@@ -138,8 +138,8 @@ type Result struct {
 	Unserved []plan.Unserved
 	// Conflicts is the number of conflicts with other writers.
 	Conflicts int
-	// Looked is the input of the decisions.
-	Looked Looked
+	// Input is what the decisions were made from.
+	Input Input
 	// PollTook is how long the poll of Buildkite took in this tick.
 	PollTook time.Duration
 	// Repairs are muster's last repairs of manual edits, by overlay.
@@ -276,7 +276,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		loaded = withShared(loaded)
 		overlays = fleet.Decidable(loaded)
 	}
-	result.Looked = Looked{Overlays: overlays, Snapshot: snapshot}
+	result.Input = Input{Overlays: overlays, Snapshot: snapshot}
 	g.reporter.enter(StepDecide)
 	g.decide(&result, most)
 	g.reporter.enter(StepRender)
@@ -295,7 +295,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 // decide makes the decisions on the snapshot and the overlays. most is the maximum number of
 // dispatches that a single operation may add or remove, by overlay; nil: any number.
 func (g *Generator) decide(r *Result, most map[string]int) {
-	overlays, snapshot := r.Looked.Overlays, r.Looked.Snapshot
+	overlays, snapshot := r.Input.Overlays, r.Input.Snapshot
 	registered := g.poller.registrations(overlays, snapshot)
 	r.Unserved = plan.FindUnserved(overlays, snapshot)
 	observed := plan.Observe(overlays, snapshot, registered)
@@ -310,7 +310,7 @@ func (g *Generator) decide(r *Result, most map[string]int) {
 
 // write commits the operations of a result, and returns the result updated.
 func (g *Generator) write(ctx context.Context, loaded []fleet.Overlay, result Result) (Result, error) {
-	head, ops, snapshot := result.Head, g.publisher.inTurn(result.Operations), result.Looked.Snapshot
+	head, ops, snapshot := result.Head, g.publisher.inTurn(result.Operations), result.Input.Snapshot
 	next, done, err := g.publisher.commit(ctx, head, ops)
 	g.drift.noteOperations(head, next, done)
 	if errors.Is(err, branch.ErrMoved) {

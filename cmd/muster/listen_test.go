@@ -78,7 +78,7 @@ func TestProbes(t *testing.T) {
 	tick := func(change func(*generator.Report)) {
 		w.Began(*now)
 		r := generator.Report{Began: *now, Ended: *now, Next: now.Add(15 * time.Second), Git: *now, Buildkite: *now, Outcome: generator.Unchanged}
-		r.Result.Looked.Snapshot.At = *now
+		r.Result.Input.Snapshot.At = *now
 		change(&r)
 		r.Conditions = r.Result.Conditions(*now)
 		w.Ended(r)
@@ -234,8 +234,8 @@ func TestExemplars(t *testing.T) {
 	tick := func(ops []ledger.Operation, seen plan.Seen, sightings ...plan.Sighting) {
 		r := generator.Report{Began: *now, Ended: *now, Outcome: generator.Unchanged}
 		r.Result.Operations = ops
-		r.Result.Looked.Overlays = []plan.Overlay{{Name: "a", Dispatches: []plan.Dispatch{d}}}
-		r.Result.Looked.Snapshot = plan.Snapshot{At: *now, Sightings: sightings}
+		r.Result.Input.Overlays = []plan.Overlay{{Name: "a", Dispatches: []plan.Dispatch{d}}}
+		r.Result.Input.Snapshot = plan.Snapshot{At: *now, Sightings: sightings}
 		supply := plan.Supply{Overlay: "a", Dispatches: map[string]plan.Seen{d.ID: seen}}
 		r.Result.Decisions = []plan.Decision{{Overlay: "a", Observation: plan.Observation{At: *now, Overlays: []plan.Supply{supply}}}}
 		ends.watcher().Ended(r)

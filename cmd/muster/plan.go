@@ -134,7 +134,7 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 	if len(r.Decisions)+len(r.Suspended) == 0 {
 		return nil
 	}
-	conditions := r.Conditions(r.Looked.Snapshot.At)
+	conditions := r.Conditions(r.Input.Snapshot.At)
 	if err := printSums(out, r, conditions, all); err != nil {
 		return err
 	}
@@ -179,14 +179,14 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 func nothing(r generator.Result) string {
 	var waiting []string
 	for _, d := range r.Decisions {
-		i := slices.IndexFunc(r.Looked.Overlays, func(o plan.Overlay) bool { return o.Name == d.Overlay })
+		i := slices.IndexFunc(r.Input.Overlays, func(o plan.Overlay) bool { return o.Name == d.Overlay })
 		if d.Sum.Pending == 0 || d.Sum.InFlight == 0 || i < 0 {
 			continue
 		}
 		text := fmt.Sprintf("%s waits for %s", d.Overlay, ledger.Count(d.Sum.InFlight, "agent"))
 		var oldest time.Time
 		seen := d.Observation.Supply(d.Overlay).Dispatches
-		for _, x := range r.Looked.Overlays[i].Dispatches {
+		for _, x := range r.Input.Overlays[i].Dispatches {
 			starting := !x.Expired(d.At()) && seen[x.ID].Registered.Below(x.Agents) < x.Agents
 			if starting && (oldest.IsZero() || x.At.Before(oldest)) {
 				oldest = x.At

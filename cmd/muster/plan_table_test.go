@@ -64,7 +64,7 @@ func TestPrintedRowsAgree(t *testing.T) {
 			}
 		}
 		var text bytes.Buffer
-		check(t, printSums(output.Output{Text: &text}, r, r.Conditions(r.Looked.Snapshot.At), rapid.Bool().Draw(t, "wide")))
+		check(t, printSums(output.Output{Text: &text}, r, r.Conditions(r.Input.Snapshot.At), rapid.Bool().Draw(t, "wide")))
 		parts := strings.Split(text.String(), "\n\n")
 		rows := strings.Split(strings.TrimSpace(parts[1]), "\n")
 		head := strings.Fields(rows[0])

@@ -272,10 +272,10 @@ func (p *jobNotifier) Began(time.Time) {}
 
 // Ended implements [generator.Watcher].
 func (p *jobNotifier) Ended(r generator.Report) {
-	if r.DryRun || r.Result.Looked.Snapshot.At.IsZero() {
+	if r.DryRun || r.Result.Input.Snapshot.At.IsZero() {
 		return
 	}
-	overlays, snapshot := r.Result.Looked.Overlays, r.Result.Looked.Snapshot
+	overlays, snapshot := r.Result.Input.Overlays, r.Result.Input.Snapshot
 	live, queues := map[string]bool{}, []string{}
 	for _, o := range overlays {
 		queues = append(queues, o.Policy.Queue)

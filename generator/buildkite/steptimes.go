@@ -122,5 +122,5 @@ func (c *Client) looked() {
 	c.mu.Lock()
 	now := c.elapsed()
 	c.mu.Unlock()
-	c.times.Looked(now)
+	c.times.EndPoll(now)
 }

@@ -18,7 +18,7 @@ type registrations struct {
 // tick adds the time of each agent that has registered since.
 func (r *registrations) tick(report generator.Report, add func(value float64, dispatch string, labels ...string)) {
 	result := report.Result
-	at := result.Looked.Snapshot.At
+	at := result.Input.Snapshot.At
 	if at.IsZero() {
 		return
 	}
@@ -31,7 +31,7 @@ func (r *registrations) tick(report generator.Report, add func(value float64, di
 		}
 	}
 	seen := map[string]int{}
-	for _, o := range result.Looked.Overlays {
+	for _, o := range result.Input.Overlays {
 		for _, d := range o.Dispatches {
 			before := r.seen[d.ID]
 			now := max(before, supplies[o.Name].Dispatches[d.ID].Registered.Below(d.Agents))
@@ -60,7 +60,7 @@ const remembered = time.Hour
 // tick adds how long each job that has started since had waited.
 func (s *starts) tick(report generator.Report, add func(value float64, dispatch string, labels ...string)) {
 	result := report.Result
-	snapshot := result.Looked.Snapshot
+	snapshot := result.Input.Snapshot
 	if snapshot.At.IsZero() {
 		return
 	}
@@ -79,7 +79,7 @@ func (s *starts) tick(report generator.Report, add func(value float64, dispatch 
 		}
 		s.seen[g.Agent] = g.Started
 		if !known {
-			owners, known = plan.NewOwners(result.Looked.Overlays), true
+			owners, known = plan.NewOwners(result.Input.Overlays), true
 		}
 		if overlay, dispatch := owners.Of(g); overlay != "" {
 			add(g.Waited.Seconds(), dispatch, overlay)

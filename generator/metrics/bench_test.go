@@ -24,8 +24,8 @@ func fifty() generator.Report {
 	}
 	r := report(names...)
 	r.Outcome, r.Result.Operations = generator.Unchanged, nil
-	for i := range r.Result.Looked.Overlays {
-		o := &r.Result.Looked.Overlays[i]
+	for i := range r.Result.Input.Overlays {
+		o := &r.Result.Input.Overlays[i]
 		supply := plan.Supply{Overlay: o.Name, Dispatches: map[string]plan.Seen{}}
 		for n := range 10 {
 			id := fmt.Sprintf("%s-%d", o.Name, n)
@@ -38,7 +38,7 @@ func fifty() generator.Report {
 		}
 		r.Result.Decisions[i].Observation.Overlays = []plan.Supply{supply}
 		for n := range 100 {
-			r.Result.Looked.Snapshot.Sightings = append(r.Result.Looked.Snapshot.Sightings, plan.Sighting{
+			r.Result.Input.Snapshot.Sightings = append(r.Result.Input.Snapshot.Sightings, plan.Sighting{
 				Agent: fmt.Sprintf("%s-%d", o.Name, n), Tags: []string{"overlay=" + o.Name}, Running: true, Started: start().Add(time.Duration(n) * time.Second),
 			})
 		}

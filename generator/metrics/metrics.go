@@ -130,7 +130,7 @@ func (m *Metrics) overlays(r generator.Report) {
 		return
 	}
 	now := map[string]bool{}
-	for _, o := range r.Result.Looked.Overlays {
+	for _, o := range r.Result.Input.Overlays {
 		now[o.Name] = true
 		m.begin(o.Name)
 	}

@@ -62,13 +62,13 @@ func report(names ...string) generator.Report {
 		Began: start(), Ended: start().Add(time.Second), Next: start().Add(15 * time.Second), Outcome: generator.Committed, Cause: generator.CauseStart,
 		Steps: map[generator.Step]time.Duration{generator.StepHead: time.Millisecond}, Git: start(), Buildkite: start(),
 	}
-	r.Result.Looked.Snapshot.At = start()
+	r.Result.Input.Snapshot.At = start()
 	r.Result.Conflicts = 2
 	oldest := start().Add(-90 * time.Second)
 	for _, name := range names {
 		queue := "of-" + name
 		o := plan.Overlay{Name: name, Policy: plan.Policy{Queue: queue, Cluster: "ci"}}
-		r.Result.Looked.Overlays = append(r.Result.Looked.Overlays, o)
+		r.Result.Input.Overlays = append(r.Result.Input.Overlays, o)
 		d := plan.Decision{
 			Overlay: name, Queue: queue, Sum: plan.Sum{Pending: 1, Max: 5, Desired: 2},
 			Observation: plan.Observation{At: start(), Queue: queue, Jobs: []plan.Demand{{Overlays: []string{name}, Pending: 1, Oldest: &oldest}}},

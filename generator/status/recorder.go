@@ -79,7 +79,7 @@ func (r *Recorder) Ended(report generator.Report) {
 	next.Conditions = condition.Of(report.Conditions, "")
 	if report.Err == nil || len(report.Result.Decisions) > 0 {
 		next.Overlays, next.Queues = overlays(report), queues(report.Result)
-		next.Observed, next.Head = report.Result.Looked.Snapshot.At, report.Result.Head.Commit
+		next.Observed, next.Head = report.Result.Input.Snapshot.At, report.Result.Head.Commit
 	}
 	next.Decisions = decisions(report, before.Decisions)
 	r.ask(&next)
@@ -135,7 +135,7 @@ func overlays(report generator.Report) []Overlay {
 		}
 		return byName[name]
 	}
-	for _, v := range r.Looked.Overlays {
+	for _, v := range r.Input.Overlays {
 		o := at(v.Name)
 		o.Queue, o.Cluster, o.Dispatches = v.Policy.Queue, v.Policy.Cluster, len(v.Dispatches)
 	}

@@ -83,7 +83,7 @@ func newFleet(t *testing.T) (*fleet, string) {
 func (f *fleet) tick(i int) {
 	now := f.clock()
 	r := generator.Report{Began: now, Ended: now.Add(400 * time.Millisecond), Next: now.Add(15 * time.Second), Git: now, Buildkite: now, Outcome: generator.Unchanged}
-	r.Result.Head.Commit, r.Result.Looked.Snapshot.At = "tip", now
+	r.Result.Head.Commit, r.Result.Input.Snapshot.At = "tip", now
 	for n, name := range []string{"default", "gpu/large", "macos", hostile} {
 		s := wave(i, n)
 		o := plan.Overlay{Name: name, Policy: plan.Policy{Queue: strings.Split(name, "/")[0], Max: 60}}
@@ -93,7 +93,7 @@ func (f *fleet) tick(i int) {
 			r.Result.Operations = append(r.Result.Operations, ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d})
 			r.Outcome = generator.Committed
 		}
-		r.Result.Looked.Overlays = append(r.Result.Looked.Overlays, o)
+		r.Result.Input.Overlays = append(r.Result.Input.Overlays, o)
 		r.Result.Decisions = append(r.Result.Decisions, d)
 	}
 	r.Result.Suspended = []generator.Suspended{{Overlay: "macos", Why: plan.Suspension{Code: plan.Paused}}, {Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/broken/scaling.yaml:3: unknown field \"mx\": did you mean \"max\"?"}}}

@@ -251,11 +251,11 @@ func (f *fleet) tick(now time.Time) generator.Report {
 	}
 	d := plan.Decide(strconv.FormatInt(now.Unix(), 16), []plan.Overlay{f.overlay}, f.observation(now))[0]
 	r.Result.Decisions = []plan.Decision{d}
-	r.Result.Looked.Overlays = []plan.Overlay{f.overlay}
-	r.Result.Looked.Snapshot.At = now
+	r.Result.Input.Overlays = []plan.Overlay{f.overlay}
+	r.Result.Input.Snapshot.At = now
 	for _, a := range f.agents {
 		if !a.until.IsZero() {
-			r.Result.Looked.Snapshot.Sightings = append(r.Result.Looked.Snapshot.Sightings, plan.Sighting{
+			r.Result.Input.Snapshot.Sightings = append(r.Result.Input.Snapshot.Sightings, plan.Sighting{
 				Agent: fmt.Sprint("agent-", a.run), Tags: []string{"overlay=" + overlay}, Running: true, Started: a.started, Waited: a.waited,
 			})
 		}

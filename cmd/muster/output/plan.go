@@ -34,7 +34,7 @@ type planSuspended struct {
 
 // NewPlanDocument returns the document of the result of a tick.
 func NewPlanDocument(r generator.Result) PlanDocument {
-	d := PlanDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Head: r.Head.Commit, Unserved: r.Unserved, Conditions: r.Conditions(r.Looked.Snapshot.At)}
+	d := PlanDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Plan", Head: r.Head.Commit, Unserved: r.Unserved, Conditions: r.Conditions(r.Input.Snapshot.At)}
 	for _, x := range r.Decisions {
 		d.Decisions = append(d.Decisions, planDecision{x, x.Steps(), x.Limits()})
 	}

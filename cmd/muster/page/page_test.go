@@ -63,9 +63,9 @@ func decided(overlay string, at time.Time, s plan.Sum) plan.Decision {
 // tick reports a tick with decisions. Those with missing agents order them.
 func (w *scenario) tick(change func(*generator.Report), decisions ...plan.Decision) {
 	r := generator.Report{Began: w.now, Ended: w.now, Next: w.now.Add(15 * time.Second), Git: w.now, Buildkite: w.now, Outcome: generator.Unchanged}
-	r.Result.Head.Commit, r.Result.Looked.Snapshot.At, r.Result.Decisions = "tip", w.now, decisions
+	r.Result.Head.Commit, r.Result.Input.Snapshot.At, r.Result.Decisions = "tip", w.now, decisions
 	for _, d := range decisions {
-		r.Result.Looked.Overlays = append(r.Result.Looked.Overlays, plan.Overlay{Name: d.Overlay, Policy: plan.Policy{Queue: d.Queue}})
+		r.Result.Input.Overlays = append(r.Result.Input.Overlays, plan.Overlay{Name: d.Overlay, Policy: plan.Policy{Queue: d.Queue}})
 		if d.Sum.Dispatch > 0 {
 			r.Result.Operations = append(r.Result.Operations, dispatch(d))
 		}

@@ -242,7 +242,7 @@ func (r *reading) tell() {
 	if r.times.Cold() {
 		r.server.past(r.times)
 	}
-	r.times.Looked(r.snapshot.At)
+	r.times.EndPoll(r.snapshot.At)
 	for _, f := range r.predicted {
 		for _, p := range r.times.Predict(f.build, r.snapshot.At) {
 			if i, ok := f.jobs[p.Job]; ok {

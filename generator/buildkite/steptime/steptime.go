@@ -156,10 +156,10 @@ func (t *Times) forget() {
 // Cold reports whether no poll has ended yet.
 func (t *Times) Cold() bool { return !t.looked }
 
-// Looked ends a poll: what the poll learned applies to jobs created from now on. A job without a
+// EndPoll ends a poll: what the poll learned applies to jobs created from now on. A job without a
 // prediction in one poll gets none later, because agents may have been ordered for it. What the
 // first poll of a process learns applies from the time at which it happened.
-func (t *Times) Looked(now time.Time) {
+func (t *Times) EndPoll(now time.Time) {
 	for _, s := range t.steps {
 		for _, h := range []*history{&s.length, &s.lag} {
 			switch {

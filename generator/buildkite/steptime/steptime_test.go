@@ -37,11 +37,11 @@ func upcoming(name string, created float64) Job {
 // taught knows that a takes 10 minutes and b 20, one after the other, since minute 40.
 func taught() *Times {
 	t := &Times{}
-	t.Looked(at(-10))
+	t.EndPoll(at(-10))
 	for n := range uint64(3) {
 		t.Learn(Build{ID: n + 1, Jobs: []Job{passed("a", 0, 0, 10), barrier(10*n+1, true), passed("b", 0, 10, 30), barrier(10*n+2, true), passed("c", 0, 30, 31)}})
 	}
-	t.Looked(at(40))
+	t.EndPoll(at(40))
 	return t
 }
 
@@ -79,9 +79,9 @@ func TestPredict(t *testing.T) {
 // whatever wait steps precede it.
 func TestDependencies(t *testing.T) {
 	times := &Times{}
-	times.Looked(at(-10))
+	times.EndPoll(at(-10))
 	times.Learn(Build{ID: 1, Jobs: []Job{passed("a", 0, 0, 10), passed("free", 0, 12, 13), barrier(1, true), passed("early", 0, 5, 6), passed("b", 0, 13, 14)}})
-	times.Looked(at(40))
+	times.EndPoll(at(40))
 	got := times.Predict(Build{ID: 2, Jobs: []Job{running("a", 50, 50), upcoming("free", 50), barrier(1, false), upcoming("early", 50), upcoming("b", 50), upcoming("b", 50)}}, at(52))
 	want := []time.Time{at(62), at(55), at(63), at(63)}
 	for i, p := range got {
@@ -113,7 +113,7 @@ func TestUnpredictedJobStaysUnpredicted(t *testing.T) {
 			if n := names[random.IntN(len(names))]; random.IntN(10) == 0 {
 				times.Learn(Build{ID: uint64(100 + minute), Jobs: []Job{passed(n, float64(minute-5), float64(minute-random.IntN(5)), float64(minute))}})
 			}
-			times.Looked(at(float64(minute)))
+			times.EndPoll(at(float64(minute)))
 			if created.After(at(float64(minute))) {
 				continue
 			}
@@ -138,7 +138,7 @@ func TestFirstPoll(t *testing.T) {
 	if !times.Cold() {
 		t.Error("it has looked")
 	}
-	times.Looked(at(60))
+	times.EndPoll(at(60))
 	for minute, known := range map[float64]bool{5: false, 10.5: false, 12: true} {
 		got := times.Predict(Build{ID: 2, Jobs: []Job{running("a", minute, 55), barrier(1, false), upcoming("b", minute)}}, at(60))
 		if got[0].Due.IsZero() == known {
@@ -214,7 +214,7 @@ func TestManySteps(t *testing.T) {
 		name := fmt.Sprintf("step %d", n)
 		times.Learn(Build{ID: uint64(n), Jobs: []Job{passed(name, 0, 0, float64(n)/100+1)}})
 		if n%10_000 == 0 {
-			times.Looked(at(float64(n) / 100))
+			times.EndPoll(at(float64(n) / 100))
 		}
 	}
 	if len(times.steps) > maxSteps {
