@@ -14,8 +14,8 @@ import (
 	"muster/generator/finding"
 )
 
-// maxParsed is the maximum size, in bytes, of a kustomization: it is parsed in this process, and takes a
-// hundred times its size.
+// maxParsed is the maximum size, in bytes, of a file of the fleet that this process parses: parsed, it
+// takes a hundred times its size.
 const maxParsed = 128 << 10
 
 // vet refuses a kustomization that would fetch or run something, and reports missing files more

@@ -33,7 +33,8 @@ type source struct {
 	node *yaml.Node
 }
 
-// newLineFinder reads the files that builds have read; the first notes are those of the template.
+// newLineFinder reads the files that builds have read; the first notes are those of the template. It skips
+// files above maxParsed, which only the process of the build parses.
 func newLineFinder(tree fs.FS, o *Overlay, notes ...map[string]string) *lineFinder {
 	f := &lineFinder{tree: tree}
 	f.fallback, f.fallbackLine = (&view{tree: tree, notes: notes[0]}).kustomizationOf(path.Join(o.Path, templateDir))
@@ -51,7 +52,7 @@ func newLineFinder(tree fs.FS, o *Overlay, notes ...map[string]string) *lineFind
 			f.kustomizations = append(f.kustomizations, name)
 			continue
 		}
-		if data, err := fs.ReadFile(tree, name); err == nil {
+		if data, err := fs.ReadFile(tree, name); err == nil && len(data) <= maxParsed {
 			f.add(name, data)
 		}
 	}

@@ -120,10 +120,10 @@ func aligned(rest string, more int) string {
 // insertField adds a field that the policy does not set: in the place where the policy shows it
 // behind #, or at the end.
 func insertField(lines []string, spec *yaml.Node, indent, name, value string) []string {
-	shown := regexp.MustCompile(`^` + indent + `# ` + regexp.QuoteMeta(name) + `: *(\S+)( .*)?$`)
+	comment := regexp.MustCompile(`^` + indent + `# ` + regexp.QuoteMeta(name) + `: *(\S+)( .*)?$`)
 	first := spec.Content[0].Line - 1
 	for i := first; i < len(lines); i++ {
-		m := shown.FindStringSubmatch(strings.TrimRight(lines[i], "\r\n"))
+		m := comment.FindStringSubmatch(strings.TrimRight(lines[i], "\r\n"))
 		if m == nil {
 			continue
 		}

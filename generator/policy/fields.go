@@ -184,9 +184,9 @@ func text(name, form, comment, meaning, what, remedy string, rule *regexp.Regexp
 		func(r *policyReader, n *yaml.Node) {
 			switch {
 			case n.Kind == yaml.ScalarNode && n.Tag != "!!str":
-				r.bad(n, "spec."+name, Shown(n)+" is not a string", "write it in quotes")
+				r.bad(n, "spec."+name, shown(n)+" is not a string", "write it in quotes")
 			case n.Kind != yaml.ScalarNode || !rule.MatchString(n.Value) || longest > 0 && utf8.RuneCountInString(n.Value) > longest:
-				r.bad(n, "spec."+name, Shown(n)+" is not "+what, remedy)
+				r.bad(n, "spec."+name, shown(n)+" is not "+what, remedy)
 			default:
 				*into(&r.policy) = n.Value
 			}

@@ -32,7 +32,7 @@ func (r *policyReader) override(item *yaml.Node, at string, sound func() bool) {
 	given := r.counts(item, at, Overridable(), func(f Field) **int { return f.Override(&o) })
 	if v := finding.Lookup(item, "paused"); v != nil {
 		if o.Paused = v.Kind == yaml.ScalarNode && v.Tag == "!!bool" && strings.EqualFold(v.Value, "true"); !o.Paused {
-			r.bad(v, "spec."+at+".paused", Shown(v)+" is not true", "an override can pause, but not end a pause: use spec.paused")
+			r.bad(v, "spec."+at+".paused", shown(v)+" is not true", "an override can pause, but not end a pause: use spec.paused")
 		}
 	}
 	if !given && !o.Paused {
@@ -54,7 +54,7 @@ func (r *policyReader) moment(item *yaml.Node, at string) time.Time {
 	}
 	t, err := time.Parse(time.RFC3339, n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || t.Year() < 1 || t.Nanosecond() != 0 {
-		r.bad(n, "spec."+at+".until", Shown(n)+" is not a time", remedy)
+		r.bad(n, "spec."+at+".until", shown(n)+" is not a time", remedy)
 		return time.Time{}
 	}
 	return t

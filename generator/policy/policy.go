@@ -118,7 +118,7 @@ func (r *policyReader) top(top *yaml.Node) {
 		case n == nil:
 			r.bad(nil, want[0], "is missing", "write "+want[0]+": "+want[1])
 		case n.Kind != yaml.ScalarNode || n.Value != want[1]:
-			r.bad(n, want[0], "is "+Shown(n), "write "+want[0]+": "+want[1])
+			r.bad(n, want[0], "is "+shown(n), "write "+want[0]+": "+want[1])
 		}
 	}
 }
@@ -155,8 +155,8 @@ func (r *policyReader) spec(spec *yaml.Node) {
 	}
 }
 
-// Shown returns a value as a person wrote it, in a few words.
-func Shown(n *yaml.Node) string {
+// shown returns a value as a person wrote it, in a few words.
+func shown(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
 		return "a mapping"
@@ -177,12 +177,12 @@ func (r *policyReader) count(n *yaml.Node, name string) int {
 		if err == nil && n.Tag == "!!str" {
 			remedy += ", without quotes"
 		}
-		r.bad(n, "spec."+name, Shown(n)+" is not a whole number", remedy)
+		r.bad(n, "spec."+name, shown(n)+" is not a whole number", remedy)
 		if n.Tag == "!!int" && err == nil {
 			last := &r.findings[len(r.findings)-1]
-			last.Problem = Shown(n) + " is too small"
+			last.Problem = shown(n) + " is too small"
 			if v > MaxAgents {
-				last.Problem = Shown(n) + " is too large"
+				last.Problem = shown(n) + " is too large"
 			}
 		}
 		return 0
@@ -195,7 +195,7 @@ func (r *policyReader) span(n *yaml.Node, name string, least, most time.Duration
 	d, err := time.ParseDuration(n.Value)
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag != "!!str" || err != nil:
-		r.bad(n, "spec."+name, Shown(n)+" is not a duration as in 90s, 15m or 1h30m", remedy)
+		r.bad(n, "spec."+name, shown(n)+" is not a duration as in 90s, 15m or 1h30m", remedy)
 	case d < least:
 		r.bad(n, "spec."+name, n.Value+" is too short", remedy)
 	case d > most:
@@ -221,7 +221,7 @@ func (r *policyReader) lookahead(n *yaml.Node) {
 		case share <= 1:
 			remedy = "write " + n.Value + ", without quotes"
 		}
-		r.bad(n, "spec.lookahead", Shown(n)+" is not a share from 0 to 1", remedy)
+		r.bad(n, "spec.lookahead", shown(n)+" is not a share from 0 to 1", remedy)
 		return
 	}
 	r.policy.Lookahead = math.Abs(v) // -0 is 0
@@ -229,7 +229,7 @@ func (r *policyReader) lookahead(n *yaml.Node) {
 
 func (r *policyReader) paused(n *yaml.Node) {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
-		r.bad(n, "spec.paused", Shown(n)+" is neither true nor false", "")
+		r.bad(n, "spec.paused", shown(n)+" is neither true nor false", "")
 		return
 	}
 	r.policy.Paused = strings.EqualFold(n.Value, "true")
@@ -256,7 +256,7 @@ func tagText(s string) bool {
 
 func (r *policyReader) tags(n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		r.bad(n, "spec.tags", Shown(n)+" is not a mapping", "write tags as in {os: linux, size: large}")
+		r.bad(n, "spec.tags", shown(n)+" is not a mapping", "write tags as in {os: linux, size: large}")
 		return
 	}
 	for key, value := range finding.Pairs(n) {
@@ -267,9 +267,9 @@ func (r *policyReader) tags(n *yaml.Node) {
 		case !tagText(key.Value) || strings.Contains(key.Value, "="):
 			r.bad(key, at, "is not the key of an agent tag", "a key has no comma, no = and no white space")
 		case value.Kind != yaml.ScalarNode || value.Tag != "!!str":
-			r.bad(value, at, Shown(value)+" is not a string", "write it in quotes")
+			r.bad(value, at, shown(value)+" is not a string", "write it in quotes")
 		case !tagText(value.Value):
-			r.bad(value, at, Shown(value)+" is not the value of an agent tag", "a value has no comma and no white space, and is not empty")
+			r.bad(value, at, shown(value)+" is not the value of an agent tag", "a value has no comma and no white space, and is not empty")
 		default:
 			r.policy.Tags = append(r.policy.Tags, key.Value+"="+value.Value)
 		}
@@ -295,7 +295,7 @@ type entries struct {
 // reports whether the entry has no findings so far, unknown fields included.
 func (r *policyReader) entries(n *yaml.Node, list entries, read func(item *yaml.Node, at string, sound func() bool)) {
 	if n.Kind != yaml.SequenceNode {
-		r.bad(n, "spec."+list.field, Shown(n)+" is not a list", list.form)
+		r.bad(n, "spec."+list.field, shown(n)+" is not a list", list.form)
 		return
 	}
 	if len(n.Content) > list.max {
@@ -306,7 +306,7 @@ func (r *policyReader) entries(n *yaml.Node, list entries, read func(item *yaml.
 	for i, item := range n.Content {
 		at := fmt.Sprintf("%s[%d]", list.field, i)
 		if item.Kind != yaml.MappingNode {
-			r.bad(item, "spec."+at, Shown(item)+" is not a mapping", remedy)
+			r.bad(item, "spec."+at, shown(item)+" is not a mapping", remedy)
 			continue
 		}
 		before := len(r.findings)

@@ -56,7 +56,7 @@ func (r *policyReader) reuse(n *yaml.Node) {
 func (r *policyReader) wholeReuse(n *yaml.Node) bool {
 	const form = "write both, as in {idle: 1m, uptime: 30m}"
 	if n.Kind != yaml.MappingNode {
-		r.bad(n, "spec.reuse", Shown(n)+" is not a mapping", form)
+		r.bad(n, "spec.reuse", shown(n)+" is not a mapping", form)
 		return false
 	}
 	before := len(r.findings)

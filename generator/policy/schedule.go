@@ -74,9 +74,9 @@ func (r *policyReader) scheduleName(item *yaml.Node, at string) string {
 		r.bad(item, "spec."+at+".name", "is missing", "commits call the schedule by it")
 	case n.Kind != yaml.ScalarNode || n.Tag != "!!str" || strings.TrimSpace(n.Value) == "" || utf8.RuneCountInString(n.Value) > longestLabel ||
 		strings.ContainsFunc(n.Value, func(c rune) bool { return !unicode.IsPrint(c) }):
-		r.bad(n, "spec."+at+".name", Shown(n)+" is not a name", "write a few words on one line")
+		r.bad(n, "spec."+at+".name", shown(n)+" is not a name", "write a few words on one line")
 	case slices.ContainsFunc(r.policy.Schedules, func(s plan.Schedule) bool { return s.Name == n.Value }):
-		r.bad(n, "spec."+at+".name", Shown(n)+" is the name of another schedule", "give each its own")
+		r.bad(n, "spec."+at+".name", shown(n)+" is the name of another schedule", "give each its own")
 	default:
 		return n.Value
 	}
@@ -91,7 +91,7 @@ func (r *policyReader) days(item *yaml.Node, at string) (days [7]bool) {
 	}
 	remedy := "write days as in [mon, tue, wed, thu, fri]"
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		r.bad(n, "spec."+at+".days", Shown(n)+" is not a list of days", remedy)
+		r.bad(n, "spec."+at+".days", shown(n)+" is not a list of days", remedy)
 		return days
 	}
 	for _, d := range n.Content {
@@ -99,7 +99,7 @@ func (r *policyReader) days(item *yaml.Node, at string) (days [7]bool) {
 			return strings.EqualFold(d.Value, name) || strings.EqualFold(d.Value, time.Weekday(slices.Index(dayNames, name)).String())
 		})
 		if d.Kind != yaml.ScalarNode || i < 0 {
-			r.bad(d, "spec."+at+".days", Shown(d)+" is not a day of the week", nearestDay(d.Value, remedy))
+			r.bad(d, "spec."+at+".days", shown(d)+" is not a day of the week", nearestDay(d.Value, remedy))
 			continue
 		}
 		days[i] = true
@@ -134,7 +134,7 @@ func (r *policyReader) minute(item *yaml.Node, at, name string) int {
 	m, err2 := strconv.Atoi(minutes)
 	if n.Kind != yaml.ScalarNode || !timeRule.MatchString(n.Value) || err != nil || err2 != nil ||
 		m > 59 || h*60+m > 24*60 || name == "from" && h == 24 {
-		r.bad(n, "spec."+at+"."+name, Shown(n)+" is not a time of day", "write one from 00:00 to 23:59, or to: 24:00")
+		r.bad(n, "spec."+at+"."+name, shown(n)+" is not a time of day", "write one from 00:00 to 23:59, or to: 24:00")
 		return 0
 	}
 	return h*60 + m
@@ -149,7 +149,7 @@ func (r *policyReader) zone(item *yaml.Node, at string) *time.Location {
 	}
 	zone, err := r.zones.load(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || n.Value == "" || n.Value == "Local" {
-		r.bad(n, "spec."+at+".timeZone", Shown(n)+" is not a known time zone", remedy)
+		r.bad(n, "spec."+at+".timeZone", shown(n)+" is not a known time zone", remedy)
 		return nil
 	}
 	return zone
