@@ -684,6 +684,7 @@ func (a *audit) registered(p *simulation.Pod) {
 	}
 	if p.Double && x.registered[p.Index] { // nobody ordered it: it may take a job from one who was
 		a.w.foreign[p.Agent] = true
+		a.w.seen["twin"]++
 		a.checkOverdue(p, x)
 		return
 	}

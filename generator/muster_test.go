@@ -41,7 +41,8 @@ type muster struct {
 	known     map[string]map[int]bool // indexes that it was shown since it started, by dispatch
 	good      time.Time               // of its last tick without an error
 	ticks     int
-	*loop     // nil: the world has its tick called
+	page      string // the agents there were at the last page of their list
+	*loop            // nil: the world has its tick called
 }
 
 func (w *scenario) newMuster(i int) *muster {
@@ -333,6 +334,7 @@ func (t troubledTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.m.turnPage(r)
 	if r.URL.Query().Has("cluster_queue_id") {
 		w.seen["by queue"]++
 	}
@@ -345,6 +347,7 @@ func (t troubledTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case w.hit(w.now.limited):
+		w.seen["rate limit"]++
 		response.StatusCode = http.StatusTooManyRequests
 		response.Header.Set("RateLimit-Reset", strconv.Itoa(1+w.faults.IntN(60)))
 		body = []byte(`{"message":"slow down"}`)
@@ -359,6 +362,18 @@ func (t troubledTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	response.ContentLength = int64(len(body))
 	return response, nil
+}
+
+// turnPage counts the lists of agents that changed between two of their pages.
+func (m *muster) turnPage(r *http.Request) {
+	if !strings.HasSuffix(r.URL.Path, "/agents") {
+		return
+	}
+	now := fmt.Sprint(m.w.server.Stats().Connected, m.w.server.Stats().Agents)
+	if page := r.URL.Query().Get("page"); page != "" && page != "1" && now != m.page {
+		m.w.seen["changed list"]++
+	}
+	m.page = now
 }
 
 // hideRecords leaves records out of a page, and puts others in twice.

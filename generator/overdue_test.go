@@ -5,10 +5,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
+	"muster/gitops/unraced"
 )
 
 // drawAuto lets the lease of a third of the overlays go by boots, from dice of its own.
@@ -145,4 +148,30 @@ func (a *audit) giveUp(m *muster, o plan.Overlay, after plan.State) (useful int)
 		}
 	}
 	return useful
+}
+
+// TestOverdueAgents: muster replaces agents that do not register before their lease expires, also with
+// two processes that are killed repeatedly, and every commit verifies.
+func TestOverdueAgents(t *testing.T) {
+	unraced.Only(t)
+	t.Parallel()
+	s := quietNight()
+	s.seed, s.length, s.every = 5, 5*time.Hour, 30*time.Second
+	s.musters, s.stagger = 2, 15*time.Second
+	p := &s.overlays[0].spec
+	p.min, p.buffer, p.auto = 0, 0, true
+	s.work = work{builds: 30, job: 2 * time.Minute}
+	s.rates.noShow, s.rates.kill = 0.1, 0.02
+	w := playPlain(t, s)
+	w.conclude()
+	replaced := 0
+	for _, c := range w.fleet.history() {
+		if c.operation != nil && c.operation.Kind == ledger.Dispatch && c.operation.Decision.Sum.Overdue > 0 {
+			replaced++
+		}
+	}
+	if replaced < 3 {
+		t.Errorf("%d orders because of overdue agents", replaced)
+	}
+	verifyAll(t, w.fleet)
 }

@@ -46,7 +46,7 @@ func (w *scenario) ordered() []string {
 }
 
 // TestManyOrderWhatOneWould: two or five musters on one repository order exactly what one would, tick
-// for tick, whichever pushes first.
+// for tick, whichever pushes first, also if they poll in turns.
 func TestManyOrderWhatOneWould(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
@@ -62,6 +62,12 @@ func TestManyOrderWhatOneWould(t *testing.T) {
 			if diff := cmp.Diff(one, many.ordered()); diff != "" {
 				t.Errorf("seed %d: one muster and %d (-one +%d):\n%s", seed, n, n, diff)
 			}
+		}
+		often, turns := plainShape(seed), plainShape(seed)
+		often.every = 15 * time.Second
+		turns.every, turns.musters, turns.stagger = time.Minute, 4, 15*time.Second
+		if diff := cmp.Diff(playPlain(t, often).ordered(), playPlain(t, turns).ordered()); diff != "" {
+			t.Errorf("seed %d: one muster, and four that poll in turns (-one +four):\n%s", seed, diff)
 		}
 	}
 }

@@ -459,7 +459,7 @@ func TestRunWaits(t *testing.T) {
 	}
 	b.run(t, 15*time.Second, func(ticks int, _ generator.Result, err error) bool {
 		starts = append(starts, b.now.Sub(scenarioStart()))
-		b.err, limited = nil, nil
+		b.err, limited, b.onCommit = nil, nil, nil
 		switch ticks {
 		case 1:
 			b.now = b.now.Add(5 * time.Second) // a slow tick
@@ -469,20 +469,23 @@ func TestRunWaits(t *testing.T) {
 			b.err = fmt.Errorf("listing: %w", &buildkite.RateLimited{Scope: "rest", Reset: 50 * time.Second})
 		case 5:
 			limited = fmt.Errorf("reading: %w", retryAfter(50*time.Second))
+		case 6:
+			b.jobs("a", 1)
+			b.onCommit = func([]ledger.Operation) error { return retryAfter(50 * time.Second) }
 		}
-		if failed := err != nil; failed != (ticks == 4 || ticks == 6) {
+		if failed := err != nil; failed != (ticks == 4 || ticks == 6 || ticks == 7) {
 			t.Errorf("tick %d: %v", ticks, err)
 		}
-		return ticks < 7
+		return ticks < 8
 	})
 	const s = time.Second
-	want := []time.Duration{0, 15 * s, 55 * s, 70 * s, 120 * s, 135 * s, 185 * s}
+	want := []time.Duration{0, 15 * s, 55 * s, 70 * s, 120 * s, 135 * s, 185 * s, 235 * s}
 	if diff := cmp.Diff(want, starts); diff != "" || asked != len(want) {
 		t.Errorf("%d requests, ticks (-want +got):\n%s", asked, diff)
 	}
 	log := b.log.String()
-	if n := strings.Count(log, "level=WARN msg=\"tick failed\""); n != 2 || strings.Contains(log, "level=ERROR") {
-		t.Errorf("%d warnings logged, want 2 and no error: %s", n, log)
+	if n := strings.Count(log, "level=WARN msg=\"tick failed\""); n != 3 || strings.Contains(log, "level=ERROR") {
+		t.Errorf("%d warnings logged, want 3 and no error: %s", n, log)
 	}
 }
 

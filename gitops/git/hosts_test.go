@@ -354,7 +354,7 @@ func TestPastFromHostThatRefuses(t *testing.T) {
 			r := gitserver.NewRepository(t)
 			before := seed(t, r, files()...)
 			seed(t, r, write("deploy/web/settings.yaml", "new\n"))
-			moves := false
+			moves, refused := false, 0
 			config := serveStrict(t, r, gitserver.Strict{Hides: gitserver.Dulwich().Hides, Upload: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
 				if moves {
 					moves = false
@@ -362,6 +362,7 @@ func TestPastFromHostThatRefuses(t *testing.T) {
 				}
 				head, _ := r.Head()
 				if _, wanted, _ := strings.Cut(bodyOf(t, q), "want "); !strings.HasPrefix(wanted, head) {
+					refused++
 					refuse(w, wanted[:40])
 					return
 				}
@@ -371,6 +372,9 @@ func TestPastFromHostThatRefuses(t *testing.T) {
 			headOf(t, b)
 			if content, err := b.File(t.Context(), before, "deploy/web/settings.yaml"); err != nil || string(content) != "settings\n" {
 				t.Errorf("%q, %v", content, err)
+			}
+			if refused == 0 {
+				t.Error("the host refused nothing")
 			}
 			moves = true
 			if _, err := b.File(t.Context(), before, "deploy/web/settings.yaml"); !errors.Is(err, branch.ErrMoved) {
