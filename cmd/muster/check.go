@@ -188,7 +188,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	case slog.LevelWarn:
 		log.Warn(text)
 	}
-	overlays := s.overlays(tree)
+	overlays := s.overlays(ctx, tree)
 	snapshot, err := patiently(ctx, s, log, func() (plan.Snapshot, error) { // as a tick does
 		return client.Snapshot(ctx, plan.Query{At: s.program.clock.Now(), Overlays: overlays})
 	})
@@ -236,8 +236,8 @@ func patiently[T any](ctx context.Context, s *settings, log *slog.Logger, ask fu
 }
 
 // overlays returns the overlays with a valid policy; the loader reports the others.
-func (s *settings) overlays(tree fs.FS) []plan.Overlay {
-	loaded, err := s.loader().Load(tree)
+func (s *settings) overlays(ctx context.Context, tree fs.FS) []plan.Overlay {
+	loaded, err := s.loader().LoadContext(ctx, tree)
 	if err != nil {
 		return nil
 	}

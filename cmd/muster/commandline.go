@@ -61,15 +61,15 @@ func (p program) environment(root *cobra.Command) error {
 			if !ok {
 				return
 			}
-			if list, ok := f.Value.(pflag.SliceValue); ok { // to set it would have the command line add to it
-				values := []string{value}
+			set := func() error { return f.Value.Set(value) }
+			if slice, ok := f.Value.(pflag.SliceValue); ok { // Set would make the command line add to the list
+				list := []string{value}
 				if f.Value.Type() == "stringSlice" {
-					values = strings.Split(value, ",")
+					list = strings.Split(value, ",")
 				}
-				_ = list.Replace(values)
-				return
+				set = func() error { return slice.Replace(list) }
 			}
-			if err := f.Value.Set(value); err != nil && failed == nil {
+			if err := set(); err != nil && failed == nil {
 				failed = fmt.Errorf("environment variable %s: %q is not %s", name, value, expected(f.Value.Type()))
 			}
 		})

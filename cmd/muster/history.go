@@ -80,7 +80,7 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
 	f.StringSliceVar(&h.operations, "act", nil, "operations to show, such as dispatch,retire (default all)")
 	f.StringVar(&h.filter.Author, "author", "", "only show commits of this author: part of a name or an address")
 	f.IntVarP(&h.limit, "limit", "n", 0, "maximum number of rows; 0 shows all")
-	f.StringVar(&h.by, "by", "", "summarize by day, hour or overlay")
+	f.StringVar(&h.by, "by", "", "summarize by day, hour or overlay, with -o table, wide or json")
 	f.StringVarP(&h.output, "output", "o", "table", "table, wide, json, yaml or csv")
 	f.BoolVarP(&h.follow, "follow", "f", false, "show the last rows, oldest first, then new commits as they arrive")
 	oneOf(c, "output", "table", "wide", "json", "yaml", "csv")

@@ -55,7 +55,11 @@ func main() {
 			debug.SetMemoryLimit(programMemory)
 		}
 	}
-	p.executable = thisExecutable()
+	var err error
+	if p.executable, err = thisExecutable(); err != nil {
+		fmt.Fprintln(os.Stderr, "muster: cannot find its own program, which builds templates in a process with limits:", err)
+		os.Exit(exitOutside)
+	}
 	os.Exit(p.run(ctx))
 }
 

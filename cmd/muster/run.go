@@ -361,7 +361,7 @@ func (s *settings) checkJobNotifications(ctx context.Context, tree fs.FS) ([]err
 	if err != nil {
 		return nil, err
 	}
-	queues := mapSlice(s.overlays(tree), func(o plan.Overlay) string { return o.Policy.Queue })
+	queues := mapSlice(s.overlays(ctx, tree), func(o plan.Overlay) string { return o.Policy.Queue })
 	if err := stacks.TryNotify(ctx, queues); err != nil {
 		return []error{err}, nil
 	}

@@ -45,8 +45,8 @@ const (
 	buildIdle     = time.Second
 )
 
-// builder returns the builder of templates; nil: this process. The process has an empty
-// environment, so that it has no tokens.
+// builder returns the builder of templates; nil, only in tests: this process. The process has an
+// empty environment, so that it has no tokens.
 func (p program) builder() kustomize.Builder {
 	if p.executable == "" {
 		return nil
@@ -81,15 +81,14 @@ func overlayNames(all []fleet.Overlay) []string {
 	return mapSlice(all, func(o fleet.Overlay) string { return o.Name })
 }
 
-// thisExecutable returns the running program's file; "" if unknown. On Linux the path works
-// even after the file is replaced.
-func thisExecutable() string {
+// thisExecutable returns the running program's file. On Linux the path works even after the file is
+// replaced.
+func thisExecutable() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Stat(self); err == nil {
-		return self
+		return self, nil
 	}
-	path, _ := os.Executable()
-	return path
+	return os.Executable()
 }
 
 // settings are the flags of the repository, of Buildkite and of the log.

@@ -26,8 +26,8 @@ func (p program) statusCommand() *cobra.Command {
 a clone of the repository. For each overlay it prints what is in git, the agents in
 flight, and the jobs and agents of the last commit with its time. With the name of an
 overlay it also prints its dispatches and last operations; muster explain DISPATCH
-explains one of them. muster plan prints what Buildkite reports now. The exit code is
-0 also if overlays are suspended.`,
+explains a dispatch. muster plan prints what Buildkite reports now. The exit code is 0
+also if overlays are suspended.`,
 		Example: `  muster status
   muster status default
   muster status -o wide --watch`,

@@ -173,7 +173,7 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 	}
 	snapshot.Jobs = make([]plan.Job, 0, jobs)
 	var limited []plan.Job
-	c.looked()
+	c.endPoll()
 	for _, id := range builds {
 		if b := l.builds[id]; b.active {
 			snapshot.Jobs = s.jobs(snapshot.Jobs, b, &limited)

@@ -114,8 +114,8 @@ func (s *session) predict(b *readBuild) map[int]steptime.Prediction {
 	return all
 }
 
-// looked ends a poll for the recorder of step times.
-func (c *Client) looked() {
+// endPoll ends a poll for the recorder of step times.
+func (c *Client) endPoll() {
 	if c.times == nil {
 		return
 	}

@@ -88,6 +88,14 @@ func TestAnchors(t *testing.T) {
 	f := sound(t)
 	f.edit(t, "base/job.yaml", "managed-by: muster", "managed-by: &x muster\n    team: *x")
 	only(t, NewLoader("overlays"), f.tree())
+	f.edit(t, "overlays/default/template/kustomization.yaml", "resources:", `namePrefix: x-
+patches:
+- target: {kind: Job, name: agent}
+  patch: '- {op: add, path: /metadata/labels/a, value: b}'
+resources:`)
+	if found := checkErrors(f.tree()); len(found) > 0 {
+		t.Errorf("a patch of a Job with anchors: %v", found)
+	}
 }
 
 func TestUnusualOverlayNames(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // explain returns the file and, if it is known, the line of the problem for which a directory does not
@@ -29,9 +30,12 @@ func (v *view) explain(dir string, err error) *finding.Finding {
 	if strings.Contains(text, kustomize.TooLarge) {
 		f.File, f.Line = v.largest(dir)
 	}
-	for _, name := range v.filesRead() {
-		if !isKustomization(name) && strings.Contains(text, path.Base(name)) {
-			f.File, f.Line = name, 0
+	if name := v.fileIn(text); name != "" {
+		f.File, f.Line = name, 0
+	}
+	if m := duplicateKey.FindStringSubmatch(text); m != nil {
+		if file, line := v.duplicate(m[1]); line > 0 {
+			f.File, f.Line = file, line
 		}
 	}
 	for _, r := range named {
@@ -44,14 +48,69 @@ func (v *view) explain(dir string, err error) *finding.Finding {
 
 var (
 	// wayThere matches kustomize's prefixes of an error, one for each directory on the path to it.
-	wayThere = regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': '[^']*' must resolve to a file': |recursed accumulation of path '[^']*': |accumulating resources: `)
-	// named match a path, a duplicate key and a patch's missing target in kustomize's errors.
+	wayThere     = regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': '[^']*' must resolve to a file': |recursed accumulation of path '[^']*': |accumulating resources: `)
+	duplicateKey = regexp.MustCompile(`mapping key "([^"]+)" already defined`)
+	// named match a path and a patch's missing target in kustomize's errors.
 	named = []*regexp.Regexp{
 		regexp.MustCompile(`missing path: "?(/\S+?)"?(?::|$)`),
-		regexp.MustCompile(`mapping key "([^"]+)" already defined`),
 		regexp.MustCompile(`failed to find unique target for patch [A-Za-z]+\.\S*/(\S+)\.[^.\s]+$`),
 	}
 )
+
+// fileIn returns the file that an error of kustomize names, which is no kustomization; empty if it names
+// none. The error contains the name without the directory, so that fileIn prefers a file whose
+// directory the error contains too.
+func (v *view) fileIn(text string) (file string) {
+	for _, name := range v.filesRead() {
+		base := path.Base(name)
+		if isKustomization(name) || mentionedIn([]byte(text), base) == 0 && !strings.Contains(text, "/"+base) {
+			continue
+		}
+		if strings.Contains(text, path.Dir(name)) {
+			return name
+		}
+		file = cmp.Or(file, name)
+	}
+	return file
+}
+
+// duplicate returns the file and the line of a key that a mapping has twice.
+func (v *view) duplicate(key string) (file string, line int) {
+	for _, name := range v.filesRead() {
+		data, _, err := v.read(name)
+		if err != nil || len(data) > maxParsed {
+			continue
+		}
+		for doc, err := range finding.Documents(data) {
+			if err != nil {
+				break
+			}
+			if n := second(doc, key); n != nil {
+				return name, n.Line
+			}
+		}
+	}
+	return "", 0
+}
+
+// second returns the second of two equal keys in a mapping at or below n.
+func second(n *yaml.Node, key string) *yaml.Node {
+	times := 0
+	for k := range finding.Pairs(n) {
+		if k.Value != key {
+			continue
+		}
+		if times++; times == 2 {
+			return k
+		}
+	}
+	for _, c := range n.Content {
+		if found := second(c, key); found != nil {
+			return found
+		}
+	}
+	return nil
+}
 
 func isKustomization(name string) bool {
 	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
@@ -69,7 +128,8 @@ func (v *view) filesRead() []string {
 	return files
 }
 
-// resources returns the files that the kustomizations list as resources, with their texts.
+// resources returns the files that the kustomizations list as resources, with their texts, except those
+// above maxParsed.
 func (v *view) resources() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for _, file := range v.filesRead() {
@@ -85,7 +145,7 @@ func (v *view) resources() iter.Seq2[string, []byte] {
 				if v.stat(name) != noteFile {
 					continue
 				}
-				if data, _, err := v.read(name); err == nil && !yield(name, data) {
+				if data, _, err := v.read(name); err == nil && len(data) <= maxParsed && !yield(name, data) {
 					return
 				}
 			}
@@ -96,10 +156,11 @@ func (v *view) resources() iter.Seq2[string, []byte] {
 // namesOf returns the names of the objects of a kind among the resources.
 func (v *view) namesOf(kind string) []string {
 	var names []string
-	for file, data := range v.resources() {
-		object, wrong := finding.ParseOne(file, data)
-		if wrong == nil && finding.Scalar(object, "kind") == kind {
-			names = append(names, finding.Scalar(object, "metadata", "name"))
+	for _, data := range v.resources() {
+		for _, object := range documents(data) {
+			if finding.Scalar(object, "kind") == kind {
+				names = append(names, finding.Scalar(object, "metadata", "name"))
+			}
 		}
 	}
 	return slices.Compact(names)

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// lineFinder finds the file and line that a field of a built Job comes from: a Job or a patch in a file
-// of its own. If a kustomization changed the field, lineFinder searches it for the field's name.
+// lineFinder finds the file and line that a field of a built Job comes from: a Job or a strategic merge
+// patch in a file of its own. If a kustomization changed the field, lineFinder searches it for the field's name.
 type lineFinder struct {
 	// fallback is the kustomization of the template and its line, for fields without a line.
 	fallback       string
@@ -27,7 +27,7 @@ type lineFinder struct {
 	tree           fs.FS
 }
 
-// source is a Job, or a patch of one.
+// source is a Job, or a strategic merge patch of one.
 type source struct {
 	file string
 	node *yaml.Node
@@ -87,8 +87,13 @@ func (f *lineFinder) place(job *yaml.Node, at []string) (file string, line int) 
 	if isSame && deepest > 0 {
 		return file, line
 	}
-	words := at[len(at)-1:]
-	if words[0] == "name" {
+	var words []string // to search for
+	for _, key := range at {
+		if !strings.HasPrefix(key, "[") {
+			words = []string{key}
+		}
+	}
+	if slices.Equal(words, []string{"name"}) {
 		words = []string{"namePrefix", "nameSuffix"}
 	}
 	for _, name := range slices.Backward(f.kustomizations) { // the template's before the base's

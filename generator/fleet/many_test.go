@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"runtime"
+	"runtime/metrics"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,7 +18,7 @@ import (
 
 // distinctFleet returns a fleet repository of n overlays with different templates: each has its own
 // image and memory.
-func distinctFleet(t *testing.T, n int) files {
+func distinctFleet(t testing.TB, n int) files {
 	f := sound(t)
 	job, err := os.ReadFile("../../base/job.yaml")
 	if err != nil {
@@ -81,4 +84,62 @@ func TestDifferentOverlays(t *testing.T) {
 	if len(templates) != overlays {
 		t.Errorf("%d templates for %d overlays", len(templates), overlays)
 	}
+}
+
+// BenchmarkDifferentOverlays reads overlays with different templates for the first time, as the program
+// does: with kustomize in separate processes.
+func BenchmarkDifferentOverlays(b *testing.B) {
+	for _, n := range []int{1000, 5000} {
+		b.Run(fmt.Sprintf("overlays=%d", n), func(b *testing.B) {
+			tree := onDisk(b, distinctFleet(b, n))
+			builder := hostileBuilder(b)
+			b.ReportAllocs()
+			var peak uint64
+			var builds int
+			for b.Loop() {
+				runtime.GC()
+				before := heapNow()
+				stop := make(chan struct{})
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(5 * time.Millisecond):
+							peak = max(peak, heapNow()-min(before, heapNow()))
+						}
+					}
+				}()
+				l := NewLoader("overlays").BuildWith(builder, 0)
+				for _, o := range load(b, l, tree) {
+					if o.Err() != nil {
+						b.Fatal(o.Err())
+					}
+				}
+				close(stop)
+				<-ended
+				builds = l.builds
+				runtime.KeepAlive(l)
+			}
+			b.ReportMetric(float64(builds), "builds")
+			b.ReportMetric(float64(peak)/1e6, "peak-MB")
+		})
+	}
+}
+
+// onDisk writes files to a directory, whose entries are listed faster than those of fstest.MapFS.
+func onDisk(tb testing.TB, f files) fs.FS {
+	dir := tb.TempDir()
+	if err := os.CopyFS(dir, f.tree()); err != nil {
+		tb.Fatal(err)
+	}
+	return os.DirFS(dir)
+}
+
+func heapNow() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }

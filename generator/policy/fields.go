@@ -85,7 +85,7 @@ func specFields() []specField {
 		needed(text("queue", "1 to 100 letters, digits, `-`, `_`", "key of the Buildkite queue", "key of the Buildkite queue",
 			"the key of a Buildkite queue", "a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores", queueRule, 0,
 			func(p *plan.Policy) *string { return &p.Queue })).limits(),
-		text("cluster", "", "name or ID of the Buildkite cluster; required if several have the queue's key",
+		text("cluster", "", "name or ID of the Buildkite cluster; required if several clusters have the queue's key",
 			"name or ID of the Buildkite cluster; required if several clusters have the queue's key",
 			"the name or id of a Buildkite cluster", "a name has printable characters, and no space at its ends", clusterRule, longestCluster,
 			func(p *plan.Policy) *string { return &p.Cluster }).limits(),
@@ -171,8 +171,8 @@ func count(name, comment, meaning string, into func(p *plan.Policy) *int) specFi
 	}
 }
 
-// text is a field that takes a string which matches rule and has at most longest characters; 0 is
-// no limit but the rule. Problems say that a value is not what, and give the remedy.
+// text returns a field whose value is a string that matches rule and has at most longest characters;
+// 0: only rule applies. A problem reads: VALUE is not WHAT; REMEDY.
 func text(name, form, comment, meaning, what, remedy string, rule *regexp.Regexp, longest int, into func(p *plan.Policy) *string) specField {
 	kind := "string"
 	if form != "" {

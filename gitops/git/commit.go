@@ -140,8 +140,8 @@ func (c *commitCutter) Write(data []byte) (int, error) {
 }
 
 // cut returns the commit with its header and its subject. It has no trailers, so muster is not its
-// author. It returns false if not all parents were kept. If the author was not, the commit has no
-// time and no subject.
+// author. It returns false if the kept part ends before the author's line. If it ends in that line,
+// the commit has no time and no subject.
 func (c *commitCutter) cut() ([]byte, bool) {
 	header, message, _ := bytes.Cut(c.kept, []byte("\n\n"))
 	subject, _, _ := bytes.Cut(message, []byte("\n"))

@@ -78,7 +78,7 @@ func (j *Job) began() time.Time {
 // persisted: each process starts without any. Times is not safe for concurrent use.
 type Times struct {
 	steps  map[uint64]*step
-	looked bool
+	polled bool
 }
 
 // step contains the times of a step.
@@ -154,7 +154,7 @@ func (t *Times) forget() {
 }
 
 // Cold reports whether no poll has ended yet.
-func (t *Times) Cold() bool { return !t.looked }
+func (t *Times) Cold() bool { return !t.polled }
 
 // EndPoll ends a poll: what the poll learned applies to jobs created from now on. A job without a
 // prediction in one poll gets none later, because agents may have been ordered for it. What the
@@ -164,14 +164,14 @@ func (t *Times) EndPoll(now time.Time) {
 		for _, h := range []*history{&s.length, &s.lag} {
 			switch {
 			case len(h.samples) == 0 || !h.since.IsZero():
-			case t.looked:
+			case t.polled:
 				h.since = now
 			default:
 				h.since = time.Unix(int64(h.samples[0].finished), 0).UTC()
 			}
 		}
 	}
-	t.looked = true
+	t.polled = true
 }
 
 // history contains times of one step, by the end of the job: the longest of each build.
