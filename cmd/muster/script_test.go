@@ -95,7 +95,7 @@ type scenario struct {
 
 // racedScripts are the scripts of commands with several goroutines, which run with the race
 // detector.
-var racedScripts = []string{"history", "notify", "operations", "preview", "report", "run", "status", "verify"}
+var racedScripts = []string{"history", "notify", "operations", "run", "verify"}
 
 // TestScripts runs the scripts of commands with several goroutines.
 func TestScripts(t *testing.T) { runScripts(t, true) }
