@@ -112,7 +112,7 @@ func testEdits(t *testing.T) {
 		v.build(1)
 		v.runs(1)
 		v.must(w.git.edit("edit base and template of "+v.name, func(dir string) error {
-			label := "    app.kubernetes.io/managed-by: muster\n"
+			label := "\n    app.kubernetes.io/managed-by: muster\n"
 			return errors.Join(
 				replaceIn(filepath.Join(dir, base, "job.yaml"), label, label+"    e2e.muster.dev/edited: \"yes\"\n"),
 				v.setTemplate(dir, options{base: base, patch: `
