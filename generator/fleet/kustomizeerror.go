@@ -57,8 +57,8 @@ var (
 	}
 )
 
-// fileIn returns the file that an error of kustomize names, which is no kustomization; empty if it names
-// none. The error contains the name without the directory, so that fileIn prefers a file whose
+// fileIn returns the file, other than a kustomization, that an error of kustomize names; empty if it
+// names none. The error contains the name without the directory, so that fileIn prefers a file whose
 // directory the error contains too.
 func (v *view) fileIn(text string) (file string) {
 	for _, name := range v.filesRead() {
