@@ -59,7 +59,7 @@ func TestHistoryFollows(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("followed\n%s\nwant\n%s\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), stderr)
 	}
-	if n := strings.Count(stderr.String(), "the branch was rewritten"); n != 2 || strings.Count(stderr.String(), "500") != 1 {
+	if n := strings.Count(stderr.String(), "the branch was rewritten"); n != 2 || strings.Count(stderr.String(), "answers with 500") != 1 {
 		t.Errorf("said %d times that it was rewritten:\n%s", n, stderr)
 	}
 }
