@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// container is as much of the agent's container as these tests look at.
+// container contains the fields of the agent's container that these tests read.
 type container struct {
 	Command, Args []string
 	LivenessProbe any

@@ -151,7 +151,7 @@ func concurrentLoops(t *testing.T) {
 	}
 	s := server.Stats()
 	if s.Finished != jobs || ordered != jobs || s.Agents != jobs || s.Unused != 0 {
-		t.Errorf("%d jobs, of which %d finished; %d agents ordered: %+v", jobs, s.Finished, ordered, s)
+		t.Errorf("%d of %d jobs finished; %d agents ordered: %+v", s.Finished, jobs, ordered, s)
 	}
 	if orders < 15 {
 		t.Errorf("%d orders only", orders)

@@ -148,7 +148,7 @@ func (m *muster) Ended(r generator.Report) {
 	m.ticking = false
 	m.w.audit.loopTicked(m, r)
 	m.last, m.interrupted = r, false
-	if m.receiver != nil && len(m.receiver.Calls()) > 0 { // while it went on, or by its end
+	if m.receiver != nil && len(m.receiver.Calls()) > 0 { // a webhook during the tick
 		m.calls.n = 0
 		m.noteCall()
 	}

@@ -165,7 +165,7 @@ func (h *hostileTree) kustomization() string {
 	return b.String()
 }
 
-// doubling are patches of which each doubles the Job.
+// doubling returns patches that each double the Job.
 func (h *hostileTree) doubling() string {
 	var b strings.Builder
 	b.WriteString("patches:\n- target: {kind: Job}\n  patch: |-\n    - {op: add, path: /metadata/annotations, value: {a: b}}\n")

@@ -185,8 +185,7 @@ func packageOf(info types.Info, e ast.Expr) string {
 	return ""
 }
 
-// root returns the name on the left of an expression, of which the expression is a part; nil
-// without a name.
+// root returns the first name in an expression, as x in x.y[0]; nil if it has none.
 func root(e ast.Expr) (name *ast.Ident) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if i, ok := n.(*ast.Ident); ok && name == nil {

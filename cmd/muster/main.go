@@ -57,7 +57,7 @@ func main() {
 	}
 	var err error
 	if p.executable, err = thisExecutable(); err != nil {
-		fmt.Fprintln(os.Stderr, "muster: cannot find its own program, which builds templates in a process with limits:", err)
+		fmt.Fprintln(os.Stderr, "muster: cannot find its own executable, which it starts to build templates (on Linux, mount /proc):", err)
 		os.Exit(exitOutside)
 	}
 	os.Exit(p.run(ctx))

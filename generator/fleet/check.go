@@ -53,15 +53,15 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 // checkEdits returns a finding for each readable dispatch that was edited. Unreadable ones are found
 // when they are read.
 func checkEdits(o *Overlay) []finding.Finding {
-	const outcome = "it restores the file, withdraws it if the edit may start more agents, " +
-		"and suspends the overlay if there is no such commit"
+	const outcome = "withdraws the dispatch if the edit may start more agents, " +
+		"and suspends the overlay if it does not find that commit"
 	var findings []finding.Finding
 	for _, e := range o.edits {
 		if e.Readable {
 			findings = append(findings, finding.Finding{
 				File:    e.File,
 				Problem: "was edited: its content does not match " + AnnotationDigest,
-				Remedy:  repair + "; otherwise muster finds that commit: " + outcome,
+				Remedy:  repair + "; otherwise muster does so, " + outcome,
 			})
 		}
 	}

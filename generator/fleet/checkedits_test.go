@@ -32,9 +32,9 @@ func TestCheckEdits(t *testing.T) {
 	const (
 		withdrawn = "overlays/default/dispatches/withdrawn/default-7f3k9c2b.yaml"
 		want      = ": was edited: its content does not match muster.dev/digest; " +
-			"restore the file from git, as it was in the commit that added it; otherwise muster finds that commit: " +
-			"it restores the file, withdraws it if the edit may start more agents, " +
-			"and suspends the overlay if there is no such commit"
+			"restore the file from git, as it was in the commit that added it; otherwise muster does so, " +
+			"withdraws the dispatch if the edit may start more agents, " +
+			"and suspends the overlay if it does not find that commit"
 	)
 	edits := map[string]*strings.Replacer{
 		"agents":        strings.NewReplacer("completions: 5", "completions: 50", "parallelism: 5", "parallelism: 50"),

@@ -126,7 +126,7 @@ func (g grammar) kustomization() string {
 	return b.String()
 }
 
-// doubling are patches of which each doubles the Job.
+// doubling returns patches that each double the Job.
 func (g grammar) doubling() string {
 	var b strings.Builder
 	b.WriteString("patches:\n- target: {kind: Job}\n  patch: |-\n    - {op: add, path: /metadata/annotations, value: {a: b}}\n")

@@ -81,11 +81,8 @@ func (v *view) duplicate(key string) (file string, line int) {
 		if err != nil || len(data) > maxParsed {
 			continue
 		}
-		for doc, err := range finding.Documents(data) {
-			if err != nil {
-				break
-			}
-			if n := second(doc, key); n != nil {
+		for _, object := range documents(data) {
+			if n := second(object, key); n != nil {
 				return name, n.Line
 			}
 		}

@@ -5,7 +5,8 @@
 //
 // The API server of that release refuses what the package refuses. It also refuses what the package
 // omits: docs/how-to/review-policy-changes.md names these rules. testdata/apiserver compares the two,
-// and lists the exceptions that its changes reach. Problems that depend on a cluster (admission, quota, a missing Secret) are not found.
+// and lists the exceptions that its changes reach. Problems that depend on a cluster (admission, quota,
+// a missing Secret) are not found.
 package kubernetes
 
 import (

@@ -69,7 +69,7 @@ func listed(n int) map[string]string {
 	return map[string]string{"kustomization.yaml": "resources: [c.yaml]\n", "c.yaml": configMaps(n)}
 }
 
-// doubling are patches of which each doubles the object, which begins with a megabyte: many small
+// doubling returns patches that each double the object. It begins with a megabyte, because many small
 // values would take long to reach the limit.
 func doubling(n int) string {
 	var b strings.Builder

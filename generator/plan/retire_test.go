@@ -205,8 +205,8 @@ func TestRetiredInOneCommit(t *testing.T) {
 	}
 }
 
-// TestOutcomes: what the breaker is told leaves out what is withdrawn, and what Buildkite
-// was not asked about.
+// TestOutcomes asserts that the circuit breaker counts neither withdrawn dispatches nor those that the
+// poll did not cover.
 func TestOutcomes(t *testing.T) {
 	now := orderedAt.Add(2 * time.Hour)
 	stale, fresh := leased, leased

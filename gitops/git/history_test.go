@@ -377,7 +377,7 @@ func readMergeSinceKnown(t *testing.T, r gitserver.Repository, b *git.Branch, c 
 			t.Errorf("not read: %s", line)
 		}
 	}
-	if requests := b.Stats().Requests - asked; requests > 2 || want != 0 { // one of which may be refused for its filter
+	if requests := b.Stats().Requests - asked; requests > 2 || want != 0 { // the host may refuse the filter of the first
 		t.Errorf("%d requests, and %d commits more than git has", requests, want)
 	}
 }

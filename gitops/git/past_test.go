@@ -19,7 +19,7 @@ func TestPast(t *testing.T) {
 	t.Parallel()
 	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 120)
-		commits := firstParents(t, r) // the newest first, the last of which wrote file 120 % 50
+		commits := firstParents(t, r) // the newest first; the last one wrote file 120 % 50
 		b := open(t, c)
 		for i := range 2 {
 			for back, want := range map[int]string{0: "000120", 50: "000070", 100: "000020"} {

@@ -70,8 +70,8 @@ func (p *pod) wantSaid(want string) {
 	}
 }
 
-// TestRegistration: what an agent says of itself is what muster expects of it, and variables of the agent
-// cannot change that.
+// TestRegistration asserts that an agent registers with the name and the tags that muster expects,
+// also if variables of the environment set others.
 func TestRegistration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fakebuildkite.Options{})

@@ -371,8 +371,8 @@ func related(a, b []any) bool {
 // excuse is a reason of the API server, as a regular expression, for which muster may accept the Job.
 type excuse struct{ reason, why string }
 
-// excuses list the exceptions. Those after the empty line are the rules that generator/kubernetes omits,
-// as far as the changes reach them.
+// excuses lists the exceptions. Those after the empty line are rules that generator/kubernetes omits and
+// that the changes reach.
 var excuses = []excuse{
 	{`metadata.namespace: Required value`, "syncers may fill it in; muster check has a finding of its own"},
 	{`metadata.name: Required value|metadata.name: Invalid value: "":`, "muster fills it in"},

@@ -223,8 +223,9 @@ func loaded() chromedp.Action {
 	return chromedp.Poll(`document.images.length > 0 && [...document.images].every((i) => i.complete && i.naturalWidth > 0)`, nil)
 }
 
-// looks opens a page at the widths of a phone and of a wall, light and dark: the charts are drawn in their
-// colours, nothing is wider than the page, and nobody complains. more is asked of each.
+// looks opens a page at the widths of a phone and of a large screen, light and dark. It asserts that the
+// charts have their colours, that nothing is wider than the page, and that the browser logs no error.
+// more makes further assertions.
 func (b *browser) looks(t *testing.T, kind string, wall int64, colours int, open chromedp.Action, more func(string)) {
 	t.Helper()
 	for _, width := range []int64{390, wall} {

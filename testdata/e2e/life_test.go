@@ -231,7 +231,7 @@ func testLeftInGit(t *testing.T) {
 			}
 		}
 		v.nobodyKilled()
-		v.must(w.git.edit("mend the policy of "+v.name, func(dir string) error {
+		v.must(w.git.edit("correct the policy of "+v.name, func(dir string) error {
 			return replaceIn(filepath.Join(dir, policy), nonsense, "")
 		}))
 		v.leavesGit()

@@ -68,7 +68,7 @@ func (f *flux) object(overlay string) string {
 	return kube.Path("kustomize.toolkit.fluxcd.io/v1", "kustomizations", "flux-system", "agents-"+overlay)
 }
 
-// fluxObject is as much of one of Flux's objects as the tests look at.
+// fluxObject contains the fields of a Flux object that the tests read.
 type fluxObject struct {
 	Status struct {
 		Conditions          []struct{ Type, Status, Reason, Message string } `json:"conditions"`

@@ -243,8 +243,8 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// TestJobStates: the states of jobs are told by Buildkite's own names, or REST's, to stacks
-// of their cluster.
+// TestJobStates asserts that a stack reads the states of its cluster's jobs, by the names of the Stacks
+// API or of REST.
 func TestJobStates(t *testing.T) {
 	for rest, want := range map[bool]string{false: "finished scheduled reserved canceled", true: "passed scheduled reserved canceled"} {
 		s, c := clustered(fakebuildkite.Options{RESTStates: rest})
