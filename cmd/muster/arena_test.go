@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/policy"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/testdata/bench"
@@ -60,13 +61,15 @@ func (a *arena) open() {
 	a.serve(root)
 }
 
-// serve puts into the repository the overlay that muster init writes, and serves all
-// of root.
+// serve puts into the repository the overlay that muster init writes, of which an agent has
+// registered before, and serves all of root.
 func (a *arena) serve(root string) {
 	changes, err := starterChanges(func(policy []byte) []byte {
 		return bytes.Replace(policy, []byte("max: 10 "), []byte("max: 20000 "), 1)
 	})
 	check(a.b, err)
+	changes = append(changes, branch.Change{Path: "overlays/default/dispatches/state.yaml",
+		Content: fmt.Appendf(nil, "apiVersion: %s\nkind: OverlayState\nservedAt: %s\n", policy.Version, start.Add(-time.Hour).Format(time.RFC3339))})
 	_, err = a.repo.Commit("Begin the fleet\n", start.Add(-time.Hour), changes...)
 	check(a.b, err)
 
