@@ -244,6 +244,7 @@ golden: tools ## Compare decisions, commits, manifests, status and metrics with 
 		-run '^Test(Decide|CommitBodiesOfCases|Golden|Messages|Scripts|UnracedScripts)$$'
 
 browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots
+	$(if $(PICTURES),@mkdir -p $(PICTURES))
 	$(GO) -C testdata/browser test -count=1 ./... $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))
 
 hosts: build ## Run muster against Dulwich, JGit, gitolite and Gitea, installed or built on demand; writes docs/reference/git-hosts.md

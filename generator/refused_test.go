@@ -354,6 +354,7 @@ func (c *cutShort) ordered(t *testing.T) map[string]int {
 // after each of them: a new process orders nothing twice, keeps the hourly limit, and gets the same
 // result as an uninterrupted one.
 func TestEveryPrefixOfATick(t *testing.T) {
+	unraced.Only(t)
 	const acts = "a: repair, dispatch 1, retire 1; b: repair, dispatch 1, retire 1"
 	for k := range 7 {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {

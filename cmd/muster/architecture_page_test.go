@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"muster/gitops/unraced"
 )
 
 const architecturePage = "docs/architecture.md"
@@ -28,6 +30,7 @@ func allowedImports(t *testing.T) map[string][]string {
 // TestArchitecturePage finds each test and the declaration of each pkg.Name and Type.Member that
 // docs/architecture.md names. TestImportsRunOneWay compares its packages and imports with the code.
 func TestArchitecturePage(t *testing.T) {
+	unraced.Only(t)
 	page := readText(t, architecturePage)
 	declared, tests := declarations(t), testNames(t)
 	member := regexp.MustCompile(`^[A-Za-z]\w*\.[A-Za-z]\w*$`)

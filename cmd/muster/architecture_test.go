@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"muster/gitops/unraced"
 )
 
 // module is the path that every package of this module starts with.
@@ -135,6 +137,7 @@ func TestNoKubernetesClient(t *testing.T) {
 // name that is only known at run time, as text/template does, keeps every method
 // of every library in: twenty megabytes, of which much is resident.
 func TestUnusedMethodsAreLeftOut(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	binary, err := built()
 	check(t, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 )
 
 // hostileClone is a clone of a fleet repository that contains a committed bare repository
@@ -89,6 +90,7 @@ func (h hostileClone) ranNothing(t *testing.T, command string, args ...any) {
 // TestHostileWorkTreeRunsNothing runs every command that reads a repository in a committed
 // directory that is itself a bare repository, with and without its name.
 func TestHostileWorkTreeRunsNothing(t *testing.T) {
+	unraced.Only(t)
 	h := newHostileClone(t)
 	later := stoppedClock{start.Add(time.Minute)}
 	people := map[string][]string{"by default": h.environ, "explicit": h.explicit}

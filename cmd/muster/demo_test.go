@@ -15,11 +15,13 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 )
 
 // TestEveryCommitBuilds plays an hour and checks out every commit: kustomize's
 // library builds an overlay of each, and kubectl's of some.
 func TestEveryCommitBuilds(t *testing.T) {
+	unraced.Only(t)
 	dir := filepath.Join(t.TempDir(), "demo")
 	var out, lines bytes.Buffer
 	if err := playDemo(t.Context(), &out, &lines, demoSettings{dir: dir, length: time.Hour, invocation: "muster"}); err != nil {
@@ -58,6 +60,7 @@ func TestEveryCommitBuilds(t *testing.T) {
 // TestDemoIsDeterministic asserts that the same morning makes the same commits, and that the
 // demo does not replace a directory with other content.
 func TestDemoIsDeterministic(t *testing.T) {
+	unraced.Only(t)
 	dir := filepath.Join(t.TempDir(), "demo")
 	var heads []string
 	for range 2 {

@@ -7,11 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"muster/gitops/unraced"
 )
 
 // TestLinks asserts that every file and heading that a page, the changelog or a README of a
 // test suite links to exists.
 func TestLinks(t *testing.T) {
+	unraced.Only(t)
 	suites, err := filepath.Glob(filepath.Join(top, "testdata", "*", "README.md"))
 	check(t, err)
 	pages := documents(t)
@@ -70,6 +73,7 @@ func anchors(text string) []string {
 // TestLinksFromCode asserts that every page, heading and anchor that code, help, manifests or
 // scripts name exists: docs/PAGE.md, docs/PAGE.md#anchor, and docs/PAGE.md, "Heading".
 func TestLinksFromCode(t *testing.T) {
+	unraced.Only(t)
 	named := regexp.MustCompile("(?:^|[\\s(\"'`])(docs/[a-z0-9/-]+\\.md)(?:#([a-z0-9_-]+))?(?:, \"([^\"\n]+)\")?")
 	comment := regexp.MustCompile(`\n[ \t]*(//|#) ?`) // a sentence continues in the next line
 	found := 0

@@ -93,11 +93,11 @@ type scenario struct {
 	sent      sent
 }
 
-// racedScripts are the scripts of commands with several goroutines, which run with the race
-// detector.
-var racedScripts = []string{"history", "notify", "operations", "run", "verify"}
+// racedScripts are the scripts of commands with several goroutines that no shorter test runs. They
+// run with the race detector.
+var racedScripts = []string{"notify", "operations", "run"}
 
-// TestScripts runs the scripts of commands with several goroutines.
+// TestScripts runs racedScripts.
 func TestScripts(t *testing.T) { runScripts(t, true) }
 
 // TestUnracedScripts runs all other scripts, without the race detector, with which hundreds of

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"muster/gitops/unraced"
 )
 
 // isTest matches the name of a test, or of a script or case that a test runs.
@@ -32,6 +34,7 @@ func testNames(t *testing.T) map[string]bool {
 // TestSecurityPage asserts that each test that docs/explanation/security.md names exists, and
 // that each attack in its table names at least one.
 func TestSecurityPage(t *testing.T) {
+	unraced.Only(t)
 	page := readText(t, "docs/explanation/security.md")
 	there := testNames(t)
 	for _, name := range code(page) {

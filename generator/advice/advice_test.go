@@ -39,6 +39,7 @@ func find(t *testing.T, q advice.Question) advice.Answer {
 // today's policy, or one that is better in both; and each is what a play of its policy
 // comes to.
 func TestFrontier(t *testing.T) {
+	unraced.Only(t)
 	q := question(t, "steady", 1)
 	q.Reuse = true
 	a := find(t, q)

@@ -217,6 +217,7 @@ func TestSinceBecomesEarlier(t *testing.T) {
 // minutes. No agent that was connected throughout is missed, and no job of a listed agent counts as
 // pending.
 func TestShiftingPages(t *testing.T) {
+	unraced.Only(t)
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))

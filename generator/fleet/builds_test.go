@@ -326,6 +326,7 @@ func TestRemovedOverlayIsNotBuilt(t *testing.T) {
 // TestLargeBuildIsShort: an overlay of thousands of objects or of large files is
 // suspended in a few words.
 func TestLargeBuildIsShort(t *testing.T) {
+	unraced.Only(t)
 	const longest = 1000
 	var objects strings.Builder
 	for i := range 500 {

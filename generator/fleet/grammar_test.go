@@ -270,6 +270,7 @@ func hostileBuilder(tb testing.TB) kustomize.Builder {
 
 // TestHostileTrees: whatever one overlay contains, the other overlay is loaded.
 func TestHostileTrees(t *testing.T) {
+	unraced.Only(t)
 	b := hostileBuilder(t)
 	for seed := range 60 {
 		if seed == 15 { // so many show goroutines that meet

@@ -15,6 +15,7 @@ import (
 // TestHostileFiles: a few lines of YAML suspend their overlay, and neither end the
 // process nor touch the other overlay.
 func TestHostileFiles(t *testing.T) {
+	unraced.Only(t)
 	builder := hostileBuilder(t)
 	const head = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: agent}\n"
 	bomb := head + "a: &a [x, x, x, x, x, x, x, x, x]\n"

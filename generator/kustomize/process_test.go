@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"muster/gitops/unraced"
 )
 
 const testMemory = 96 << 20
@@ -110,6 +112,7 @@ func TestProcessBuildsTheSame(t *testing.T) {
 // TestProcessIsBounded: what takes too long or needs too much ends alone, and
 // the next build is none the worse.
 func TestProcessIsBounded(t *testing.T) {
+	unraced.Only(t)
 	for name, c := range map[string]struct {
 		limit time.Duration
 		files map[string]string

@@ -3,12 +3,15 @@ package simulation
 import (
 	"testing"
 	"time"
+
+	"muster/gitops/unraced"
 )
 
 // TestBoundOfEqualTimes: a syncer that looks at the very moment of a tick does not see
 // what that tick commits; in [Play] it looks first. So the bound is what muster reaches
 // with a syncer that keeps time with the ticks, too.
 func TestBoundOfEqualTimes(t *testing.T) {
+	unraced.Only(t)
 	for _, sync := range []time.Duration{15 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute} {
 		w := DefaultScenario()
 		w.Sync, w.Jitter = sync, 0

@@ -1,5 +1,6 @@
-// Package unraced excludes long single-threaded tests from runs with the race detector, which finds
-// nothing in them and makes them five to ten times slower. It is for tests only.
+// Package unraced excludes long tests from runs with the race detector, which makes them five to ten
+// times slower: tests of one goroutine, in which it finds nothing, and tests whose goroutines shorter
+// tests run too. It is for tests only.
 package unraced
 
 import "testing"
@@ -9,6 +10,6 @@ import "testing"
 func Only(t testing.TB) {
 	t.Helper()
 	if raced {
-		t.Skip("left to the run without the race detector: it is of one goroutine")
+		t.Skip("left to the run without the race detector")
 	}
 }

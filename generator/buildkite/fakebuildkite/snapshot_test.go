@@ -14,11 +14,13 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
+	"muster/gitops/unraced"
 )
 
 // TestSnapshot runs seeded histories and compares the simulator's snapshot with that of the real client
 // at the same time.
 func TestSnapshot(t *testing.T) {
+	unraced.Only(t)
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
