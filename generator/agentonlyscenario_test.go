@@ -7,7 +7,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 	"muster/gitops/unraced"
 )
 
@@ -16,7 +16,7 @@ func (m *muster) token() func() (string, error) {
 	if m.w.agentTokenOnly {
 		return nil
 	}
-	return func() (string, error) { return canarytest.BuildkiteToken, nil }
+	return func() (string, error) { return leaktest.BuildkiteToken, nil }
 }
 
 // counter counts the agents of a process that has no API token; else nil.

@@ -20,7 +20,7 @@ import (
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // audit observes a simulation and reports violations. It keeps its own books: from git, from the
@@ -122,7 +122,7 @@ func (a *audit) pushed(pushed []*commit) {
 	demand, all := map[string]int{}, map[string]int{}
 	for _, c := range pushed {
 		a.commits[c.operation.Kind]++
-		if found := canarytest.Committed(c.message()); len(found) > 0 {
+		if found := leaktest.Committed(c.message()); len(found) > 0 {
 			a.failf("the commit has %q:\n%s", found, c.message())
 		}
 		a.checkFiles(c)

@@ -20,7 +20,7 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // muster is one process of muster, with its own faults. It is the Repository, the Buildkite and the
@@ -58,14 +58,14 @@ func (m *muster) start() {
 	m.killed, m.known = false, map[string]map[int]bool{}
 	client, err := buildkite.New(buildkite.Config{
 		Org: "acme", Token: m.token(), Metrics: m.counter(),
-		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage, Stacks: m.stacks(), Log: canarytest.Log(m.w.audit.fail, nil),
+		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage, Stacks: m.stacks(), Log: leaktest.Log(m.w.audit.fail, nil),
 		Timeout: time.Hour, // the machine's clock is not the world's: a busy machine must change nothing
 	})
 	if err != nil {
 		panic(err)
 	}
 	m.client, m.times = client, nil
-	cfg := generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag, Log: canarytest.Log(m.w.audit.fail, nil)}
+	cfg := generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag, Log: leaktest.Log(m.w.audit.fail, nil)}
 	m.beginLoop(&cfg)
 	m.generator = generator.New(cfg)
 }

@@ -11,7 +11,7 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // scenarioStart is a Monday.
@@ -205,7 +205,7 @@ func newScenario(s shape, fail func(text string)) *scenario {
 		faults: rand.New(rand.NewPCG(s.seed, 2)), order: rand.New(rand.NewPCG(s.seed, 1000+s.shuffle)),
 	}
 	w.server = fakebuildkite.New(fakebuildkite.Options{
-		Token: canarytest.BuildkiteToken, Now: scenarioStart(), UserLimit: s.userLimit,
+		Token: leaktest.BuildkiteToken, Now: scenarioStart(), UserLimit: s.userLimit,
 		MetricsPoll: s.metrics.poll, MetricsAge: s.metrics.age, OnAgentEnd: w.agentEnded, BeforeRequest: w.drift,
 		BlockedUnfinished: s.seed%2 == 1,
 	})

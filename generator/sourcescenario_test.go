@@ -11,7 +11,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/buildkite"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 	"muster/gitops/unraced"
 )
 
@@ -42,7 +42,7 @@ func drawMetrics(seed uint64) metricsShape {
 // beginMetrics gives the metrics their token.
 func (w *scenario) beginMetrics() {
 	w.counted = rand.New(rand.NewPCG(w.seed, 10))
-	w.server.AddAgentToken(w.cluster, canarytest.AgentToken)
+	w.server.AddAgentToken(w.cluster, leaktest.AgentToken)
 }
 
 // metrics are those that trigger ticks of a process; nil where the world has none.
@@ -64,8 +64,8 @@ func (m *muster) newMetrics(transport http.RoundTripper) *buildkite.Metrics {
 // agentConfig returns the configuration of clients with an agent token.
 func (m *muster) agentConfig(transport http.RoundTripper) buildkite.AgentConfig {
 	return buildkite.AgentConfig{
-		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canarytest.AgentToken, nil }},
-		HTTP: transport, Timeout: time.Hour, Log: canarytest.Log(m.w.audit.fail, nil),
+		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return leaktest.AgentToken, nil }},
+		HTTP: transport, Timeout: time.Hour, Log: leaktest.Log(m.w.audit.fail, nil),
 	}
 }
 

@@ -9,15 +9,15 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // newCounted returns a loop with metrics, whose Buildkite webhooks are lost.
 func newCounted(t *testing.T, opts fakebuildkite.Options) *notifying {
 	w := newNotifying(t, opts, func(int) fakebuildkite.WebhookFault { return fakebuildkite.WebhookFault{Lost: true} })
-	w.buildkite.AddAgentToken("", canarytest.AgentToken)
+	w.buildkite.AddAgentToken("", leaktest.AgentToken)
 	metrics, err := buildkite.NewMetrics(buildkite.AgentConfig{
-		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return canarytest.AgentToken, nil }}, HTTP: w.buildkite.Transport(),
+		Org: "acme", Tokens: []func() (string, error){func() (string, error) { return leaktest.AgentToken, nil }}, HTTP: w.buildkite.Transport(),
 	})
 	if err != nil {
 		t.Fatal(err)

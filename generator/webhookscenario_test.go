@@ -16,14 +16,14 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/webhook"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // gatherTime is how long a call waits for others that come with it: cmd/muster's.
 const gatherTime = 250 * time.Millisecond
 
 // hookSecret is the secret of all webhooks: the log must not have it.
-const hookSecret = canarytest.GitPassword
+const hookSecret = leaktest.GitPassword
 
 // hookShape is what the webhooks of a world are like.
 type hookShape struct {
@@ -85,7 +85,7 @@ func (w *scenario) beginHooks() {
 func (m *muster) newReceiver() *webhook.Receiver {
 	secret := func() ([]byte, error) { return []byte(hookSecret), nil }
 	return webhook.New(webhook.Config{
-		BuildkiteSecret: secret, GitSecret: secret, Organisation: "acme", Branch: "main", Now: m.w.server.Now, Log: canarytest.Log(m.w.audit.fail, nil),
+		BuildkiteSecret: secret, GitSecret: secret, Organisation: "acme", Branch: "main", Now: m.w.server.Now, Log: leaktest.Log(m.w.audit.fail, nil),
 	})
 }
 

@@ -8,9 +8,9 @@ import (
 
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
+	"muster/gitops/leaktest"
 )
 
 // TestDefaults writes with a configuration that has nothing but an address.
@@ -53,7 +53,7 @@ func TestDefaults(t *testing.T) {
 // helps against names it.
 func TestErrorsHaveRemedies(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: canarytest.GitPassword})
+	f := gitserver.NewServer(t, gitserver.Options{Username: "muster", Password: leaktest.GitPassword})
 	empty := gitserver.NewRepository(t)
 	for name, test := range map[string]struct {
 		config gitops.Config

@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // Every script has canaries for credentials, in its environment and in files. When
@@ -36,14 +36,14 @@ func overheard(out io.Writer) io.Writer {
 // plant puts the canaries into a script's environment, and has them looked for.
 func (w *scenario) plant(env *testscript.Env) {
 	printed, key := filepath.Join(env.WorkDir, ".printed"), filepath.Join(env.WorkDir, ".key")
-	check(env.T(), os.WriteFile(key, []byte("-----BEGIN OPENSSH PRIVATE KEY-----\n"+canarytest.SSHKey+"\n-----END OPENSSH PRIVATE KEY-----\n"), 0o600))
+	check(env.T(), os.WriteFile(key, []byte("-----BEGIN OPENSSH PRIVATE KEY-----\n"+leaktest.SSHKey+"\n-----END OPENSSH PRIVATE KEY-----\n"), 0o600))
 	agent := filepath.Join(env.WorkDir, ".agent-token")
-	check(env.T(), os.WriteFile(agent, []byte(canarytest.AgentToken+"\n"), 0o600))
-	w.git.SetPassword(canarytest.GitPassword)
-	basic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+canarytest.GitPassword))
+	check(env.T(), os.WriteFile(agent, []byte(leaktest.AgentToken+"\n"), 0o600))
+	w.git.SetPassword(leaktest.GitPassword)
+	basic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("git:"+leaktest.GitPassword))
 	for name, value := range map[string]string{
-		printedVariable: printed, "BUILDKITE_API_TOKEN": canarytest.BuildkiteToken, "BUILDKITE_AGENT_TOKEN": canarytest.AgentToken,
-		"GITHUB_TOKEN": canarytest.GitHubToken, "MUSTER_GIT_PASSWORD": canarytest.GitPassword, "MUSTER_SSH_KEY_FILE": key, "AGENT_TOKEN_FILE": agent,
+		printedVariable: printed, "BUILDKITE_API_TOKEN": leaktest.BuildkiteToken, "BUILDKITE_AGENT_TOKEN": leaktest.AgentToken,
+		"GITHUB_TOKEN": leaktest.GitHubToken, "MUSTER_GIT_PASSWORD": leaktest.GitPassword, "MUSTER_SSH_KEY_FILE": key, "AGENT_TOKEN_FILE": agent,
 		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader", "GIT_CONFIG_VALUE_0": basic, // for git itself
 	} {
 		env.Setenv(name, value)
@@ -64,20 +64,20 @@ func (w *scenario) found(printed string) error {
 		return err
 	}
 	for line := range strings.Lines(string(text)) {
-		note("printed: "+line, canarytest.Printed(line))
+		note("printed: "+line, leaktest.Printed(line))
 	}
 	messages, err := w.repo.Git("log", "--all", "--format=%B%x00", "--grep=^Muster: ", "--grep=^Reason: ")
 	if err != nil {
 		return err
 	}
 	for message := range strings.SplitSeq(messages, "\x00") {
-		note("committed: "+message, canarytest.Committed(message))
+		note("committed: "+message, leaktest.Committed(message))
 	}
 	files, err := w.repo.Git("log", "--all", "-p", "--format=", "--grep=^Muster: ", "--grep=^Reason: ")
 	if err != nil {
 		return err
 	}
-	note("in a file", canarytest.Leaks(files))
+	note("in a file", leaktest.Leaks(files))
 	w.sent.Lock()
 	defer w.sent.Unlock()
 	note("sent", w.sent.found)
@@ -97,7 +97,7 @@ func (s *sent) only(host, own string, next http.Handler) http.Handler {
 		for name, values := range r.Header {
 			text += "\n" + name + ": " + strings.Join(values, "\n")
 		}
-		for _, leak := range canarytest.Leaks(text) {
+		for _, leak := range leaktest.Leaks(text) {
 			if !strings.HasPrefix(leak, own+", ") {
 				s.Lock()
 				s.found = append(s.found, host+" got "+leak)
@@ -111,7 +111,7 @@ func (s *sent) only(host, own string, next http.Handler) http.Handler {
 // hostile puts hostile text where a script writes HOSTILE, and its escaped form,
 // for between double quotes, where it writes HOSTILE-ESCAPED.
 func hostile(text string) string {
-	return strings.NewReplacer("HOSTILE-ESCAPED", canarytest.Hostile, "HOSTILE", canarytest.Words()).Replace(text)
+	return strings.NewReplacer("HOSTILE-ESCAPED", leaktest.Hostile, "HOSTILE", leaktest.Words()).Replace(text)
 }
 
 func hostiles(texts []string) []string {
@@ -127,7 +127,7 @@ func hostiles(texts []string) []string {
 func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
 	fault := fakebuildkite.Fault{Path: args[0], Status: number(ts, args[1])}
 	if len(args) > 2 {
-		fault.Body = `{"message":"` + strings.ReplaceAll(hostile(args[2]), "TOKEN", canarytest.BuildkiteToken) + `"}`
+		fault.Body = `{"message":"` + strings.ReplaceAll(hostile(args[2]), "TOKEN", leaktest.BuildkiteToken) + `"}`
 	}
 	scenarioOf(ts).buildkite.Fail(fault)
 }
@@ -147,7 +147,7 @@ func (w *scenario) denied(rw http.ResponseWriter, r *http.Request) bool {
 	_, password, _ := r.BasicAuth()
 	rw.Header().Set("Content-Type", "text/plain")
 	rw.WriteHeader(int(status))
-	fmt.Fprintf(rw, "%s: %s says %q %s", canarytest.Words(), r.Header.Get("Authorization"), password, password)
+	fmt.Fprintf(rw, "%s: %s says %q %s", leaktest.Words(), r.Header.Get("Authorization"), password, password)
 	return true
 }
 
@@ -156,7 +156,7 @@ func (w *scenario) denied(rw http.ResponseWriter, r *http.Request) bool {
 func cmdHook(ts *testscript.TestScript, _ bool, args []string) {
 	dir := filepath.Join(scenarioOf(ts).repo.Dir, "hooks")
 	ts.Check(os.MkdirAll(dir, 0o755))
-	script := "#!/bin/sh\ncat >&2 <<'END'\n" + canarytest.Words() + "\nEND\nenv >&2\nexit " + args[0] + "\n"
+	script := "#!/bin/sh\ncat >&2 <<'END'\n" + leaktest.Words() + "\nEND\nenv >&2\nexit " + args[0] + "\n"
 	ts.Check(os.WriteFile(filepath.Join(dir, "pre-receive"), []byte(script), 0o755))
 }
 
@@ -173,7 +173,7 @@ func cmdHostile(ts *testscript.TestScript, _ bool, args []string) {
 func cmdCanaries(ts *testscript.TestScript, _ bool, args []string) {
 	for _, file := range args {
 		for line := range strings.Lines(ts.ReadFile(file)) {
-			if found := canarytest.Printed(strings.TrimPrefix(line, "@media ")); len(found) > 0 {
+			if found := leaktest.Printed(strings.TrimPrefix(line, "@media ")); len(found) > 0 {
 				ts.Fatalf("%s has %q: %q", file, found, line)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // sleepingClock moves when somebody sleeps, and its Buildkite with it.
@@ -163,7 +163,7 @@ func TestCheckWaitsOutRateLimits(t *testing.T) {
 // that check requests them again a minute after a failure, when the client may.
 func TestCheckWaitsOutRateLimitOfMetrics(t *testing.T) {
 	s := fakebuildkite.New(fakebuildkite.Options{})
-	s.AddAgentToken(s.AddCluster("ci"), canarytest.AgentToken)
+	s.AddAgentToken(s.AddCluster("ci"), leaktest.AgentToken)
 	s.Fail(fakebuildkite.Fault{Path: "/metrics", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}})
 	server := serveHTTP(t, s)
 	settings := &settings{program: program{clock: sleepingClock{s}}}

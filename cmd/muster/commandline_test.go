@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // TestUsageErrors asserts the exit code and the message of invalid flags, which print nothing
@@ -46,7 +46,7 @@ func TestUsageErrors(t *testing.T) {
 		{"simulate --history", "which repository?"},
 		{"simulate fleet", `unknown argument "fleet"`},
 	} {
-		code, stdout, stderr := execute(t, program{args: strings.Fields(test.args), environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken}})
+		code, stdout, stderr := execute(t, program{args: strings.Fields(test.args), environ: []string{"BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken}})
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
 			t.Errorf("%s: exit code %d, printed %q, and %q, want %q", test.args, code, stdout, stderr, test.want)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // TestGitHubCommits asserts that run commits the two operations of a tick through GitHub's API
@@ -21,12 +21,12 @@ func TestGitHubCommits(t *testing.T) {
 	for name, content := range second {
 		files = append(files, branch.Change{Path: "overlays/second/" + name, Content: content})
 	}
-	secret := tempFile(t, "secret", canarytest.GitHubToken)
+	secret := tempFile(t, "secret", leaktest.GitHubToken)
 	receiver := serveHTTP(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for name, more := range map[string][]string{"alone": nil, "with a receiver": {"--notify", "kind=flux,url=" + receiver.URL + "/hook/0123,secret-file=" + secret}} {
 		t.Run(name, func(t *testing.T) {
 			server, r, api := githubFleet(t, files...)
-			buildkite := fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: canarytest.BuildkiteToken})
+			buildkite := fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: leaktest.BuildkiteToken})
 			cluster := buildkite.AddCluster("ci")
 			for _, queue := range []string{"default", "second"} {
 				buildkite.AddQueue(cluster, queue)
@@ -36,7 +36,7 @@ func TestGitHubCommits(t *testing.T) {
 			rest := serveHTTP(t, buildkite)
 			run := func(args ...string) string {
 				t.Helper()
-				code, out, errs := execute(t, program{args: append(args, "--repo", server.URL+"/acme/fleet.git"), environ: []string{"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken}})
+				code, out, errs := execute(t, program{args: append(args, "--repo", server.URL+"/acme/fleet.git"), environ: []string{"BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken}})
 				if code != exitOK {
 					t.Fatalf("%v: exit code %d: %s%s", args, code, out, errs)
 				}

@@ -12,7 +12,7 @@ import (
 	"muster/generator/plan"
 	"muster/generator/simulation"
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // shortIncident is the incident that TestIncidents plays without -incidents.
@@ -125,13 +125,13 @@ var incidents = []incident{
 		name: "agent token expired", want: overdue,
 		begin: func(w *incidentWorld) {
 			w.fate.NoShow = true
-			w.buildkite.ExpireAgentToken(canarytest.AgentToken, w.buildkite.Now())
+			w.buildkite.ExpireAgentToken(leaktest.AgentToken, w.buildkite.Now())
 		},
 	},
 	{
 		name: "muster's agent token expired", want: ofMuster(condition.Degraded, condition.MetricsUnavailable),
 		blind:      map[surface]string{surfacePlan: notPolled},
-		begin:      func(w *incidentWorld) { w.buildkite.ExpireAgentToken(canarytest.AgentToken, w.buildkite.Now()) },
+		begin:      func(w *incidentWorld) { w.buildkite.ExpireAgentToken(leaktest.AgentToken, w.buildkite.Now()) },
 		agentToken: true,
 	},
 	{

@@ -23,8 +23,8 @@ import (
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
 	"muster/gitops/gitserver"
+	"muster/gitops/leaktest"
 )
 
 var playIncidents = flag.Bool("incidents", false, "TestIncidents plays every incident and not only a short one; with -update it records the results")
@@ -116,7 +116,7 @@ func newIncidentWorld(t *testing.T) *incidentWorld {
 	cluster := w.buildkite.AddCluster("ci")
 	w.buildkite.AddQueue(cluster, "default")
 	w.buildkite.SetDefaultQueue(cluster, "default")
-	w.buildkite.AddAgentToken(cluster, canarytest.AgentToken)
+	w.buildkite.AddAgentToken(cluster, leaktest.AgentToken)
 	w.cluster = &simulation.Cluster{Buildkite: w.buildkite, BuildkiteCluster: cluster, Fate: func() simulation.Fate { return w.fate }}
 	var err error
 	served := filepath.Join(t.TempDir(), "srv")

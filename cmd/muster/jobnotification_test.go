@@ -14,13 +14,13 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // agentTokenFile returns a file with the agents' token.
 func agentTokenFile(t *testing.T) string {
 	t.Helper()
-	return tempFile(t, "agent-token", canarytest.AgentToken+"\n")
+	return tempFile(t, "agent-token", leaktest.AgentToken+"\n")
 }
 
 // TestRunNotifiesJobs asserts that run ticks when the metrics show more jobs, and shows on each
@@ -41,7 +41,7 @@ func TestRunNotifiesJobs(t *testing.T) {
 			t.Errorf("%v", notes)
 		}
 	}
-	if text := k.process.text(); strings.Contains(text, canarytest.AgentToken) {
+	if text := k.process.text(); strings.Contains(text, leaktest.AgentToken) {
 		t.Error(text)
 	}
 }
@@ -66,14 +66,14 @@ func TestJobNotifier(t *testing.T) {
 		s := fakebuildkite.New(fakebuildkite.Options{Now: time.Now()})
 		c := s.AddCluster("ci")
 		s.AddQueue(c, "default")
-		s.AddAgentToken(c, canarytest.AgentToken)
+		s.AddAgentToken(c, leaktest.AgentToken)
 		s.CreateBuild(fakebuildkite.Build{Cluster: c, Steps: []fakebuildkite.Step{{Parallelism: 3}}})
 		stacks, err := buildkite.NewStacks(buildkite.StacksConfig{Key: "muster-test", Clock: s, AgentConfig: buildkite.AgentConfig{
-			Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){func() (string, error) { return canarytest.AgentToken, nil }},
+			Org: "acme", HTTP: s.Transport(), Tokens: []func() (string, error){func() (string, error) { return leaktest.AgentToken, nil }},
 		}})
 		check(t, err)
 		counted, log := map[string]int{}, &bytes.Buffer{}
-		censored := canarytest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(log, nil)))
+		censored := leaktest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(log, nil)))
 		p := newJobNotifier(stacks, censored, time.Now, func(result string, n int) { counted[result] += n })
 		defer p.start(t.Context())()
 		tick := func(r generator.Report) {

@@ -9,7 +9,7 @@ import (
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // TestPagesEscapeHostileText asserts that run --listen escapes hostile text in everything that
@@ -20,21 +20,21 @@ func TestPagesEscapeHostileText(t *testing.T) {
 		return []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: \"" + queue + "\"\n  max: 20\n" + more)
 	}
 	named := `  schedules: [{name: "fixes acme/canary#1 @canary-team", from: 00:00, to: 24:00, timeZone: UTC, min: 6}]` + "\n"
-	if _, err := w.repo.Commit(canarytest.Words(), start.Add(-time.Hour),
+	if _, err := w.repo.Commit(leaktest.Words(), start.Add(-time.Hour),
 		branch.Change{Path: "overlays/default/scaling.yaml", Content: policy("default", named)},
-		branch.Change{Path: "overlays/odd/scaling.yaml", Content: policy("x", "  \""+canarytest.Hostile+"\": 1\n")},
-		branch.Change{Path: "overlays/queue/scaling.yaml", Content: policy(canarytest.Hostile, "")},
+		branch.Change{Path: "overlays/odd/scaling.yaml", Content: policy("x", "  \""+leaktest.Hostile+"\": 1\n")},
+		branch.Change{Path: "overlays/queue/scaling.yaml", Content: policy(leaktest.Hostile, "")},
 		branch.Change{Path: "overlays/@canary-team/scaling.yaml", Content: policy("default", "")},
-		branch.Change{Path: "overlays/" + strings.ReplaceAll(canarytest.Words(), "/", "-") + "/scaling.yaml", Content: policy("default", "")},
+		branch.Change{Path: "overlays/" + strings.ReplaceAll(leaktest.Words(), "/", "-") + "/scaling.yaml", Content: policy("default", "")},
 	); err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range []string{"queue=default", "queue=" + canarytest.Words()} {
+	for _, rule := range []string{"queue=default", "queue=" + leaktest.Words()} {
 		w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster,
-			Steps: []fakebuildkite.Step{{Label: canarytest.Words(), Parallelism: 2, Duration: time.Hour, Agents: []string{rule, "os=" + canarytest.Words()}}}})
+			Steps: []fakebuildkite.Step{{Label: leaktest.Words(), Parallelism: 2, Duration: time.Hour, Agents: []string{rule, "os=" + leaktest.Words()}}}})
 	}
 	w.addBuild(2)
-	_, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Name: canarytest.Words(), Tags: []string{"queue=default", "name=" + canarytest.Words()}})
+	_, err := w.buildkite.Connect(fakebuildkite.Agent{Cluster: w.cluster.BuildkiteCluster, Name: leaktest.Words(), Tags: []string{"queue=default", "name=" + leaktest.Words()}})
 	check(t, err)
 	w.buildkite.AdvanceTo(start)
 	var stderr bytes.Buffer
@@ -44,7 +44,7 @@ func TestPagesEscapeHostileText(t *testing.T) {
 		for _, path := range []string{"/", "/?overlay=default", "/status.json", "/metrics", "/healthz", "/readyz", "/timeline.svg?overlay=default", "/?overlay=%40canary-team", "/nothing@canary"} {
 			text := getText(t, "http://"+listenAddress(stderr.String())+path)
 			looked++
-			found := canarytest.Printed(strings.ReplaceAll(text, "@media ", "")) // a style sheet's rule
+			found := leaktest.Printed(strings.ReplaceAll(text, "@media ", "")) // a style sheet's rule
 			if slices.Sort(found); len(found) > 0 {
 				t.Errorf("%s has %q:\n%s", path, slices.Compact(found), text)
 			}
@@ -54,7 +54,7 @@ func TestPagesEscapeHostileText(t *testing.T) {
 		}
 	}
 	runScripted(t, p, start, look, func() {
-		w.buildkite.Fail(fakebuildkite.Fault{Path: "/builds", Status: 500, Body: `{"message":"` + canarytest.Hostile + canarytest.BuildkiteToken + `"}`})
+		w.buildkite.Fail(fakebuildkite.Fault{Path: "/builds", Status: 500, Body: `{"message":"` + leaktest.Hostile + leaktest.BuildkiteToken + `"}`})
 	}, look)
 	if looked != 18 {
 		t.Errorf("looked at %d pages\n%s", looked, &stderr)

@@ -28,8 +28,8 @@ import (
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
 	"muster/gitops/gitserver"
+	"muster/gitops/leaktest"
 )
 
 var monthDays = flag.Float64("month-days", 0, "days of production that TestMonth plays with 20 queues; 0: an hour with 3")
@@ -67,7 +67,7 @@ func newProduction(t *testing.T, queues int, begin time.Time, length time.Durati
 	for i := range queues {
 		p.queues = append(p.queues, fmt.Sprintf("queue-%02d", i))
 	}
-	p.buildkite = fakebuildkite.New(fakebuildkite.Options{Token: canarytest.BuildkiteToken, Now: p.begin, OnAgentEnd: p.ended})
+	p.buildkite = fakebuildkite.New(fakebuildkite.Options{Token: leaktest.BuildkiteToken, Now: p.begin, OnAgentEnd: p.ended})
 	p.kept = p.buildkite.AddCluster("ci")
 	for _, key := range p.queues {
 		p.buildkite.AddQueue(p.kept, key)
@@ -131,7 +131,7 @@ func (p *production) serve(served, dir string) {
 	check(p.t, err)
 	p.t.Cleanup(func() { _ = p.log.Close() })
 	token := filepath.Join(dir, "token")
-	check(p.t, os.WriteFile(token, []byte(canarytest.BuildkiteToken), 0o600))
+	check(p.t, os.WriteFile(token, []byte(leaktest.BuildkiteToken), 0o600))
 	program, err := os.Executable()
 	check(p.t, err)
 	p.muster = exec.Command(program, "run", "--repo", git.URL+"/fleet.git", "--buildkite-org", "acme", "--buildkite-url", api.URL+"/",

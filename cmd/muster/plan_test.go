@@ -12,7 +12,7 @@ import (
 	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/plan"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 	"muster/gitops/unraced"
 )
 
@@ -24,13 +24,13 @@ func TestPlanRoundTrip(t *testing.T) {
 	for r := rune(0); r < 0x2100; r++ {
 		rules = append(rules, "a="+string(r)+"b")
 	}
-	rules = append(rules, "a=\ufffd", "a=\ufffe", "a=\uffff", "a=\ufeff", "a=\u2028", "a=😀", `a=\u007f`, "a=\U0010ffff", "a=\U0001fffe", "a=\U000e0041", "@canary", canarytest.Words())
+	rules = append(rules, "a=\ufffd", "a=\ufffe", "a=\uffff", "a=\ufeff", "a=\u2028", "a=😀", `a=\u007f`, "a=\U0010ffff", "a=\U0001fffe", "a=\U000e0041", "@canary", leaktest.Words())
 	r := generator.Result{
 		Decisions: []plan.Decision{
 			{Observation: plan.Observation{Unmatched: []plan.Unmatched{{Rules: rules, Missing: rules}}}},
 		},
 		Suspended: []generator.Suspended{
-			{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: canarytest.Words() + "\U000e0041"}},
+			{Overlay: "a", Why: plan.Suspension{Code: plan.Invalid, Finding: leaktest.Words() + "\U000e0041"}},
 		},
 	}
 	for _, format := range []struct {
@@ -43,7 +43,7 @@ func TestPlanRoundTrip(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		check(t, format.write(&output.Printable{To: &out}, output.NewPlanDocument(r)))
-		if found := canarytest.Printed(out.String()); len(found) > 0 {
+		if found := leaktest.Printed(out.String()); len(found) > 0 {
 			t.Errorf("%s: found %q", format.name, found)
 		}
 		var got output.PlanDocument

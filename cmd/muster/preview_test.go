@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gitops/canarytest"
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
+	"muster/gitops/leaktest"
 )
 
 // TestPreviewOnGitHub asserts that a pull request has one comment and a check for each head;
@@ -67,12 +67,12 @@ func TestPreviewOnGitHub(t *testing.T) {
 	said := []string{api.Comments(n)[0], last.Output.Title, last.Output.Summary}
 	for _, a := range last.Output.Annotations {
 		said = append(said, fmt.Sprint(a["message"]))
-		if found := canarytest.Printed(said[len(said)-1]); len(found) > 0 {
+		if found := leaktest.Printed(said[len(said)-1]); len(found) > 0 {
 			t.Errorf("%q in the annotation %v", found, a)
 		}
 	}
 	for _, text := range said { // Markdown: mentions are in code
-		if found := canarytest.Controls(text); len(found) > 0 {
+		if found := leaktest.Controls(text); len(found) > 0 {
 			t.Errorf("%q in %q", found, text)
 		}
 	}

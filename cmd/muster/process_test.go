@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // daylong is muster run as a process, with the machine's clock, beside a simulated Buildkite.
@@ -28,10 +28,10 @@ type daylong struct {
 func thisClock(t *testing.T) daylong {
 	t.Helper()
 	w, _, _, _ := fleetProgram(t)
-	w.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), Token: canarytest.BuildkiteToken, MetricsPoll: -1})
+	w.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), Token: leaktest.BuildkiteToken, MetricsPoll: -1})
 	w.cluster.BuildkiteCluster = w.buildkite.AddCluster("ci")
 	w.buildkite.AddQueue(w.cluster.BuildkiteCluster, "default")
-	w.buildkite.AddAgentToken(w.cluster.BuildkiteCluster, canarytest.AgentToken)
+	w.buildkite.AddAgentToken(w.cluster.BuildkiteCluster, leaktest.AgentToken)
 	w.api = serveHTTP(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.buildkite.AdvanceTo(time.Now())
 		w.buildkite.ServeHTTP(rw, r)
@@ -42,7 +42,7 @@ func thisClock(t *testing.T) daylong {
 // start starts muster run with additional variables and flags.
 func (k *daylong) start(environ []string, flags ...string) {
 	k.t.Helper()
-	environ = append(environ, "MUSTER_REPO="+k.git.URL+"/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL="+k.api.URL+"/", "BUILDKITE_API_TOKEN="+canarytest.BuildkiteToken)
+	environ = append(environ, "MUSTER_REPO="+k.git.URL+"/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL="+k.api.URL+"/", "BUILDKITE_API_TOKEN="+leaktest.BuildkiteToken)
 	k.process = started(k.t, environ, append([]string{"run", "--interval", "24h", "--startup-jitter", "0s"}, flags...)...)
 	go func() { k.ended <- k.process.Wait() }()
 }

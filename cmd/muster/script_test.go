@@ -23,9 +23,9 @@ import (
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
+	"muster/gitops/leaktest"
 	"muster/gitops/unraced"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -168,7 +168,7 @@ func (s scriptTest) Fatal(args ...any) { s.env.T().Fatal(args...) }
 func (s scriptTest) Cleanup(f func())  { s.env.Defer(f) }
 
 func newScenario(t lifetime, dir string) *scenario {
-	w := &scenario{buildkite: fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: canarytest.BuildkiteToken})}
+	w := &scenario{buildkite: fakebuildkite.New(fakebuildkite.Options{Now: start.Add(-time.Minute), Token: leaktest.BuildkiteToken})}
 	var err error
 	w.repo, err = gitserver.Init(filepath.Join(dir, "srv", "fleet.git"))
 	check(t, err)
@@ -179,7 +179,7 @@ func newScenario(t lifetime, dir string) *scenario {
 	}
 	w.buildkite.SetDefaultQueue(cluster, "default")
 	w.api = serveHTTP(t, w.sent.only("Buildkite", "Buildkite's token", w.buildkite))
-	w.buildkite.AddAgentToken(cluster, canarytest.AgentToken)
+	w.buildkite.AddAgentToken(cluster, leaktest.AgentToken)
 	w.buildkite.AddAgentToken("", "bkct_elsewhere")
 	w.agents = serveHTTP(t, w.sent.only("the Agent API", "the agents' token", w.buildkite))
 	w.cluster = &simulation.Cluster{Buildkite: w.buildkite, BuildkiteCluster: cluster,
@@ -244,7 +244,7 @@ func cmdAdvance(ts *testscript.TestScript, _ bool, args []string) {
 // cmdSync applies the head to the cluster: sync OVERLAY.
 func cmdSync(ts *testscript.TestScript, _ bool, args []string) {
 	w := scenarioOf(ts)
-	repository, err := gitops.New(gitops.Config{URL: w.git.URL + "/fleet.git", Credentials: remote.Credentials{Password: remote.StaticPassword("git", canarytest.GitPassword)}})
+	repository, err := gitops.New(gitops.Config{URL: w.git.URL + "/fleet.git", Credentials: remote.Credentials{Password: remote.StaticPassword("git", leaktest.GitPassword)}})
 	ts.Check(err)
 	head, err := repository.Head(context.Background())
 	ts.Check(err)

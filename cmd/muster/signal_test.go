@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // endless returns a fleet repository with a template that kustomize would build for an hour:
@@ -69,7 +69,7 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 	_, err = w.repo.Commit("A fleet", start, changes...)
 	check(t, err)
 	remote := []string{"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/",
-		"BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken, "MUSTER_STARTUP_JITTER=0s"}
+		"BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken, "MUSTER_STARTUP_JITTER=0s"}
 	for name, c := range map[string]struct {
 		environ, args []string
 		code          int

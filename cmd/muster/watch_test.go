@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canarytest"
 	"muster/gitops/gitserver"
+	"muster/gitops/leaktest"
 )
 
 // scriptedClock calls a function at each sleep, and ends the context after the last.
@@ -58,7 +58,7 @@ func fleetProgram(t *testing.T, args ...string) (*scenario, program, *bytes.Buff
 	w.buildkite.AdvanceTo(start)
 	var stdout, stderr bytes.Buffer
 	p := program{args: args, stdout: &stdout, stderr: &stderr, clock: stoppedClock{start}, environ: []string{
-		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/", "MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=" + canarytest.BuildkiteToken,
+		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/", "MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken,
 	}}
 	return w, p, &stdout, &stderr
 }

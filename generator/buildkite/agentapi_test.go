@@ -12,7 +12,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // agentConfig is the configuration of a client of a simulated Agent API, with agent tokens.
@@ -49,7 +49,7 @@ func twoClusters(opts fakebuildkite.Options) (s *fakebuildkite.Server, ci, gpu s
 	ci, gpu = s.AddCluster("ci"), s.AddCluster("gpu")
 	s.AddQueue(ci, "default")
 	s.AddQueue(gpu, "large")
-	s.AddAgentToken(ci, canarytest.AgentToken)
+	s.AddAgentToken(ci, leaktest.AgentToken)
 	s.AddAgentToken(gpu, "bkct_gpu")
 	return s, ci, gpu
 }
@@ -62,7 +62,7 @@ func TestCounts(t *testing.T) {
 		{Type: fakebuildkite.Wait}, {Agents: []string{"queue=default"}},
 	}})
 	connect(t, s, fakebuildkite.Agent{Cluster: gpu, Tags: []string{"queue=large"}})
-	got, err := newMetrics(t, s, canarytest.AgentToken, "bkct_gpu", canarytest.AgentToken).Counts(t.Context(), now)
+	got, err := newMetrics(t, s, leaktest.AgentToken, "bkct_gpu", leaktest.AgentToken).Counts(t.Context(), now)
 	want := plan.Counts{At: now, Clusters: []plan.ClusterCounts{
 		{Cluster: "ci", Queues: map[string]plan.QueueCounts{"default": {Scheduled: 4}}},
 		{Cluster: "gpu", Queues: map[string]plan.QueueCounts{"large": {Agents: 1, Idle: 1}}},
@@ -76,7 +76,7 @@ func TestCounts(t *testing.T) {
 // a failure once a minute, or after Retry-After.
 func TestPollDuration(t *testing.T) {
 	s, _, _ := twoClusters(fakebuildkite.Options{MetricsPoll: 20 * time.Second})
-	m := newMetrics(t, s, canarytest.AgentToken)
+	m := newMetrics(t, s, leaktest.AgentToken)
 	at := func(after time.Duration) (time.Time, error) {
 		s.AdvanceTo(now.Add(after))
 		c, err := m.Counts(t.Context(), now.Add(after))
@@ -116,20 +116,20 @@ func TestNoCounts(t *testing.T) {
 		"nothing in it":        {fault: fakebuildkite.Fault{Body: "{}"}, want: "lacks the totals"},
 		"a message":            {fault: fakebuildkite.Fault{Body: `{"message":"hello"}`}, want: "lacks the totals"},
 		"without organisation": {fault: fakebuildkite.Fault{Body: strings.Replace(good, "acme", "", 1)}, want: "lacks the totals"},
-		"another organisation": {fault: fakebuildkite.Fault{Body: strings.Replace(good, "acme", "evil "+canarytest.AgentToken, 1)}, want: `of the organisation "evil [token]", not of "acme"`},
+		"another organisation": {fault: fakebuildkite.Fault{Body: strings.Replace(good, "acme", "evil "+leaktest.AgentToken, 1)}, want: `of the organisation "evil [token]", not of "acme"`},
 		"a list":               {fault: fakebuildkite.Fault{Body: "[]"}, want: "unexpected response"},
 		"half":                 {fault: fakebuildkite.Fault{Half: true}, want: "unexpected EOF"},
 		"large":                {fault: fakebuildkite.Fault{Body: `"` + strings.Repeat("x", 1<<20) + `"`}, want: "larger than 1 MiB"},
 		"a redirect":           {fault: fakebuildkite.Fault{Status: http.StatusFound, Header: http.Header{"Location": {"https://evil.example/"}}}, want: "302"},
 		"refused":              {fault: fakebuildkite.Fault{Status: http.StatusUnauthorized}, want: "does not accept the agent token (401)"},
-		"words":                {fault: fakebuildkite.Fault{Status: http.StatusInternalServerError, Body: `{"message":"` + canarytest.AgentToken + ` is bad"}`}, want: "500 Internal Server Error: [token] is bad"},
+		"words":                {fault: fakebuildkite.Fault{Status: http.StatusInternalServerError, Body: `{"message":"` + leaktest.AgentToken + ` is bad"}`}, want: "500 Internal Server Error: [token] is bad"},
 		"a clock ahead":        {fault: fakebuildkite.Fault{Body: good}, at: 61 * time.Second, want: "from Buildkite's"},
 		"a clock behind":       {fault: fakebuildkite.Fault{Body: good}, at: -61 * time.Second, want: "from Buildkite's"},
 	} {
 		s, _, _ := twoClusters(fakebuildkite.Options{})
 		s.Fail(c.fault)
-		counts, err := newMetrics(t, s, canarytest.AgentToken).Counts(t.Context(), now.Add(c.at))
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), canarytest.AgentToken) || !counts.At.IsZero() {
+		counts, err := newMetrics(t, s, leaktest.AgentToken).Counts(t.Context(), now.Add(c.at))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), leaktest.AgentToken) || !counts.At.IsZero() {
 			t.Errorf("%s: %+v, %v", name, counts, err)
 		}
 	}

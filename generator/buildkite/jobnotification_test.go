@@ -7,7 +7,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // TestNotify: jobs of both clusters are notified, with truncated texts; refused notifications are not
@@ -17,7 +17,7 @@ func TestNotify(t *testing.T) {
 	for _, cluster := range []string{ci, gpu} {
 		s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{}}})
 	}
-	k := newStacks(t, s, "muster-test", canarytest.AgentToken, "bkct_gpu")
+	k := newStacks(t, s, "muster-test", leaktest.AgentToken, "bkct_gpu")
 	jobs, queues := s.Jobs(), []string{"default", "large"}
 	notes := []buildkite.JobNote{{Job: jobs[0].ID, Text: "one"}, {Job: jobs[1].ID, Text: strings.Repeat("ä", 300)}, {Job: "nobody's", Text: "x"}}
 	if sent, err := k.Notify(t.Context(), queues, notes); sent != 2 || err != nil {
@@ -28,7 +28,7 @@ func TestNotify(t *testing.T) {
 		t.Errorf("%v %v", first, second)
 	}
 	s.Fail(fakebuildkite.Fault{Path: "notifications", Status: http.StatusServiceUnavailable})
-	if sent, err := k.Notify(t.Context(), queues, notes); sent != 0 || err == nil || strings.Contains(err.Error(), canarytest.AgentToken) {
+	if sent, err := k.Notify(t.Context(), queues, notes); sent != 0 || err == nil || strings.Contains(err.Error(), leaktest.AgentToken) {
 		t.Errorf("%d, %v", sent, err)
 	}
 	if sent, err := k.Notify(t.Context(), queues, notes[:1]); sent != 1 || err != nil {
@@ -44,7 +44,7 @@ func TestTryNotify(t *testing.T) {
 	stacks := func(tokens ...string) *buildkite.Stacks { return newStacks(t, s, "muster-test", tokens...) }
 	queues, job := []string{"default", "large"}, s.Jobs()[0].ID
 	for range 2 {
-		if err := stacks(canarytest.AgentToken, "bkct_gpu").TryNotify(t.Context(), queues); err != nil || len(s.Stacks()) != 0 || len(s.Notes(job)) != 0 {
+		if err := stacks(leaktest.AgentToken, "bkct_gpu").TryNotify(t.Context(), queues); err != nil || len(s.Stacks()) != 0 || len(s.Notes(job)) != 0 {
 			t.Errorf("%v, stacks %v", err, s.Stacks())
 		}
 	}
@@ -52,20 +52,20 @@ func TestTryNotify(t *testing.T) {
 		token string
 		queue string
 		want  string
-	}{{"bkct_stranger", "default", "401"}, {canarytest.AgentToken, "elsewhere", "no cluster of the agent tokens has a queue of an overlay"}} {
+	}{{"bkct_stranger", "default", "401"}, {leaktest.AgentToken, "elsewhere", "no cluster of the agent tokens has a queue of an overlay"}} {
 		if err := stacks(c.token).TryNotify(t.Context(), []string{c.queue}); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.token) {
 			t.Errorf("%s: %v", c.queue, err)
 		}
 	}
-	running := stacks(canarytest.AgentToken)
+	running := stacks(leaktest.AgentToken)
 	if _, err := running.Notify(t.Context(), queues, []buildkite.JobNote{{Job: job, Text: "one"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := stacks(canarytest.AgentToken).TryNotify(t.Context(), queues); err != nil || len(s.Stacks()) != 1 || len(s.Notes(job)) != 1 {
+	if err := stacks(leaktest.AgentToken).TryNotify(t.Context(), queues); err != nil || len(s.Stacks()) != 1 || len(s.Notes(job)) != 1 {
 		t.Errorf("next to a running one: %v, stacks %v, notifications %v", err, s.Stacks(), s.Notes(job))
 	}
 	s.Fail(fakebuildkite.Fault{Path: "notifications", Status: http.StatusForbidden})
-	if err := stacks(canarytest.AgentToken).TryNotify(t.Context(), queues); err == nil || !strings.Contains(err.Error(), "403") {
+	if err := stacks(leaktest.AgentToken).TryNotify(t.Context(), queues); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("refused: %v", err)
 	}
 }

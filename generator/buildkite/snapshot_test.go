@@ -16,10 +16,10 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
-const secret = canarytest.BuildkiteToken
+const secret = leaktest.BuildkiteToken
 
 var now = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 
@@ -79,7 +79,7 @@ func newClient(t *testing.T, cfg buildkite.Config) *buildkite.Client {
 	if cfg.Token == nil {
 		cfg.Token = token(secret)
 	}
-	cfg.Log = canarytest.Log(func(text string) { t.Error(text) }, cfg.Log)
+	cfg.Log = leaktest.Log(func(text string) { t.Error(text) }, cfg.Log)
 	c, err := buildkite.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // sources are the sources of jobs and agents: an API token, an API token and agent tokens, and agent
@@ -25,13 +25,13 @@ func sourceClient(t *testing.T, s *fakebuildkite.Server, source string) *serving
 	t.Helper()
 	cfg := buildkite.Config{HTTP: s.Transport()}
 	if source != "rest" {
-		cfg.Stacks = newStacks(t, s, "muster-test", canarytest.AgentToken, "bkct_gpu")
+		cfg.Stacks = newStacks(t, s, "muster-test", leaktest.AgentToken, "bkct_gpu")
 	}
 	if source != "alone" {
 		return &serving{newClient(t, cfg), ofQueues("default", "large")}
 	}
-	cfg.Metrics = newMetrics(t, s, canarytest.AgentToken, "bkct_gpu")
-	cfg.Org, cfg.Log = "acme", canarytest.Log(func(text string) { t.Error(text) }, nil)
+	cfg.Metrics = newMetrics(t, s, leaktest.AgentToken, "bkct_gpu")
+	cfg.Org, cfg.Log = "acme", leaktest.Log(func(text string) { t.Error(text) }, nil)
 	c, err := buildkite.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestSourceFailures(t *testing.T) {
 	for _, source := range sources {
 		path, own := "/builds", secret
 		if source != "rest" {
-			path, own = "/scheduled-jobs", canarytest.AgentToken
+			path, own = "/scheduled-jobs", leaktest.AgentToken
 		}
 		for name, f := range map[string]fakebuildkite.Fault{
 			"500": {Status: http.StatusInternalServerError, Body: `{"message":"` + own + `"}`}, "401": {Status: http.StatusUnauthorized}, "503": {Status: http.StatusServiceUnavailable},
@@ -315,7 +315,7 @@ func TestStackQueues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Authorization", "Token "+canarytest.AgentToken)
+		r.Header.Set("Authorization", "Token "+leaktest.AgentToken)
 		if _, err := s.Transport().RoundTrip(r); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // TestWatchToken: the end of a token is logged once a day, from two weeks before
@@ -141,7 +141,7 @@ func TestWatchAgentTokens(t *testing.T) {
 		}
 	}})
 	s.AddAgentToken(ci, "for ever")
-	s.ExpireAgentToken(canarytest.AgentToken, now.Add(20*24*time.Hour+time.Hour))
+	s.ExpireAgentToken(leaktest.AgentToken, now.Add(20*24*time.Hour+time.Hour))
 	s.ExpireAgentToken("bkct_gpu", now.Add(time.Hour)) // of a cluster that is not served
 	c := &serving{newClient(t, buildkite.Config{HTTP: s.Transport(), WatchToken: true, Log: slog.New(slog.NewTextHandler(&log, nil))}), ofQueues("default")}
 	for day := range 25 {

@@ -10,13 +10,13 @@ import (
 
 // fate is the outcome of one dispatch according to the newer commits, which are read first.
 type fate struct {
-	registered plan.Indexes
+	registered plan.IndexSet
 	hadJob     int
 	first      time.Time // zero if unknown
 	all        time.Time // zero if unknown
 	retired    bool
 	unasked    bool
-	unused     plan.Indexes // had registered, and disconnected before the retirement without a job
+	unused     plan.IndexSet // had registered, and disconnected before the retirement without a job
 }
 
 // fates contains the dispatches whose order has not been read yet: normally no more than are in git
@@ -71,13 +71,13 @@ func (f *fates) note(e *ledger.Entry) {
 
 // unused returns the agents of a retired dispatch that had registered and disconnected, if none of
 // them is known to have had a job.
-func unused(e *ledger.Entry, id string) plan.Indexes {
+func unused(e *ledger.Entry, id string) plan.IndexSet {
 	for _, s := range e.Observation.Overlays {
 		if seen, ok := s.Dispatches[id]; ok && seen.HadJob == 0 && seen.Connected == 0 {
 			return seen.Registered
 		}
 	}
-	return plan.Indexes{}
+	return plan.IndexSet{}
 }
 
 // unasked reports whether muster did not ask Buildkite about the agents of a retirement, because it

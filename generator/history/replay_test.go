@@ -16,7 +16,7 @@ func TestReplayForgets(t *testing.T) {
 	id := func(i int) string { return fmt.Sprint("a-", i) }
 	came := 0
 	for i := range 1000 {
-		var both plan.Indexes
+		var both plan.IndexSet
 		both.Add(0)
 		both.Add(1)
 		seen := map[string]plan.Seen{id(i - 1): {Registered: both}, id(i - 2): {Registered: both}}

@@ -31,7 +31,7 @@ func TestLargestMessage(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	seen := map[string]plan.Seen{}
 	var retired []plan.Retirement
-	var registered plan.Indexes
+	var registered plan.IndexSet
 	for i := range 100 {
 		registered.Add(i)
 	}

@@ -48,7 +48,7 @@ func wantEntry(t *testing.T, message string, op ledger.Operation, version string
 	}
 }
 
-func sameIndexes(a, b plan.Indexes) bool { return a.String() == b.String() }
+func sameIndexes(a, b plan.IndexSet) bool { return a.String() == b.String() }
 
 // good is a message of muster's.
 func good(t testing.TB) string {

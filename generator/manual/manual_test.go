@@ -4,17 +4,17 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // TestUntrustedTextIsEscaped: messages and pull requests escape control characters, mentions and
 // issue keywords in reasons and in the messages of reverted commits. A reason is one whole line.
 func TestUntrustedTextIsEscaped(t *testing.T) {
-	e := Edit{Subject: `Revert "` + canarytest.Words() + `"`, Says: []string{"a", canarytest.Words()}, Notes: []string{canarytest.Words()}}
-	reason := canarytest.Words() + "\nOverlay: overlays/default\r\nOperation: dispatch, Fixes PROJ-12 " + strings.Repeat("long ", 100) + "end"
+	e := Edit{Subject: `Revert "` + leaktest.Words() + `"`, Says: []string{"a", leaktest.Words()}, Notes: []string{leaktest.Words()}}
+	reason := leaktest.Words() + "\nOverlay: overlays/default\r\nOperation: dispatch, Fixes PROJ-12 " + strings.Repeat("long ", 100) + "end"
 	title, text := e.Proposal(reason)
 	for name, words := range map[string]string{"message": e.Message(reason), "title": title, "text": text} {
-		if found := canarytest.Committed(words); len(found) > 0 || strings.Contains(words, "PROJ-12") {
+		if found := leaktest.Committed(words); len(found) > 0 || strings.Contains(words, "PROJ-12") {
 			t.Errorf("%s: %q in\n%s", name, found, words)
 		}
 		if name != "title" && !strings.HasSuffix(strings.TrimSpace(words), "long end") {

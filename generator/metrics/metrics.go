@@ -33,7 +33,7 @@ func New(snapshot func() status.Snapshot, now func() time.Time) (*Metrics, error
 		counters: map[string]*prometheus.CounterVec{}, histograms: map[string]*prometheus.HistogramVec{}, known: map[string]bool{},
 	}
 	all := []prometheus.Collector{
-		newFigures(snapshot, now, m.metrics), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newCollector(snapshot, now, m.metrics), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	}
 	for _, d := range m.metrics {
 		switch {

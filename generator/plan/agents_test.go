@@ -98,7 +98,7 @@ func TestCountWrongTags(t *testing.T) {
 	base := func() (Overlay, Dispatch, Seen, idleAgent, *class) {
 		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Tags: []string{"os=linux"}}}
 		d := Dispatch{ID: "a-1", Agents: 3, Tags: told, Purpose: ForDemand}
-		var one Indexes
+		var one IndexSet
 		one.Add(0)
 		return o, d, Seen{Registered: one}, idleAgent{Agent: Agent{Tags: lost}, credit: -1}, &class{rules: []string{"queue=q", "os=linux"}, pending: 1}
 	}

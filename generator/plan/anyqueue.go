@@ -60,7 +60,7 @@ type placeQueue struct {
 	shares  []*share
 	reading reading
 	from    map[*class]int // index of the roaming class that a class is a copy of
-	takes   []Indexes      // by kind of agents: the jobs that it can take
+	takes   []IndexSet     // by kind of agents: the jobs that it can take
 }
 
 // placeMay contains the overlays and kinds of agents of a queue that may serve jobs.
@@ -89,7 +89,7 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 			all = append(all, &one)
 		}
 		queue.reading = q.read(all)
-		queue.takes = make([]Indexes, len(queue.reading.kinds))
+		queue.takes = make([]IndexSet, len(queue.reading.kinds))
 		o := queue.reading.observation(q.overlays)
 		for _, v := range q.overlays {
 			queue.shares = append(queue.shares, newShare(v, o))

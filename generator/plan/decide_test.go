@@ -121,7 +121,7 @@ func (w scenario) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 				x.WithdrawnAt = at.Add(span(d.InPlace))
 			}
 			v.Dispatches = append(v.Dispatches, x)
-			var seen Indexes
+			var seen IndexSet
 			if err := seen.UnmarshalText([]byte(d.Seen)); err != nil {
 				t.Fatal(err)
 			}

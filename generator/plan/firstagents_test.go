@@ -17,7 +17,7 @@ func TestFirstAgents(t *testing.T) {
 	otherQueue.Cluster = "former"
 	var startup StartupTimes
 	startup.Add(40*time.Second, 1)
-	var first Indexes
+	var first IndexSet
 	first.Add(0)
 	const all = 30 // jobs
 	for name, test := range map[string]struct {

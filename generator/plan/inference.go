@@ -39,9 +39,9 @@ type inferred struct {
 // inferredDispatch is one dispatch, and which of its agents have registered.
 type inferredDispatch struct {
 	Dispatch
-	registered Indexes
-	worked     Indexes // had a job and disconnected
-	live       bool    // in git
+	registered IndexSet
+	worked     IndexSet // had a job and disconnected
+	live       bool     // in git
 }
 
 // place is an agent: an index of a dispatch.

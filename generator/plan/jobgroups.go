@@ -196,7 +196,7 @@ func largest(groups []Unmatched) []Unmatched {
 
 // group joins the classes that the same overlays and the same idle agents can serve. It returns,
 // for each kind of agents, the groups that it can take.
-func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
+func group(classes []*class, idle []kind) ([]Demand, []IndexSet) {
 	type likeness struct {
 		overlays, takers string
 		otherQueues      int // 1 if none of them counts here, and so neither does their age; otherwise 0
@@ -221,7 +221,7 @@ func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
 		return cmp.Or(slices.Compare(byLikeness[a].Overlays, byLikeness[b].Overlays), cmp.Compare(a.takers, b.takers), cmp.Compare(a.otherQueues, b.otherQueues))
 	})
 	var jobs []Demand
-	takes := make([]Indexes, len(idle))
+	takes := make([]IndexSet, len(idle))
 	for n, l := range order {
 		jobs = append(jobs, *byLikeness[l])
 		for k := range l.takers {
@@ -235,7 +235,7 @@ func group(classes []*class, idle []kind) ([]Demand, []Indexes) {
 
 // groupIdle joins kinds of idle agents that take the same groups of jobs. It omits kinds that take
 // none and belong to no overlay.
-func groupIdle(idle []kind, counts []int, takes []Indexes, overlays []Overlay) (agents []IdleAgents) {
+func groupIdle(idle []kind, counts []int, takes []IndexSet, overlays []Overlay) (agents []IdleAgents) {
 	for k, n := range counts {
 		g := IdleAgents{Agents: n, Replacing: idle[k].replacing, Jobs: takes[k]}
 		if idle[k].credit >= 0 {

@@ -26,7 +26,7 @@ func before(d time.Duration) *time.Time {
 // dispatched for all of it.
 func TestLookedAhead(t *testing.T) {
 	earlier := orderedAt.Add(-time.Hour)
-	var all Indexes
+	var all IndexSet
 	all.Add(0)
 	for name, c := range map[string]struct {
 		policy func(*Policy)
@@ -112,7 +112,7 @@ func TestLookedAheadInPart(t *testing.T) {
 // the overlay that looks ahead would dispatch nothing, record nothing, and dispatch in the
 // next decision.
 func TestFreshLookAheadIsNotPassedOn(t *testing.T) {
-	var all Indexes
+	var all IndexSet
 	all.Add(0)
 	overlays := []Overlay{
 		looking("a", func(o *Overlay) { o.Policy.Max = 1 }),

@@ -45,7 +45,7 @@ func TestCommitBodyAddsUp(t *testing.T) {
 	})
 }
 
-func sameIndexes(a, b plan.Indexes) bool { return a.String() == b.String() }
+func sameIndexes(a, b plan.IndexSet) bool { return a.String() == b.String() }
 
 // TestCommitBodiesOfCases makes the same assertion for every case. If agents are idle or
 // in flight and more are ordered, the message must say why. It is compared with the case's

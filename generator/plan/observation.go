@@ -77,7 +77,7 @@ type IdleAgents struct {
 	// made from an older template, so that they serve pending jobs only.
 	Replacing bool `json:"replacing,omitempty"`
 	// Jobs are the groups of Observation.Jobs that they can take, by index.
-	Jobs Indexes `json:"jobs,omitzero"`
+	Jobs IndexSet `json:"jobs,omitzero"`
 }
 
 // Supply counts the agents that matter to one overlay.
@@ -120,7 +120,7 @@ type Supply struct {
 // OtherTags describes which jobs agents of a dispatch will be able to serve.
 type OtherTags struct {
 	// Jobs are the groups of Observation.Jobs that they can take, by index.
-	Jobs Indexes `json:"jobs,omitzero"`
+	Jobs IndexSet `json:"jobs,omitzero"`
 	// Spare reports whether they can replace agents that are dispatched now, so that they count for
 	// look-ahead and buffer.
 	Spare bool `json:"spare,omitempty"`
@@ -129,7 +129,7 @@ type OtherTags struct {
 // Seen is what Buildkite has seen of one dispatch, now or before.
 type Seen struct {
 	// Registered are the indexes whose agents have registered.
-	Registered Indexes `json:"registered,omitzero"`
+	Registered IndexSet `json:"registered,omitzero"`
 	// FirstAt is when an index was first known to have registered; nil if none has, or if the
 	// process had not started polling by then. No decision depends on it: it is for readers of the
 	// ledger.

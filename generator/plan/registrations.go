@@ -97,8 +97,8 @@ type Registrations struct {
 
 // entry is what is known of one dispatch.
 type entry struct {
-	indexes    Indexes
-	worked     Indexes           // had a job
+	indexes    IndexSet
+	worked     IndexSet          // had a job
 	registered map[int]time.Time // when an index registered, if it is known
 	first      time.Time         // when the first index was first known; zero if unknown
 	unknown    bool              // the first one had registered before the first poll

@@ -49,7 +49,7 @@ func TestRetirement(t *testing.T) {
 	gone := func(r *retired) { r.seen.Connected = 0 }
 	worked := func(r *retired) { r.seen.HadJob = 1 }
 	lost := func(r *retired) {
-		r.seen.Registered, r.seen.Connected, r.seen.RegisteredAt, r.dispatch.NotAfter = Indexes{}, 0, nil, orderedAt
+		r.seen.Registered, r.seen.Connected, r.seen.RegisteredAt, r.dispatch.NotAfter = IndexSet{}, 0, nil, orderedAt
 	}
 	part := func(r *retired) { // one of two has not come, and its lease is over
 		r.seen = Seen{Connected: 1}

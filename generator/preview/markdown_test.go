@@ -11,13 +11,13 @@ import (
 	"muster/generator/history"
 	"muster/generator/markdowntest"
 	"muster/generator/simulation"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // TestUntrustedTextIsCode: all text of files is in code spans, in which forges interpret no mention or
 // markup, and no character is hidden.
 func TestUntrustedTextIsCode(t *testing.T) {
-	word := rapid.SampledFrom([]string{"@canary", "`", "``", "```", "|", "\n", " ", "<b>", "[x](y)", "# h", "a", "~~~", "\\", canarytest.Words(), "\xff"})
+	word := rapid.SampledFrom([]string{"@canary", "`", "``", "```", "|", "\n", " ", "<b>", "[x](y)", "# h", "a", "~~~", "\\", leaktest.Words(), "\xff"})
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(label string) string {
 			return strings.Join(rapid.SliceOfN(word, 1, 8).Draw(t, label), "") + "@canary"
@@ -30,7 +30,7 @@ func TestUntrustedTextIsCode(t *testing.T) {
 		if left := markdowntest.Outside(md); strings.Contains(left, "canary") || strings.Contains(left, "<b>") {
 			t.Fatalf("outside of code there is\n%s\nof\n%s", left, md)
 		}
-		if found := canarytest.Controls(md); len(found) > 0 {
+		if found := leaktest.Controls(md); len(found) > 0 {
 			t.Fatalf("%q in\n%s", found, md)
 		}
 	})

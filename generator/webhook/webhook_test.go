@@ -19,7 +19,7 @@ import (
 
 	"muster/generator"
 	"muster/generator/webhook"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // hooks is a receiver with all that it tells.
@@ -36,7 +36,7 @@ type hooks struct {
 }
 
 func newHooks() *hooks {
-	h := &hooks{now: time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC), secret: canarytest.BuildkiteToken, mux: http.NewServeMux(), results: map[string]int{}}
+	h := &hooks{now: time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC), secret: leaktest.BuildkiteToken, mux: http.NewServeMux(), results: map[string]int{}}
 	secret := func() ([]byte, error) { return []byte(h.secret), h.err }
 	h.Receiver = webhook.New(webhook.Config{
 		BuildkiteSecret: secret, GitSecret: secret, Organisation: "acme", Branch: "main", Now: func() time.Time { return h.now },
@@ -171,7 +171,7 @@ func TestBuildkiteSignatures(t *testing.T) {
 	h.want(t, "spaces and another order", with("signature="+strings.ToUpper(right)+", timestamp="+stamp), 200, webhook.Triggered, generator.CauseBuildkite)
 	h.want(t, "again, written otherwise", with("timestamp="+stamp+",signature="+right), 409, webhook.Replayed, "")
 	h.want(t, "no JSON", h.event("job.scheduled", "{", h.now), 400, webhook.Malformed, "")
-	for _, leak := range canarytest.Leaks(h.log.String()) {
+	for _, leak := range leaktest.Leaks(h.log.String()) {
 		t.Errorf("the log has %s", leak)
 	}
 }

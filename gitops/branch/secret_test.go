@@ -7,19 +7,19 @@ import (
 	"testing"
 
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // TestCensor: nothing is left of a secret, in whatever form a server repeats it.
 func TestCensor(t *testing.T) {
 	t.Parallel()
-	for name, s := range canarytest.Secrets() {
+	for name, s := range leaktest.Secrets() {
 		inJSON, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		text := strings.Join([]string{s, string(inJSON), url.QueryEscape(s), url.PathEscape(s)}, " and ")
-		if leaks := canarytest.Leaks(branch.Censor("it said "+text, "", s)); len(leaks) > 0 {
+		if leaks := leaktest.Leaks(branch.Censor("it said "+text, "", s)); len(leaks) > 0 {
 			t.Errorf("%s: %q", name, leaks)
 		}
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
+	"muster/gitops/leaktest"
 	"muster/gitops/unraced"
 )
 
@@ -37,12 +37,12 @@ type host struct {
 func hosts() []host {
 	return []host{
 		{"http", func(t *testing.T, r gitserver.Repository) git.Config {
-			s, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "robot", Password: canarytest.GitPassword})
+			s, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Username: "robot", Password: leaktest.GitPassword})
 			must(t, err)
 			t.Cleanup(s.Close)
 			return git.Config{
 				URL:         s.URL + "/" + filepath.Base(r.Dir),
-				Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canarytest.GitPassword)},
+				Credentials: remote.Credentials{Password: remote.StaticPassword("robot", leaktest.GitPassword)},
 			}
 		}},
 		{"ssh", func(t *testing.T, r gitserver.Repository) git.Config {
@@ -126,7 +126,7 @@ func usual(c git.Config) git.Config {
 
 func open(t testing.TB, c git.Config) *git.Branch {
 	t.Helper()
-	c.Log = canarytest.Log(func(text string) { t.Error(text) }, c.Log)
+	c.Log = leaktest.Log(func(text string) { t.Error(text) }, c.Log)
 	r, err := git.New(usual(c))
 	must(t, err)
 	return r
@@ -365,12 +365,12 @@ func TestRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var sent atomic.Int64
-			f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: canarytest.GitPassword, Wrap: func(next http.Handler) http.Handler {
+			f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: leaktest.GitPassword, Wrap: func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(counted{w, &sent}, r) })
 			}})
 			pullRequests(t, f.Repository, refs)
 			seed(t, f.Repository, files()...)
-			password := remote.StaticPassword("robot", canarytest.GitPassword)
+			password := remote.StaticPassword("robot", leaktest.GitPassword)
 			r := open(t, git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: password}})
 			head := headOf(t, r)
 			wantFile(t, head.Tree, "deploy/web/settings.yaml", "settings\n")

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
+	"muster/gitops/leaktest"
 )
 
 // hook installs a server-side hook that runs a shell script.
@@ -48,7 +48,7 @@ printf 'Resolving deltas:  50%% (1/2)\rResolving deltas: 100%% (2/2)\r\n'
 for i in $(seq 100); do echo "Welcome to the git server of acme, where line $i says nothing at all"; done
 printf 'remote: \nremote: ========================================\nremote: \n\nremote: remote: GitLab: \033[31mthe branch is protected\033[0m\nremote: \nerror:\n'
 cat <<'END'
-token `+canarytest.GitPassword+`
+token `+leaktest.GitPassword+`
 END
 } >&2
 exit 1
@@ -67,7 +67,7 @@ exit 1
 				t.Errorf("%q is in %s", noise, refused.Message)
 			}
 		}
-		if strings.HasPrefix(c.URL, "http") && len(canarytest.Leaks(err.Error()+refused.Message)) > 0 {
+		if strings.HasPrefix(c.URL, "http") && len(leaktest.Leaks(err.Error()+refused.Message)) > 0 {
 			t.Errorf("the password is shown: %v", err)
 		}
 		wantHead(t, r, head)
@@ -318,7 +318,7 @@ func TestSilentServer(t *testing.T) {
 
 func TestRedirect(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: canarytest.GitPassword, Wrap: func(next http.Handler) http.Handler {
+	f := gitserver.NewServer(t, gitserver.Options{Username: "robot", Password: leaktest.GitPassword, Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if rest, old := strings.CutPrefix(r.URL.Path, "/renamed/"); old {
 				http.Redirect(w, r, "/"+rest+"?"+r.URL.RawQuery, http.StatusMovedPermanently)
@@ -330,7 +330,7 @@ func TestRedirect(t *testing.T) {
 	seed(t, f.Repository, files()...)
 	repository := open(t, git.Config{
 		URL:         f.Server.URL + "/renamed/fleet.git",
-		Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canarytest.GitPassword)},
+		Credentials: remote.Credentials{Password: remote.StaticPassword("robot", leaktest.GitPassword)},
 	})
 	head := headOf(t, repository)
 	wantFile(t, head.Tree, "base/job.yaml", "job\n")
@@ -351,14 +351,14 @@ func TestNoSecretInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	repository := open(t, git.Config{
 		URL: f.URL(), Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Credentials: remote.Credentials{Password: remote.StaticPassword("robot", canarytest.GitPassword)},
+		Credentials: remote.Credentials{Password: remote.StaticPassword("robot", leaktest.GitPassword)},
 	})
 	_, err := repository.Head(t.Context())
 	if err == nil {
 		t.Fatal("no error")
 	}
 	text := err.Error() + fmt.Sprintf("%+v", err) + log.String()
-	if found := canarytest.Leaks(text); len(found) > 0 || !strings.Contains(text, "is bad") {
+	if found := leaktest.Leaks(text); len(found) > 0 || !strings.Contains(text, "is bad") {
 		t.Errorf("%q in %s", found, text)
 	}
 }

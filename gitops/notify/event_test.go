@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 	"muster/gitops/notify"
 )
 
@@ -17,7 +17,7 @@ import (
 // request.
 func notified(t *testing.T, p notify.Push, fields string) request {
 	t.Helper()
-	s := newSyncer(t, canarytest.GitPassword, nil)
+	s := newSyncer(t, leaktest.GitPassword, nil)
 	l, logger := newLog(t)
 	n := notifier(t, logger, "url="+s.URL+"/api/webhook,"+fields)
 	n.Start(t.Context())
@@ -33,7 +33,7 @@ func notified(t *testing.T, p notify.Push, fields string) request {
 // TestHosts: the default kind of event.
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	secret := ",secret-file=" + file(t, canarytest.GitPassword)
+	secret := ",secret-file=" + file(t, leaktest.GitPassword)
 	hosts := map[string]string{
 		"git@github.com:acme/fleet.git": "X-Github-Event", "https://gitlab.example.com/acme/fleet": "X-Gitlab-Event", "https://codeberg.org/acme/fleet": "X-Gogs-Event",
 		"https://bitbucket.example.com/scm/acme/fleet.git": "X-Event-Key", "https://bitbucket.org/acme/fleet": "X-Github-Event", "https://[::1]:3000/acme/fleet": "X-Github-Event",
@@ -53,7 +53,7 @@ func TestHosts(t *testing.T) {
 // manifests of an application for unchanged when none of the listed files is its own.
 func TestUnknownFilesAreNotListed(t *testing.T) {
 	t.Parallel()
-	secret := ",secret-file=" + file(t, canarytest.GitPassword)
+	secret := ",secret-file=" + file(t, leaktest.GitPassword)
 	unlisted := push(1)
 	unlisted.Unlisted = true
 	many := push(1)
@@ -77,9 +77,9 @@ func TestURL(t *testing.T) {
 	t.Parallel()
 	p := push(1)
 	p.Written = []string{`a "quoted" \ path` + "\n"}
-	headers := file(t, "Authorization: Bearer "+canarytest.GitHubToken+"\nContent-Type: application/vnd.example+json\n")
+	headers := file(t, "Authorization: Bearer "+leaktest.GitHubToken+"\nContent-Type: application/vnd.example+json\n")
 	got := notified(t, p, "kind=url,header-file="+headers)
-	if got.header.Get("Authorization") != "Bearer "+canarytest.GitHubToken || got.header.Get("Content-Type") != "application/vnd.example+json" {
+	if got.header.Get("Authorization") != "Bearer "+leaktest.GitHubToken || got.header.Get("Content-Type") != "application/vnd.example+json" {
 		t.Errorf("%v", got.header)
 	}
 	contains(t, string(got.body), `"repository":"`+fleet+`"`, `"branch":"main"`)

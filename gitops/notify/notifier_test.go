@@ -16,14 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 	"muster/gitops/notify"
 )
 
 // TestNotifiesEachReceiver: each receiver is notified once, and nothing is logged.
 func TestNotifiesEachReceiver(t *testing.T) {
 	t.Parallel()
-	a, b := newSyncer(t, canarytest.GitPassword, nil), newSyncer(t, canarytest.AgentToken, nil)
+	a, b := newSyncer(t, leaktest.GitPassword, nil), newSyncer(t, leaktest.AgentToken, nil)
 	n, lines := notifyOnce(t, flux(t, a), strings.Replace(flux(t, b), "name=flux", "name=other", 1))
 	for _, s := range []*syncer{a, b} {
 		if got := s.requests(); len(got) != 1 || after(t, got[0]) != push(1).After {
@@ -46,7 +46,7 @@ func TestNotifiesEachReceiver(t *testing.T) {
 // notified before the notifier closes.
 func TestNotifiesAfterContextEnds(t *testing.T) {
 	t.Parallel()
-	a := newSyncer(t, canarytest.GitPassword, nil)
+	a := newSyncer(t, leaktest.GitPassword, nil)
 	_, logger := newLog(t)
 	n := notifier(t, logger, flux(t, a))
 	ctx, end := context.WithCancel(t.Context())
@@ -64,7 +64,7 @@ func TestNotifiesAfterContextEnds(t *testing.T) {
 func TestSlowReceiverGetsLatestPush(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	slow := newSyncer(t, canarytest.GitPassword, func(n int, _ http.ResponseWriter, r *http.Request) bool {
+	slow := newSyncer(t, leaktest.GitPassword, func(n int, _ http.ResponseWriter, r *http.Request) bool {
 		if n == 1 {
 			select {
 			case <-release:
@@ -73,7 +73,7 @@ func TestSlowReceiverGetsLatestPush(t *testing.T) {
 		}
 		return false
 	})
-	quick := newSyncer(t, canarytest.GitPassword, nil)
+	quick := newSyncer(t, leaktest.GitPassword, nil)
 	_, logger := newLog(t)
 	n := notifier(t, logger, flux(t, slow), strings.Replace(flux(t, quick), "name=flux", "name=quick", 1))
 	n.Start(t.Context())
@@ -104,13 +104,13 @@ func TestSlowReceiverGetsLatestPush(t *testing.T) {
 // secret that it repeats.
 func TestFailureIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	s := newSyncer(t, canarytest.GitPassword, func(n int, rw http.ResponseWriter, _ *http.Request) bool {
+	s := newSyncer(t, leaktest.GitPassword, func(n int, rw http.ResponseWriter, _ *http.Request) bool {
 		switch {
 		case n == 1: // of the first push
 			rw.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		case n == 3 || n == 4: // of the second and third, for good
-			http.Error(rw, "you said\n"+canarytest.GitPassword+" which is wrong", http.StatusBadRequest)
+			http.Error(rw, "you said\n"+leaktest.GitPassword+" which is wrong", http.StatusBadRequest)
 			return true
 		}
 		return false
@@ -167,7 +167,7 @@ func notifyOnce(t *testing.T, receivers ...string) (n *notify.Notifier, log []st
 // notified of the next push.
 func TestSilentReceiverFails(t *testing.T) {
 	t.Parallel()
-	s := newSyncer(t, canarytest.GitPassword, func(_ int, _ http.ResponseWriter, r *http.Request) bool {
+	s := newSyncer(t, leaktest.GitPassword, func(_ int, _ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
 		return true
 	})
@@ -193,7 +193,7 @@ func TestSilentReceiverFails(t *testing.T) {
 func TestRetryIncludesLaterPush(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	s := newSyncer(t, canarytest.GitPassword, func(n int, rw http.ResponseWriter, _ *http.Request) bool {
+	s := newSyncer(t, leaktest.GitPassword, func(n int, rw http.ResponseWriter, _ *http.Request) bool {
 		if n == 1 {
 			<-release
 			rw.WriteHeader(http.StatusInternalServerError)
@@ -221,7 +221,7 @@ func TestRetryIncludesLaterPush(t *testing.T) {
 // that lands waits for it.
 func TestHangingReceiverEndsWithContext(t *testing.T) {
 	t.Parallel()
-	s := newSyncer(t, canarytest.GitPassword, func(_ int, _ http.ResponseWriter, r *http.Request) bool {
+	s := newSyncer(t, leaktest.GitPassword, func(_ int, _ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
 		return true
 	})
@@ -247,7 +247,7 @@ func TestHangingReceiverEndsWithContext(t *testing.T) {
 // is not sent to another.
 func TestFailingReceiver(t *testing.T) {
 	t.Parallel()
-	other := newSyncer(t, canarytest.GitPassword, nil)
+	other := newSyncer(t, leaktest.GitPassword, nil)
 	for name, test := range map[string]struct {
 		answer   func(int, http.ResponseWriter, *http.Request) bool // nil: nobody listens
 		header   bool                                               // the receiver gets a header, and no signature
@@ -285,19 +285,19 @@ func TestFailingReceiver(t *testing.T) {
 		"credential repeated": {
 			requests: 1, want: "403 Forbidden: wrong token [secret]", header: true,
 			answer: func(_ int, rw http.ResponseWriter, _ *http.Request) bool {
-				http.Error(rw, "wrong token "+canarytest.GitHubToken, http.StatusForbidden)
+				http.Error(rw, "wrong token "+leaktest.GitHubToken, http.StatusForbidden)
 				return true
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSyncer(t, canarytest.GitPassword, test.answer)
+			s := newSyncer(t, leaktest.GitPassword, test.answer)
 			if test.answer == nil {
 				s.Close()
 			}
 			receiver := flux(t, s)
 			if test.header {
-				header := file(t, "Authorization: Bearer "+canarytest.GitHubToken)
+				header := file(t, "Authorization: Bearer "+leaktest.GitHubToken)
 				receiver = "kind=url,url=" + s.URL + ",header-file=" + header
 			}
 			_, lines := notifyOnce(t, receiver)
@@ -319,16 +319,16 @@ func TestFailingReceiver(t *testing.T) {
 // TestSecretIsReadAgain: the secret is read again for each request.
 func TestSecretIsReadAgain(t *testing.T) {
 	t.Parallel()
-	s := newSyncer(t, canarytest.GitPassword, nil)
-	name := file(t, canarytest.GitPassword)
+	s := newSyncer(t, leaktest.GitPassword, nil)
+	name := file(t, leaktest.GitPassword)
 	_, logger := newLog(t)
 	n := notifier(t, logger, "kind=flux,url="+s.URL+",secret-file="+name)
 	n.Start(t.Context())
 	n.Landed(push(1))
 	settle(t, n, 1)
-	must(t, os.WriteFile(name, []byte(canarytest.AgentToken), 0o600))
+	must(t, os.WriteFile(name, []byte(leaktest.AgentToken), 0o600))
 	s.mu.Lock()
-	s.secret = canarytest.AgentToken
+	s.secret = leaktest.AgentToken
 	s.mu.Unlock()
 	n.Landed(push(2))
 	settle(t, n, 2)
@@ -362,7 +362,7 @@ func selfSigned(t *testing.T) tls.Certificate {
 // file.
 func TestAuthorities(t *testing.T) {
 	t.Parallel()
-	s := &syncer{secret: canarytest.GitPassword, registered: make(chan struct{}, 10)}
+	s := &syncer{secret: leaktest.GitPassword, registered: make(chan struct{}, 10)}
 	s.Server = httptest.NewUnstartedServer(s)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
 	s.StartTLS()

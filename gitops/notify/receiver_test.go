@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"muster/gitops/branch"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 	"muster/gitops/notify"
 )
 
@@ -19,7 +19,7 @@ func pem(certificate []byte) string {
 // TestParse: errors about a receiver omit its URL.
 func TestParse(t *testing.T) {
 	t.Parallel()
-	url := "url=https://example.com/hook/" + canarytest.GitHubToken
+	url := "url=https://example.com/hook/" + leaktest.GitHubToken
 	for text, want := range map[string]string{
 		"":                    "is written as KEY=VALUE",
 		"kind=flux":           "a receiver's url is",
@@ -28,15 +28,15 @@ func TestParse(t *testing.T) {
 		"kind=flux,url=https://%zz,secret-file=a": "a receiver's url is",
 		"kind=flux,url=":   "url is empty",
 		"kind=flux," + url: "needs secret-file",
-		"kind=flux,secret-file=a,url=ftp://example.com":                "a receiver's url is",
-		"kind=flux,secret-file=a,url=https://a:b@example.com":          "no password in it",
-		"kind=flux,secret-file=a,as=github," + url:                     "only a receiver with kind=argocd",
-		"kind=argocd,secret-file=a,as=svn," + url:                      "as is one of github, gitlab",
-		"kind=url,secret-file=a," + url:                                "takes no secret-file",
-		"kind=flux,secret-file=a,header-file=b," + url:                 "only a receiver with kind=url",
-		"kind=flux,secret-file=a,name=a/b," + url:                      "name is made of",
-		"kind=flux,secrets=a," + url:                                   `has no "secrets"`,
-		"https://example.com/hook/" + canarytest.GitHubToken + "=flux": "is written as KEY=VALUE",
+		"kind=flux,secret-file=a,url=ftp://example.com":              "a receiver's url is",
+		"kind=flux,secret-file=a,url=https://a:b@example.com":        "no password in it",
+		"kind=flux,secret-file=a,as=github," + url:                   "only a receiver with kind=argocd",
+		"kind=argocd,secret-file=a,as=svn," + url:                    "as is one of github, gitlab",
+		"kind=url,secret-file=a," + url:                              "takes no secret-file",
+		"kind=flux,secret-file=a,header-file=b," + url:               "only a receiver with kind=url",
+		"kind=flux,secret-file=a,name=a/b," + url:                    "name is made of",
+		"kind=flux,secrets=a," + url:                                 `has no "secrets"`,
+		"https://example.com/hook/" + leaktest.GitHubToken + "=flux": "is written as KEY=VALUE",
 	} {
 		_, err := notify.Parse(text)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -95,10 +95,10 @@ func changes(p notify.Push) []branch.Change {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"kind=flux", "kind=argocd,as=github", "kind=argocd,as=gitlab", "kind=argocd,as=gogs", "kind=argocd,as=bitbucket-server"} {
-		s := newSyncer(t, canarytest.GitPassword, nil)
+		s := newSyncer(t, leaktest.GitPassword, nil)
 		_, logger := newLog(t)
-		good := fmt.Sprintf("%s,url=%s,secret-file=%s,name=good", kind, s.URL, file(t, canarytest.GitPassword))
-		bad := fmt.Sprintf("%s,url=%s,secret-file=%s,name=bad", kind, s.URL, file(t, canarytest.AgentToken))
+		good := fmt.Sprintf("%s,url=%s,secret-file=%s,name=good", kind, s.URL, file(t, leaktest.GitPassword))
+		bad := fmt.Sprintf("%s,url=%s,secret-file=%s,name=bad", kind, s.URL, file(t, leaktest.AgentToken))
 		findings := notifier(t, logger, good, bad).Check(t.Context())
 		if len(findings) != 1 {
 			t.Fatalf("%s: %q", kind, findings)
@@ -139,7 +139,7 @@ func TestCheckReportsNoSecret(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, "", echo)
 	_, logger := newLog(t)
-	for _, err := range notifier(t, logger, "kind=argocd,as=gitlab,url="+s.URL+"/"+canarytest.GitHubToken+",secret-file="+file(t, canarytest.GitPassword)).Check(t.Context()) {
+	for _, err := range notifier(t, logger, "kind=argocd,as=gitlab,url="+s.URL+"/"+leaktest.GitHubToken+",secret-file="+file(t, leaktest.GitPassword)).Check(t.Context()) {
 		clean(t, err.Error())
 		contains(t, err.Error(), "403 Forbidden: not you, [secret]")
 	}

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 	"muster/gitops/notify"
 )
 
@@ -142,7 +142,7 @@ func (l *log) all() []string {
 
 func newLog(t *testing.T) (*log, *slog.Logger) {
 	l := &log{}
-	return l, canarytest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(l, nil)))
+	return l, leaktest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(l, nil)))
 }
 
 // file writes a file and returns its path.
@@ -201,7 +201,7 @@ func after(t *testing.T, r request) string {
 // clean fails where a text has a secret.
 func clean(t *testing.T, text string) {
 	t.Helper()
-	if leaks := canarytest.Leaks(text); len(leaks) > 0 {
+	if leaks := leaktest.Leaks(text); len(leaks) > 0 {
 		t.Errorf("%q: %s", leaks, text)
 	}
 }

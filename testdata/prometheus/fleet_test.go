@@ -165,7 +165,7 @@ func (f *fleet) observation(now time.Time) plan.Observation {
 		}
 	}
 	o := plan.Observation{At: now, Queue: queue, Overlays: []plan.Supply{supply}}
-	var all plan.Indexes
+	var all plan.IndexSet
 	if len(f.jobs) > 0 {
 		oldest := f.jobs[0].since
 		o.Jobs = []plan.Demand{{Overlays: []string{overlay}, Pending: len(f.jobs), Oldest: &oldest}}

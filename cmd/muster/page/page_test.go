@@ -261,7 +261,7 @@ func TestTimelineFromGit(t *testing.T) {
 	old := begin().Add(-time.Hour)
 	one := dispatch(decided("default", old, plan.Sum{Pending: 5, Dispatch: 5}))
 	two := dispatch(decided("default", old.Add(time.Minute), plan.Sum{Pending: 2, Busy: 2, Dispatch: 1}))
-	var came plan.Indexes
+	var came plan.IndexSet
 	came.Add(0)
 	came.Add(1)
 	two.Decision.Observation.Overlays[0].Dispatches = map[string]plan.Seen{one.Decision.Dispatch[0].ID: {Registered: came}}

@@ -151,10 +151,10 @@ func TestHostsAreInQuirks(t *testing.T) {
 	slices.Sort(hosts)
 	hosts = slices.Compact(hosts)
 	others := []string{
-		"github",     // the client of GitHub's API
-		"notify",     // push events in the formats that Argo CD reads
-		"gitserver",  // servers for tests and the demo
-		"canarytest", // secrets for tests
+		"github",    // the client of GitHub's API
+		"notify",    // push events in the formats that Argo CD reads
+		"gitserver", // servers for tests and the demo
+		"leaktest",  // secrets for tests
 	}
 	found := false
 	eachFile(t, others, func(path string, files *token.FileSet, file *ast.File) {

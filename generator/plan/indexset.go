@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Indexes is a set of a dispatch's indexes. The zero value is the empty set.
+// IndexSet is a set of a dispatch's indexes. The zero value is the empty set.
 // Its text form lists ranges, as in "0-3,7".
-type Indexes struct{ ranges []indexRange }
+type IndexSet struct{ ranges []indexRange }
 
 // indexRange is a range of indexes. The ranges of a set are sorted, and indexes that it does not
 // contain separate them. So a set needs no more memory than its text.
@@ -21,13 +21,13 @@ type indexRange struct{ first, last int }
 const MaxIndex = 100_000
 
 // find returns the first range that does not end before an index.
-func (s Indexes) find(i int) int {
+func (s IndexSet) find(i int) int {
 	at, _ := slices.BinarySearchFunc(s.ranges, i, func(r indexRange, i int) int { return cmp.Compare(r.last, i) })
 	return at
 }
 
 // Add adds an index to the set. It ignores indexes that no Job can have.
-func (s *Indexes) Add(i int) {
+func (s *IndexSet) Add(i int) {
 	if i < 0 || i >= MaxIndex {
 		return
 	}
@@ -41,16 +41,16 @@ func (s *Indexes) Add(i int) {
 }
 
 // clone returns a copy of the set.
-func (s Indexes) clone() Indexes { return Indexes{slices.Clone(s.ranges)} }
+func (s IndexSet) clone() IndexSet { return IndexSet{slices.Clone(s.ranges)} }
 
 // Has reports whether the index is in the set.
-func (s Indexes) Has(i int) bool {
+func (s IndexSet) Has(i int) bool {
 	at := s.find(i)
 	return at < len(s.ranges) && s.ranges[at].first <= i
 }
 
 // Below returns how many of the indexes 0 to n-1 are in the set.
-func (s Indexes) Below(n int) (count int) {
+func (s IndexSet) Below(n int) (count int) {
 	for _, r := range s.ranges {
 		count += max(0, min(r.last+1, n)-r.first)
 	}
@@ -58,7 +58,7 @@ func (s Indexes) Below(n int) (count int) {
 }
 
 // below returns the indexes below n.
-func (s Indexes) below(n int) (all []int) {
+func (s IndexSet) below(n int) (all []int) {
 	for _, r := range s.ranges {
 		for i := r.first; i <= r.last && i < n; i++ {
 			all = append(all, i)
@@ -68,10 +68,10 @@ func (s Indexes) below(n int) (all []int) {
 }
 
 // IsZero reports whether the set is empty.
-func (s Indexes) IsZero() bool { return len(s.ranges) == 0 }
+func (s IndexSet) IsZero() bool { return len(s.ranges) == 0 }
 
 // String lists the set as ranges; the empty set is "".
-func (s Indexes) String() string {
+func (s IndexSet) String() string {
 	var text []byte
 	for i, r := range s.ranges {
 		if i > 0 {
@@ -85,12 +85,12 @@ func (s Indexes) String() string {
 	return string(text)
 }
 
-// MarshalText is [Indexes.String].
-func (s Indexes) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// MarshalText is [IndexSet.String].
+func (s IndexSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what [Indexes.String] writes: ranges in ascending order.
-func (s *Indexes) UnmarshalText(text []byte) error {
-	*s = Indexes{}
+// UnmarshalText reads what [IndexSet.String] writes: ranges in ascending order.
+func (s *IndexSet) UnmarshalText(text []byte) error {
+	*s = IndexSet{}
 	if len(text) == 0 {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 // TestIndexesAreBounded: a tag or a message with an index that no Job can have
 // costs no memory, and what is written is read again.
 func TestIndexesAreBounded(t *testing.T) {
-	var s Indexes
+	var s IndexSet
 	for _, i := range []int{-1, MaxIndex, MaxIndex + 63, 1 << 40} {
 		s.Add(i)
 		if s.Has(i) || !s.IsZero() || len(s.ranges) > 0 {
@@ -21,7 +21,7 @@ func TestIndexesAreBounded(t *testing.T) {
 		"": true, "0": true, "0-3,7": true, "99999": true, "0-99999": true,
 		"100000": false, "99999-100000": false, "0-1000000": false, "-1": false, "3-1": false, "1,1": false, "0-3,3": false, "0,": false, "x": false, "1-x": false,
 	} {
-		var read Indexes
+		var read IndexSet
 		err := read.UnmarshalText([]byte(text))
 		if (err == nil) != fine || fine && read.String() != text || err != nil && !strings.Contains(err.Error(), "not a range") {
 			t.Errorf("%q is read as %q: %v", text, read, err)
@@ -34,7 +34,7 @@ func TestIndexesAreBounded(t *testing.T) {
 
 func TestIndexesTextIsTheSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s, back Indexes
+		var s, back IndexSet
 		want := map[int]bool{}
 		for _, i := range rapid.SliceOf(rapid.IntRange(-2, 300)).Draw(t, "indexes") {
 			s.Add(i)

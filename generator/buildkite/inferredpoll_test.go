@@ -11,7 +11,7 @@ import (
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
-	"muster/gitops/canarytest"
+	"muster/gitops/leaktest"
 )
 
 // runs are the jobs that a snapshot says were taken: how many run, and how many have ended.
@@ -68,7 +68,7 @@ func TestAgentTokensOnly(t *testing.T) {
 func TestAgentTokensOnlyFailures(t *testing.T) {
 	for _, path := range []string{"/metrics", "/scheduled-jobs", "/get-states"} {
 		for _, f := range []fakebuildkite.Fault{
-			{Status: http.StatusInternalServerError, Body: `{"message":"` + canarytest.AgentToken + `"}`}, {Status: http.StatusUnauthorized}, {Half: true},
+			{Status: http.StatusInternalServerError, Body: `{"message":"` + leaktest.AgentToken + `"}`}, {Status: http.StatusUnauthorized}, {Half: true},
 			{Body: "<html>"}, {Status: http.StatusTooManyRequests, Header: http.Header{"RateLimit-Reset": {"1"}}},
 		} {
 			s, ci, _ := twoClusters(fakebuildkite.Options{MetricsPoll: -1})
@@ -80,7 +80,7 @@ func TestAgentTokensOnlyFailures(t *testing.T) {
 			f.Path, f.Times = path, -1
 			s.Fail(f)
 			_, err := c.Snapshot(t.Context(), plan.Query{At: now.Add(30 * time.Second)})
-			if err == nil || strings.Contains(err.Error(), canarytest.AgentToken) {
+			if err == nil || strings.Contains(err.Error(), leaktest.AgentToken) {
 				t.Errorf("%s, %+v: %v", path, f, err)
 			}
 			s.Recover()
@@ -112,7 +112,7 @@ func TestLeave(t *testing.T) {
 	observe(t, running, now, time.Time{})
 	before := s.Stacks()
 	for _, key := range []string{"muster-test", "muster-other"} {
-		stacks := newStacks(t, s, key, canarytest.AgentToken)
+		stacks := newStacks(t, s, key, leaktest.AgentToken)
 		c := &serving{newClient(t, buildkite.Config{HTTP: s.Transport(), Stacks: stacks}), ofQueues("default")}
 		observe(t, c, now, time.Time{})
 		if err := stacks.Leave(t.Context()); err != nil {

@@ -1,7 +1,7 @@
-// Package canarytest finds what output, logs, commits and requests of muster must never contain:
+// Package leaktest finds what output, logs, commits and requests of muster must never contain:
 // credentials, control characters, mentions. Tests use its credentials and search all output for
 // them. It is for tests only.
-package canarytest
+package leaktest
 
 import (
 	"encoding/base64"

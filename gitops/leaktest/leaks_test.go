@@ -1,4 +1,4 @@
-package canarytest
+package leaktest
 
 import (
 	"encoding/base64"

@@ -12,8 +12,8 @@ import (
 	"muster/generator/status"
 )
 
-// figures are the metrics of the last snapshot.
-type figures struct {
+// collector collects the metrics of the last snapshot.
+type collector struct {
 	snapshot  func() status.Snapshot
 	now       func() time.Time
 	metrics   []metric
@@ -21,28 +21,28 @@ type figures struct {
 	goVersion string
 }
 
-func newFigures(snapshot func() status.Snapshot, now func() time.Time, metrics []metric) figures {
-	f := figures{snapshot: snapshot, now: now, metrics: metrics, descs: map[string]*prometheus.Desc{}, goVersion: runtime.Version()}
+func newCollector(snapshot func() status.Snapshot, now func() time.Time, metrics []metric) collector {
+	c := collector{snapshot: snapshot, now: now, metrics: metrics, descs: map[string]*prometheus.Desc{}, goVersion: runtime.Version()}
 	for _, m := range metrics {
-		f.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
+		c.descs[m.Name] = prometheus.NewDesc(m.Name, m.Help, m.Labels, nil)
 	}
-	return f
+	return c
 }
 
 // Describe implements [prometheus.Collector]. It describes nothing: which series
 // there are goes by the overlays, and each metric is checked when it is gathered.
-func (f figures) Describe(chan<- *prometheus.Desc) {}
+func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
-func (f figures) Collect(out chan<- prometheus.Metric) {
-	at := scrape{Snapshot: f.snapshot(), now: f.now(), goVersion: f.goVersion}
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	at := scrape{Snapshot: c.snapshot(), now: c.now(), goVersion: c.goVersion}
 	at.fresh = at.Fresh(at.now)
 	labels := make([][]*dto.LabelPair, len(at.Overlays))
 	for i, o := range at.Overlays {
 		labels[i] = []*dto.LabelPair{label(labelOverlay, o.Name)}
 	}
-	for _, m := range f.metrics {
-		desc := f.descs[m.Name]
+	for _, m := range c.metrics {
+		desc := c.descs[m.Name]
 		if m.overlay != nil {
 			for i, o := range at.Overlays {
 				if value, ok := m.overlay(o, at); ok {
