@@ -11,11 +11,13 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 )
 
 // TestPast reads files and whole trees of earlier commits, before and after it reads the head, which
 // stays as it is, and an archive.
 func TestPast(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	contractOfPast(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 120)

@@ -16,6 +16,7 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/git"
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 )
 
 // byGit applies changes to a commit with git's own index and returns the tree
@@ -67,6 +68,7 @@ func byGit(r gitserver.Repository, commit string, changes []branch.Change) (stri
 // TestPushBuildsWhatGitBuilds draws commits and compares every tree with the
 // one that git makes of the same changes.
 func TestPushBuildsWhatGitBuilds(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	stream := "commit refs/heads/main\ncommitter a <a@example.com> 1700000000 +0000\ndata 1\nx\nM 100755 inline deploy/run\ndata 1\nx\nM 100644 inline deploy/ab\ndata 1\nx\n"

@@ -17,6 +17,7 @@ import (
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
+	"muster/gitops/unraced"
 	"muster/gitops/writertest"
 )
 
@@ -104,6 +105,7 @@ func TestWritable(t *testing.T) {
 // TestLockedBranch: a push is retried while another push locks the branch; the error for a persistent
 // lock has the host's message.
 func TestLockedBranch(t *testing.T) {
+	unraced.Only(t)
 	t.Parallel()
 	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		past(t, r, 3)
