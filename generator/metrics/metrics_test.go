@@ -34,8 +34,14 @@ func full(t testing.TB) *metrics.Metrics {
 	return m
 }
 
-// after are metrics after one tick.
+// after are metrics at the end of one tick.
 func after(t testing.TB, r generator.Report) *metrics.Metrics {
+	t.Helper()
+	return at(t, r, r.Ended)
+}
+
+// at are metrics at a time after one tick.
+func at(t testing.TB, r generator.Report, now time.Time) *metrics.Metrics {
 	t.Helper()
 	recorder := status.NewRecorder(status.Config{
 		Muster: status.Muster{Version: "v1", Commit: "abc"}, Started: start(), Interval: 15 * time.Second, Longest: time.Minute,
@@ -45,7 +51,7 @@ func after(t testing.TB, r generator.Report) *metrics.Metrics {
 			return []status.Service{{Name: "git", Requests: 7, Failures: 1, Sent: 100, Received: 2000, Limits: []status.Limit{{Scope: "rest", Limit: 50, Remaining: 9}}}}
 		},
 	})
-	m, err := metrics.New(recorder.Snapshot, func() time.Time { return r.Ended })
+	m, err := metrics.New(recorder.Snapshot, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,6 +128,25 @@ func TestDefinitions(t *testing.T) {
 		if !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
 			t.Errorf("%s is served and not defined", name)
 		}
+	}
+}
+
+// TestOutdatedFigures asserts which metrics have no value while the last poll is outdated.
+func TestOutdatedFigures(t *testing.T) {
+	r := report("default")
+	before, after := gather(t, after(t, r)), gather(t, at(t, r, r.Ended.Add(time.Hour)))
+	var omitted []string
+	for _, d := range metrics.Definitions() {
+		if before[d.Name] != nil && after[d.Name] == nil {
+			omitted = append(omitted, strings.TrimPrefix(d.Name, "muster_"))
+		}
+	}
+	want := []string{
+		"busy_agents", "current_agents", "desired_agents", "failed_agents", "idle_agents", "in_flight_agents", "missing_agents",
+		"oldest_pending_seconds", "overdue_agents", "pending_jobs", "queue_pending_jobs", "stopping_agents", "unmatched_jobs",
+	}
+	if diff := cmp.Diff(want, omitted); diff != "" {
+		t.Errorf("omitted (-want +got):\n%s", diff)
 	}
 }
 
