@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -105,4 +106,19 @@ func hanging(indent, text string) string {
 		column += n
 	}
 	return b.String()
+}
+
+// span returns a duration in words, as in "1 hour 30 minutes".
+func span(d time.Duration) string {
+	var parts []string
+	for _, unit := range []struct {
+		is   time.Duration
+		name string
+	}{{time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if n := int(d / unit.is); n > 0 {
+			parts = append(parts, Count(n, unit.name))
+			d -= time.Duration(n) * unit.is
+		}
+	}
+	return strings.Join(parts, " ")
 }

@@ -314,3 +314,45 @@ func (s *share) inFlight(now time.Time) (agents, otherQueue int) {
 	}
 	return agents, otherQueue
 }
+
+// flight is a group of agents in flight of one overlay that can serve the same jobs.
+type flight struct {
+	share  int
+	agents int
+	// other is nil if they equal agents that are dispatched now; otherwise they belong to the
+	// dispatch.
+	other    *OtherTags
+	dispatch string
+}
+
+// flights returns the groups of agents in flight that are expected to register: first one group
+// for each overlay, then the groups that were ordered with other tags.
+func flights(shares []*share) []flight {
+	all := make([]flight, len(shares))
+	for i, s := range shares {
+		all[i] = flight{share: i, agents: s.expected()}
+	}
+	for i, s := range shares {
+		for _, x := range s.otherTags {
+			x.share = i
+			x.agents -= s.overdue[x.dispatch]
+			if s.breaker.Open() {
+				x.agents = 0
+			}
+			all[i].agents -= x.agents
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// otherFlights returns the overlay's dispatches with agents in flight and other tags.
+func (s *share) otherFlights() (all []flight) {
+	for _, d := range s.overlay.Dispatches {
+		if tags, ok := s.supply.OtherTags[d.ID]; ok {
+			n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+			all = append(all, flight{dispatch: d.ID, agents: n, other: &tags})
+		}
+	}
+	return all
+}

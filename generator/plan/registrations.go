@@ -217,3 +217,46 @@ func (r *Registrations) Missing(d Dispatch) bool {
 	e := r.known[d.ID]
 	return e == nil || e.worked.IsZero() || e.indexes.Below(d.Agents) < d.Agents
 }
+
+// Owners finds the overlay whose agent ran a job. The zero value has no overlays.
+type Owners struct {
+	bySlug     map[string]Overlay
+	byDispatch map[string]string
+}
+
+// NewOwners returns the owners of the agents of these overlays.
+func NewOwners(overlays []Overlay) Owners {
+	o := Owners{bySlug: map[string]Overlay{}, byDispatch: map[string]string{}}
+	for _, v := range overlays {
+		for _, former := range v.Former {
+			o.bySlug[former] = v
+		}
+		for _, d := range v.Dispatches {
+			o.byDispatch[d.ID] = v.Name
+		}
+	}
+	for _, v := range overlays {
+		o.bySlug[v.Slug()] = v
+	}
+	return o
+}
+
+// Of returns the overlay that dispatched the agent, and the dispatch if it is known. Both are
+// empty for an agent that muster did not order. If only the agent's name is known, the dispatches
+// that are still in git determine the overlay.
+func (o Owners) Of(s Sighting) (overlay, dispatch string) {
+	tags := s.tags()
+	dispatch, _ = TagValue(tags, TagDispatch)
+	slug, ok := TagValue(tags, TagOverlay)
+	if !ok {
+		overlay = o.byDispatch[dispatch]
+	} else if v, known := o.bySlug[slug]; known {
+		if own, _ := v.owns(tags, slug); own {
+			overlay = v.Name
+		}
+	}
+	if overlay == "" {
+		return "", ""
+	}
+	return overlay, dispatch
+}

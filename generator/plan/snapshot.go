@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -244,4 +245,97 @@ func Unknown(queues []string, s Snapshot) map[string]bool {
 		}
 	}
 	return unknown
+}
+
+// unclustered is the cluster of a listed agent that is in no cluster. It takes no job of a
+// cluster, because the builds of a cluster's pipelines run only on the agents of that
+// cluster (docs pipelines/security/clusters.md).
+const unclustered = "-"
+
+// asOfJobs returns the agents as they were when the jobs were read, which is after the agents were
+// read. An agent that has taken a job since is busy. An agent that registered since is known by its
+// job. If that has ended, it may still be connected; it waits for another job if it is reusable.
+// reusable contains the dispatches of reusable agents.
+func asOfJobs(s Snapshot, reusable map[string]bool) []Agent {
+	working := map[string]bool{}
+	for _, g := range s.Sightings {
+		if g.Running {
+			working[g.Agent] = true
+		}
+	}
+	agents := slices.Clone(s.Agents)
+	listed := map[string]bool{}
+	for i := range agents {
+		listed[agents[i].ID] = true
+		if agents[i].Cluster == "" {
+			agents[i].Cluster = unclustered
+		}
+		switch {
+		case agents[i].State != AgentIdle:
+		case working[agents[i].ID]:
+			agents[i].State = AgentBusy
+		case lingers(agents[i], s.At), overstays(agents[i], s.At):
+			agents[i].State = AgentStopping
+		}
+	}
+	for _, g := range s.Sightings {
+		if listed[g.Agent] { // otherwise it registered after the agents were read, or exited before
+			continue
+		}
+		if x, there := unlisted(g, s, reusable); there {
+			listed[g.Agent] = true
+			agents = append(agents, x)
+		}
+	}
+	return agents
+}
+
+// unlisted returns an agent that is known only by a job, and reports whether it may be connected.
+// The jobs that a reusable agent without known tags can take are unknown.
+func unlisted(g Sighting, s Snapshot, reusable map[string]bool) (x Agent, there bool) {
+	x = Agent{ID: g.Agent, Tags: g.tags(), State: AgentBusy}
+	if g.Running {
+		return x, true
+	}
+	end := cmp.Or(s.Until, s.At)
+	id, own := TagValue(x.Tags, TagDispatch)
+	_, stays := uptimeOf(x.Tags)
+	if x.State = AgentStopping; stays {
+		x.State = AgentIdle
+	}
+	return x, own && g.Started.After(s.At) && (stays || reusable[id] || end.Sub(g.Started) < longestLinger)
+}
+
+// longestLinger is how long an agent that has finished its one job may stay
+// connected: 57 to 60 s were seen when streaming with versions 3.122 to 3.127
+// (buildkite/agent pull request #3994), 2 to 9 s when polling with 3.138.
+const longestLinger = 90 * time.Second
+
+// lingers reports whether an agent of the fleet has had its one job and is about to exit. It
+// is listed as connected without a job, but takes no other. An agent that stays longer takes more
+// jobs because of its template, and a reusable agent takes the next job at once.
+func lingers(a Agent, now time.Time) bool {
+	_, own := TagValue(a.Tags, TagDispatch)
+	_, stays := uptimeOf(a.Tags)
+	return own && !stays && !a.LastJobFinished.IsZero() && now.Sub(a.LastJobFinished) < longestLinger
+}
+
+// overstays reports whether the uptime of an agent is over: without a job it is about
+// to leave, and takes no other.
+func overstays(a Agent, now time.Time) bool {
+	uptime, stays := uptimeOf(a.Tags)
+	return stays && !a.Connected.IsZero() && now.Sub(a.Connected) >= uptime
+}
+
+// reusableDispatches returns the dispatches in git whose agents take more than one job.
+func reusableDispatches(overlays []Overlay) map[string]bool {
+	all := map[string]bool{}
+	for _, o := range overlays {
+		for _, d := range o.Dispatches {
+			if d.Uptime > 0 {
+				all[d.ID] = true
+			}
+		}
+	}
+	return all
 }

@@ -125,3 +125,13 @@ type Limit struct {
 	// and its ancestors if that saves requests; empty means no commit.
 	Known string
 }
+
+// ErrMissing is returned if the repository lacks an object of its past, like a shallow or partial
+// clone.
+var ErrMissing = errors.New("this repository does not have it")
+
+// ErrUnread is returned if an object of the past cannot be read now: the server is unreachable.
+var ErrUnread = errors.New("it cannot be read now")
+
+// ErrMalformed is returned if a tree of the repository is not in git's format.
+var ErrMalformed = errors.New("the repository is damaged")

@@ -1,17 +1,5 @@
 package branch
 
-import "errors"
-
-// ErrMissing is returned if the repository lacks an object of its past, like a shallow or partial
-// clone.
-var ErrMissing = errors.New("this repository does not have it")
-
-// ErrUnread is returned if an object of the past cannot be read now: the server is unreachable.
-var ErrUnread = errors.New("it cannot be read now")
-
-// ErrMalformed is returned if a tree of the repository is not in git's format.
-var ErrMalformed = errors.New("the repository is damaged")
-
 // Difference is a file that differs between two commits.
 type Difference struct {
 	// Path is slash-separated and relative to the top of the repository.
