@@ -587,8 +587,9 @@ func (q queueReader) countAgents(supplies []Supply) []idleAgent {
 	for i, o := range q.overlays {
 		slugs[i] = o.Slug()
 	}
+	rule := TagQueue + "=" + q.key
 	for _, a := range q.agents {
-		here := carries(a.Tags, TagQueue+"="+q.key)
+		here := carries(a.Tags, rule)
 		counts := false // as idle
 		for i := range supplies {
 			serves := here && sameCluster(a.Cluster, q.clusters[i])

@@ -264,7 +264,7 @@ func asOfJobs(s Snapshot, reusable map[string]bool) []Agent {
 		}
 	}
 	agents := slices.Clone(s.Agents)
-	listed := map[string]bool{}
+	listed := make(map[string]bool, len(agents))
 	for i := range agents {
 		listed[agents[i].ID] = true
 		if agents[i].Cluster == "" {
@@ -315,9 +315,12 @@ const longestLinger = 90 * time.Second
 // is listed as connected without a job, but takes no other. An agent that stays longer takes more
 // jobs because of its template, and a reusable agent takes the next job at once.
 func lingers(a Agent, now time.Time) bool {
+	if a.LastJobFinished.IsZero() || now.Sub(a.LastJobFinished) >= longestLinger {
+		return false
+	}
 	_, own := TagValue(a.Tags, TagDispatch)
 	_, stays := uptimeOf(a.Tags)
-	return own && !stays && !a.LastJobFinished.IsZero() && now.Sub(a.LastJobFinished) < longestLinger
+	return own && !stays
 }
 
 // overstays reports whether the uptime of an agent is over: without a job it is about

@@ -29,8 +29,8 @@ const (
 // TagValue returns the value of the first tag with the key; false if there is no such tag.
 func TagValue(tags []string, key string) (string, bool) {
 	for _, t := range tags {
-		if v, ok := strings.CutPrefix(t, key); ok && strings.HasPrefix(v, "=") {
-			return v[1:], true
+		if n := len(key); len(t) > n && t[n] == '=' && t[:n] == key {
+			return t[n+1:], true
 		}
 	}
 	return "", false
