@@ -95,7 +95,7 @@ type scenario struct {
 
 // racedScripts are the scripts of commands with several goroutines that no shorter test runs. They
 // run with the race detector.
-var racedScripts = []string{"notify", "operations", "run"}
+var racedScripts = []string{"history", "verify"}
 
 // TestScripts runs racedScripts.
 func TestScripts(t *testing.T) { runScripts(t, true) }

@@ -106,7 +106,7 @@ func TestUnserved(t *testing.T) {
 	}
 	w := simulation.DefaultScenario()
 	w.Policy.Max = 1
-	a := find(t, advice.Question{Policy: w.Policy, Scenario: w, Workload: load, Reuse: true})
+	a := find(t, advice.Question{Policy: w.Policy, Scenario: w, Workload: load, Reuse: true, Workers: 2})
 	if a.Today.Unserved == 0 || len(a.Frontier) > 0 || a.Proposed != nil {
 		t.Errorf("%d were not served; %d on the frontier", a.Today.Unserved, len(a.Frontier))
 	}

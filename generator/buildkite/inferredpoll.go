@@ -250,34 +250,8 @@ func (c *stackCluster) settle(id, state string, at time.Time) (run stackRun, tak
 	return stackRun{plan.Run{ID: id, Queue: j.queue, Rules: j.rules, Running: running}, c}, true
 }
 
-// source reads Buildkite with one kind of credentials.
-type source interface {
-	// snapshot reads Buildkite; at and since are those of the [plan.Query].
-	snapshot(ctx context.Context, at, since time.Time) (plan.Snapshot, error)
-	// verify checks the credentials; see [Client.Verify].
-	verify(ctx context.Context) (Token, error)
-	// agentTokens returns the agent tokens of the served clusters; see [Client.AgentTokens].
-	agentTokens(ctx context.Context) ([]AgentToken, error)
-	// gaps returns what the source does not provide, one sentence each; see [plan.Snapshot].
-	gaps() []string
-}
-
 // stacksGap is what the Stacks API does not list.
 const stacksGap = "jobs come from the Stacks API: jobs that wait for other steps are unknown, so that look-ahead orders nothing, and so are jobs of queues that no overlay serves"
-
-// apiToken reads agents and builds from REST, and jobs from REST or the Stacks API.
-type apiToken struct{ *Client }
-
-func (c apiToken) gaps() []string {
-	if c.cfg.Stacks == nil {
-		return nil
-	}
-	return []string{stacksGap}
-}
-
-// agentTokens reads with agent tokens alone: jobs from the Stacks API, counts of agents from the
-// metrics.
-type agentTokens struct{ *Client }
 
 // verify returns no token: the first snapshot checks agent tokens.
 func (c agentTokens) verify(context.Context) (Token, error) { return Token{}, nil }

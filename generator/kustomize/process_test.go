@@ -83,6 +83,29 @@ func doubling(n int) string {
 	return b.String()
 }
 
+// TestIdleProcessesEnd asserts that a process that is not used for a while ends, beside builds
+// that take and return processes.
+func TestIdleProcessesEnd(t *testing.T) {
+	p := process(t, time.Hour)
+	p.Idle = time.Millisecond
+	var builds sync.WaitGroup
+	for range 2 {
+		builds.Go(func() {
+			for range 2 {
+				if _, err := p.Build(t.Context(), directory(listed(1)), "d"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	builds.Wait()
+	for kept := 1; kept > 0; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		kept = len(p.free)
+		p.mu.Unlock()
+	}
+}
+
 // TestProcessBuildsTheSame: a process of its own comes to what this one does, in
 // words too.
 func TestProcessBuildsTheSame(t *testing.T) {

@@ -134,10 +134,10 @@ func TestDefinitions(t *testing.T) {
 // TestOutdatedFigures asserts which metrics have no value while the last poll is outdated.
 func TestOutdatedFigures(t *testing.T) {
 	r := report("default")
-	before, after := gather(t, after(t, r)), gather(t, at(t, r, r.Ended.Add(time.Hour)))
+	fresh, outdated := gather(t, after(t, r)), gather(t, at(t, r, r.Ended.Add(time.Hour)))
 	var omitted []string
 	for _, d := range metrics.Definitions() {
-		if before[d.Name] != nil && after[d.Name] == nil {
+		if fresh[d.Name] != nil && outdated[d.Name] == nil {
 			omitted = append(omitted, strings.TrimPrefix(d.Name, "muster_"))
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestIndexesAreBounded: a tag or a message with an index that no Job can have
+// TestIndexSetAreBounded: a tag or a message with an index that no Job can have
 // costs no memory, and what is written is read again.
-func TestIndexesAreBounded(t *testing.T) {
+func TestIndexSetAreBounded(t *testing.T) {
 	var s IndexSet
 	for _, i := range []int{-1, MaxIndex, MaxIndex + 63, 1 << 40} {
 		s.Add(i)
@@ -32,7 +32,7 @@ func TestIndexesAreBounded(t *testing.T) {
 	}
 }
 
-func TestIndexesTextIsTheSet(t *testing.T) {
+func TestIndexSetTextIsTheSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s, back IndexSet
 		want := map[int]bool{}

@@ -152,7 +152,7 @@ func (r *run) create(d plan.Dispatch) {
 	delete(r.lives, d.ID)
 }
 
-// registered and gone keep count of what the cluster knows.
+// podRegistered and podExited keep count of what the cluster knows.
 func (r *run) podRegistered(p *Pod) {
 	r.starting--
 	r.up(p)

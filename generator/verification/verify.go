@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"iter"
 	"sync"
+	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
+	"muster/gitops/branch"
 )
 
 // unit contains the commits that are verified together: those of one push, or one commit by people.
@@ -149,4 +153,44 @@ func (c Config) work(ctx context.Context, todo <-chan *job) {
 		j.err = w.job(ctx, j)
 		close(j.done)
 	}
+}
+
+// Files reads past commits. It is not safe for concurrent use: each worker has its own.
+type Files interface {
+	// Ahead announces commits and directories whose files will be read.
+	Ahead(ctx context.Context, commits []branch.Commit, dirs []string) error
+	// Tree returns the files of a commit. Its error, and those of reading files, are
+	// [branch.ErrMissing] if the repository does not contain them.
+	Tree(ctx context.Context, commit string) (fs.FS, error)
+	// Differences returns the files below the directory top that differ between two commits. An empty
+	// top is the root.
+	Differences(ctx context.Context, before, after, top string) ([]branch.Difference, error)
+	// ID returns the identifier of a file's content, as in differences.
+	ID(content []byte) string
+	// Close releases all resources.
+	Close()
+}
+
+// Config is the configuration of a verification. Fields are required unless they say otherwise.
+type Config struct {
+	// Overlays is the directory of overlays, as in "overlays".
+	Overlays string
+	// Version is the version of this muster, as in the trailers.
+	Version string
+	// Fleet is the fleet tag; if it is empty, all orders are compared with the newest one.
+	Fleet string
+	// Loader returns a loader of overlays, and Files a reader of commits. Each worker calls them.
+	Loader func() *fleet.Loader
+	Files  func(ctx context.Context) (Files, error)
+	// Workers is the number of workers. Together is the number of commits of a worker's job; zero
+	// means 64.
+	Workers, Together int
+	// Until excludes a commit and its ancestors, and Since excludes earlier commits; the zero values
+	// exclude nothing.
+	Until string
+	Since time.Time
+	// Signatures verifies the signatures of commits with git; nil if they are not verified.
+	Signatures func(ctx context.Context, commits []string) (map[string]Signature, error)
+	// Count is updated while findings are yielded.
+	Count *Count
 }

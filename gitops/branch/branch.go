@@ -41,6 +41,16 @@ var ErrUnsettled = errors.New("whether the commits are in the branch could not b
 // repository has a directory. Nothing was sent to the server.
 var ErrInvalid = errors.New("the changes do not make a commit")
 
+// ErrMissing is returned if the repository lacks an object of its past, like a shallow or partial
+// clone.
+var ErrMissing = errors.New("this repository does not have it")
+
+// ErrUnread is returned if an object of the past cannot be read now: the server is unreachable.
+var ErrUnread = errors.New("it cannot be read now")
+
+// ErrMalformed is returned if a tree of the repository is not in git's format.
+var ErrMalformed = errors.New("the repository is damaged")
+
 // Refused is the error of a push that the server rejected although the branch had not moved: a
 // protected branch, a hook, a quota.
 type Refused struct {
@@ -125,13 +135,3 @@ type Limit struct {
 	// and its ancestors if that saves requests; empty means no commit.
 	Known string
 }
-
-// ErrMissing is returned if the repository lacks an object of its past, like a shallow or partial
-// clone.
-var ErrMissing = errors.New("this repository does not have it")
-
-// ErrUnread is returned if an object of the past cannot be read now: the server is unreachable.
-var ErrUnread = errors.New("it cannot be read now")
-
-// ErrMalformed is returned if a tree of the repository is not in git's format.
-var ErrMalformed = errors.New("the repository is damaged")

@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"slices"
+	"time"
+)
+
+// flight is a group of agents in flight of one overlay that can serve the same jobs.
+type flight struct {
+	share  int
+	agents int
+	// other is nil if they equal agents that are dispatched now; otherwise they belong to the
+	// dispatch.
+	other    *OtherTags
+	dispatch string
+}
+
+// flights returns the groups of agents in flight that are expected to register: first one group
+// for each overlay, then the groups that were ordered with other tags.
+func flights(shares []*share) []flight {
+	all := make([]flight, len(shares))
+	for i, s := range shares {
+		all[i] = flight{share: i, agents: s.expected()}
+	}
+	for i, s := range shares {
+		for _, x := range s.otherTags {
+			x.share = i
+			x.agents -= s.overdue[x.dispatch]
+			if s.breaker.Open() {
+				x.agents = 0
+			}
+			all[i].agents -= x.agents
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// otherFlights returns the overlay's dispatches with agents in flight and other tags.
+func (s *share) otherFlights() (all []flight) {
+	for _, d := range s.overlay.Dispatches {
+		if tags, ok := s.supply.OtherTags[d.ID]; ok {
+			n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+			all = append(all, flight{dispatch: d.ID, agents: n, other: &tags})
+		}
+	}
+	return all
+}
+
+// otherTags is a dispatch that was ordered with other tags than the policy has now.
+type otherTags struct {
+	overlay  int
+	dispatch string
+	takes    string // the classes, as of a kind of idle agents
+	spare    bool   // they could stand in for the overlay's agents
+}
+
+// otherTags returns the dispatches whose agents in flight can serve other jobs than the agents
+// that would be dispatched now. The tags that they were ordered with determine which jobs they can
+// take once they register. Dispatches for another queue or cluster are omitted: they count as
+// stopping.
+func (q queueReader) otherTags(classes []*class, supplies []Supply, now time.Time) (all []otherTags) {
+	for i, o := range q.overlays {
+		at := slices.IndexFunc(supplies, func(s Supply) bool { return s.Overlay == o.Name })
+		for _, d := range o.Dispatches {
+			lost := d.Agents - supplies[at].Dispatches[d.ID].Registered.Below(d.Agents)
+			if d.Tags == nil || lost == 0 || d.Expired(now) || o.otherQueue(d) || slices.Equal(d.Tags, q.tags[i]) {
+				continue
+			}
+			x := otherTags{overlay: i, dispatch: d.ID, spare: q.creditTo(Agent{Cluster: q.clusters[i], Tags: d.Tags}) == i}
+			set, same := make([]byte, len(classes)/8+1), x.spare
+			for j, c := range classes {
+				takes := c.pending > 0 && q.reaches(i, c) && Satisfies(d.Tags, c.rules)
+				if takes {
+					set[j/8] |= 1 << (j % 8)
+				}
+				same = same && takes == (c.pending > 0 && slices.Contains(c.overlays, o.Name))
+			}
+			x.takes = string(set)
+			if !same {
+				all = append(all, x)
+			}
+		}
+	}
+	return all
+}
