@@ -48,7 +48,7 @@ func TestFaults(t *testing.T) {
 	for part := range uint64(parts) {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
-			if part > 1 { // two show goroutines that meet
+			if part > 1 { // two parts suffice for the race detector
 				unraced.Only(t)
 			}
 			for seed := *first + part; seed < *first+uint64(*seeds); seed += parts {

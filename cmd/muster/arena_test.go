@@ -61,8 +61,8 @@ func (a *arena) open() {
 	a.serve(root)
 }
 
-// serve puts into the repository the overlay that muster init writes, of which an agent has
-// registered before, and serves all of root.
+// serve adds the overlay that muster init writes to the repository, and serves all of root. The
+// overlay's state has an earlier registration: without one, muster orders at most ten agents.
 func (a *arena) serve(root string) {
 	changes, err := starterChanges(func(policy []byte) []byte {
 		return bytes.Replace(policy, []byte("max: 10 "), []byte("max: 20000 "), 1)

@@ -272,7 +272,7 @@ func hostileBuilder(tb testing.TB) kustomize.Builder {
 func TestHostileTrees(t *testing.T) {
 	b := hostileBuilder(t)
 	for seed := range 60 {
-		if seed == 4 { // so many show goroutines that meet
+		if seed == 4 { // these suffice for the race detector
 			unraced.Only(t)
 		}
 		tryHostile(t, b, uint64(seed))

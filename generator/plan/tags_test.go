@@ -21,7 +21,7 @@ func TestWildcards(t *testing.T) {
 	}
 }
 
-// TestPodTags: agents of the warm pool are told how long they may be idle.
+// TestPodTags asserts that the tags of agents of the warm pool contain their idle time-out.
 func TestPodTags(t *testing.T) {
 	tags := []string{"queue=q"}
 	for purpose, want := range map[Purpose][]string{
