@@ -26,11 +26,11 @@ import (
 // deletion is found in what this process remembers, and in the log of what others have pushed
 // since the last tick or before this process started.
 type drift struct {
-	past   *pastLog
-	agents agents
-	clock  Clock
-	log    *slog.Logger
-	dir    string // of the overlays
+	past  *pastLog
+	poll  *poller // knows who has registered, and the overlays whose agents are counted and not listed
+	clock Clock
+	log   *slog.Logger
+	dir   string // of the overlays
 	// ordered are the dispatches whose agents may still register, by ID, including those in the
 	// log up to the commit scanned. retired are those that the log records as retired, until
 	// they are removed from ordered.
@@ -39,14 +39,11 @@ type drift struct {
 	scanned string
 }
 
-// agents is what drift needs to know about agents.
-type agents interface {
-	// registered reports whether all agents of a dispatch have registered.
-	registered(d plan.Dispatch) bool
-	// inferred reports whether the overlay's agents are counted and not listed. retired notes
-	// a dispatch of such an overlay that another muster has retired.
-	inferred(overlay string) bool
-	retired(overlay string, d plan.Dispatch)
+func newDrift(cfg Config, poll *poller) *drift {
+	return &drift{
+		past: newPastLog(cfg), poll: poll, clock: cfg.Clock, log: cfg.Log, dir: cfg.Overlays,
+		ordered: map[string]ordered{}, retired: map[string]bool{},
+	}
 }
 
 // ordered is a dispatch that was in git.
@@ -108,7 +105,7 @@ func (dr *drift) findEdits(ctx context.Context, head branch.Head, loaded []fleet
 	if err := dr.findDeleted(ctx, head, loaded, here, asked, now); err != nil {
 		return err
 	}
-	dr.retired = nil
+	dr.retired = map[string]bool{}
 	dr.past.forget(asked)
 	return nil
 }
@@ -194,7 +191,7 @@ func (dr *drift) findDeleted(ctx context.Context, head branch.Head, loaded []fle
 	for id, x := range dr.ordered {
 		switch {
 		case here[id]:
-		case x.Withdrawn, x.Expired(now), dr.agents.registered(x.Dispatch), owner(loaded, x) == nil:
+		case x.Withdrawn, x.Expired(now), dr.poll.register.All(x.Dispatch), owner(loaded, x) == nil:
 			delete(dr.ordered, id)
 		default:
 			gone = append(gone, x)
@@ -205,7 +202,7 @@ func (dr *drift) findDeleted(ctx context.Context, head branch.Head, loaded []fle
 		o := owner(loaded, x)
 		if dr.retired[x.ID] {
 			delete(dr.ordered, x.ID)
-			dr.agents.retired(o.Name, x.Dispatch)
+			dr.poll.inference.Retired(o.Name, x.Dispatch)
 			continue
 		}
 		asked[x.ID] = true
@@ -245,18 +242,17 @@ func owner(loaded []fleet.Overlay, x ordered) *fleet.Overlay {
 // whether a push landed, the log of the next head shows it.
 func (dr *drift) noteOperations(head, next branch.Head, done []ledger.Operation) {
 	for _, a := range done {
-		for _, d := range a.Decision.Dispatch {
-			if a.Kind == ledger.Dispatch {
+		switch a.Kind {
+		case ledger.Dispatch:
+			for _, d := range a.Decision.Dispatch {
 				dr.ordered[d.ID] = ordered{Dispatch: d, overlay: a.Path, file: dispatchFile(a.Path, d.ID), commit: next.Commit}
 			}
-		}
-		if a.Kind == ledger.Repair {
+		case ledger.Repair:
 			dr.noteWithdrawn(a)
 			subject, _, _ := strings.Cut(ledger.Text(a), "\n")
 			dr.past.noteRepair(a.Path, Repair{At: a.Decision.At(), Subject: subject})
-		}
-		for _, r := range a.Decision.Retire {
-			if a.Kind == ledger.Retire {
+		case ledger.Retire:
+			for _, r := range a.Decision.Retire {
 				delete(dr.ordered, r.ID)
 			}
 		}
@@ -347,9 +343,6 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 	if err := dr.rememberVersions(ctx, head, &p, intact); err != nil {
 		return err
 	}
-	if dr.retired == nil {
-		dr.retired = map[string]bool{}
-	}
 	maps.Copy(dr.retired, p.retired)
 	return nil
 }
@@ -366,7 +359,7 @@ func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) 
 			if p.retired[id] && p.known != "" {
 				dr.unseen(ctx, e, id)
 			}
-			if !p.settled[id] && !dr.knows(id) {
+			if _, known := dr.ordered[id]; !known && !p.settled[id] {
 				if err := dr.rememberOne(ctx, e, id, p.repairs[e.Overlay]); err != nil {
 					return err
 				}
@@ -474,11 +467,6 @@ func (dr *drift) countVersion(ctx context.Context, commit string, f branch.Edit,
 	return nil
 }
 
-func (dr *drift) knows(id string) bool {
-	_, known := dr.ordered[id]
-	return known
-}
-
 // rememberOne stores a dispatch that is missing from git, unless a repair has withdrawn it since: a
 // person has then deleted the withdrawn file.
 func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, repairs []string) error {
@@ -510,7 +498,7 @@ func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, re
 // seeing all its agents: this process may never have seen them.
 func (dr *drift) unseen(ctx context.Context, e *ledger.Entry, id string) {
 	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, dr.dir), "/")
-	if dr.scanned == "" || !dr.agents.inferred(overlay) {
+	if dr.scanned == "" || !dr.poll.inference.Knows(overlay) {
 		return // agents at the first poll belong to no known dispatch
 	}
 	file := dispatchFile(e.Overlay, id)
@@ -520,6 +508,6 @@ func (dr *drift) unseen(ctx context.Context, e *ledger.Entry, id string) {
 		return
 	}
 	if d, err := fleet.Original(file, content); err == nil {
-		dr.agents.retired(overlay, d)
+		dr.poll.inference.Retired(overlay, d)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,13 @@ type pastLog struct {
 	repairs map[string]Repair   // the last of each overlay, by path
 }
 
+func newPastLog(cfg Config) *pastLog {
+	return &pastLog{
+		history: cfg.Repository, clock: cfg.Clock, log: cfg.Log,
+		files: map[string]pastFile{}, answers: map[string]answer{}, repairs: map[string]Repair{},
+	}
+}
+
 // begin begins a tick, which reads orders since oldest; end ends it.
 func (l *pastLog) begin(oldest time.Time) { l.orders, l.oldest = nil, oldest }
 
@@ -39,9 +47,6 @@ func (l *pastLog) end() { l.orders = nil }
 
 // noteRepair notes a repair of the overlay with a path.
 func (l *pastLog) noteRepair(path string, r Repair) {
-	if l.repairs == nil {
-		l.repairs = map[string]Repair{}
-	}
 	if r.At.After(l.repairs[path].At) {
 		l.repairs[path] = r
 	}
@@ -59,7 +64,7 @@ func (l *pastLog) repairsOf(overlays []fleet.Overlay) map[string]Repair {
 }
 
 // done drops the files that were read: the log was read to its end.
-func (l *pastLog) done() { l.files = nil }
+func (l *pastLog) done() { l.files = map[string]pastFile{} }
 
 // forget drops the answers to questions that were not repeated.
 func (l *pastLog) forget(asked map[string]bool) {
@@ -159,9 +164,6 @@ func (l *pastLog) original(ctx context.Context, head branch.Head, id string, ord
 			a.until = now.Add(time.Hour)
 		}
 	}
-	if l.answers == nil {
-		l.answers = map[string]answer{}
-	}
 	l.answers[id] = a
 	return a
 }
@@ -225,9 +227,6 @@ func (l *pastLog) file(ctx context.Context, commit, name string) ([]byte, error)
 	}
 	content, err := l.history.File(ctx, commit, name)
 	if gone := errors.Is(err, fs.ErrNotExist); (err == nil || gone) && len(content) <= largestKept && len(l.files) < maxKept {
-		if l.files == nil {
-			l.files = map[string]pastFile{}
-		}
 		l.files[key] = pastFile{content, err}
 	}
 	return content, err
@@ -239,22 +238,18 @@ const suspectsDeep = 50
 // suspect stores in each repair the commits of others since muster's last commit to the overlay. It
 // reads the log once, and only if there is a repair. A read error is stored and fails nothing.
 func (l *pastLog) suspect(ctx context.Context, head branch.Head, ops []ledger.Operation) {
-	var log []ledger.Record
-	var failed, read bool
-	for i := range ops {
-		a := &ops[i]
-		if a.Kind != ledger.Repair {
-			continue
+	repair := func(a ledger.Operation) bool { return a.Kind == ledger.Repair }
+	if !slices.ContainsFunc(ops, repair) {
+		return
+	}
+	log, err := l.lately(ctx, head)
+	if err != nil {
+		l.log.Debug("the log of the branch cannot be read", "err", err)
+	}
+	for i, a := range ops {
+		if repair(a) {
+			ops[i].Suspects, ops[i].SuspectsUnknown = suspects(log, a.Path), err != nil
 		}
-		if !read {
-			var err error
-			log, err = l.lately(ctx, head)
-			failed, read = err != nil, true
-			if failed {
-				l.log.Debug("the log of the branch cannot be read", "err", err)
-			}
-		}
-		a.Suspects, a.SuspectsUnknown = suspects(log, a.Path), failed
 	}
 }
 

@@ -47,12 +47,6 @@ type poller struct {
 	pollTracker
 }
 
-func (p *poller) registered(d plan.Dispatch) bool { return p.register.All(d) }
-
-func (p *poller) inferred(overlay string) bool { return p.inference.Knows(overlay) }
-
-func (p *poller) retired(overlay string, d plan.Dispatch) { p.inference.Retired(overlay, d) }
-
 // beginTick resets the state of a tick.
 func (p *poller) beginTick() { p.last, p.conflicts = nil, 0 }
 

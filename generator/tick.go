@@ -107,15 +107,14 @@ func New(cfg Config) *Generator {
 	}
 	rep := &reporter{log: cfg.Log, clock: cfg.Clock, watch: cfg.Watch, dryRun: cfg.DryRun}
 	poll := &poller{source: cfg.Buildkite, clock: cfg.Clock, log: cfg.Log}
-	past := &pastLog{history: cfg.Repository, clock: cfg.Clock, log: cfg.Log}
 	next := &trigger{clock: cfg.Clock, log: cfg.Log, triggers: cfg.Triggers}
 	if cfg.Triggers != nil {
 		next.pace.Every = cfg.Triggers.Every
 	}
 	return &Generator{
 		cfg: cfg, overlays: overlayReader{loader: loader}, poller: poll, reporter: rep, trigger: next,
-		drift:     &drift{past: past, agents: poll, clock: cfg.Clock, log: cfg.Log, dir: cfg.Overlays, ordered: map[string]ordered{}},
-		publisher: &publisher{repository: cfg.Repository, clock: cfg.Clock, reporter: rep},
+		drift:     newDrift(cfg, poll),
+		publisher: &publisher{repository: cfg.Repository, clock: cfg.Clock, reporter: rep, refused: map[string]refusal{}},
 	}
 }
 
@@ -328,31 +327,26 @@ func (g *Generator) write(ctx context.Context, loaded []fleet.Overlay, result Re
 	return result, nil
 }
 
-// overlayReader reads the overlays of a head.
+// overlayReader reads the overlays of a head, and keeps them until the branch moves. If an
+// overlay has an error, it keeps none: the error may be a transient one of reading.
 type overlayReader struct {
-	loader *fleet.Loader
-	loaded loaded
-}
-
-// loaded are the overlays of the last head, which are kept until the branch moves. If an
-// overlay has an error, commit is empty: the error may be a transient one of reading.
-type loaded struct {
-	commit   string
+	loader   *fleet.Loader
+	commit   string // of overlays; empty: none are kept
 	overlays []fleet.Overlay
 }
 
 // load returns the overlays of the head.
 func (r *overlayReader) load(ctx context.Context, head branch.Head) ([]fleet.Overlay, error) {
-	if r.loaded.commit != head.Commit {
-		r.loaded = loaded{} // both together would be megabytes
-		overlays, err := r.loader.LoadContext(ctx, head.Tree)
-		if err != nil {
-			return nil, err
-		}
-		r.loaded = loaded{overlays: overlays}
-		if valid := !slices.ContainsFunc(overlays, func(o fleet.Overlay) bool { return o.Err() != nil }); valid {
-			r.loaded.commit = head.Commit
-		}
+	if r.commit == head.Commit {
+		return r.overlays, nil
 	}
-	return r.loaded.overlays, nil
+	r.commit, r.overlays = "", nil // both together would be megabytes
+	overlays, err := r.loader.LoadContext(ctx, head.Tree)
+	if err != nil {
+		return nil, err
+	}
+	if valid := !slices.ContainsFunc(overlays, func(o fleet.Overlay) bool { return o.Err() != nil }); valid {
+		r.commit, r.overlays = head.Commit, overlays
+	}
+	return overlays, nil
 }
