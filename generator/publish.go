@@ -72,7 +72,7 @@ func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.O
 	}
 	groups := byOverlay(ops)
 	if len(groups) == 1 {
-		return head, nil, p.remember(head, ops[0].Path, err, false)
+		return head, nil, p.settle(head, map[string]error{ops[0].Path: err}, 1, false, err)
 	}
 	if now := p.clock.Now(); now.Before(p.together) && !errors.Is(err, branch.ErrInvalid) {
 		return head, nil, err // every one was refused not long ago
@@ -101,27 +101,23 @@ func (p *publisher) settle(head branch.Head, failed map[string]error, overlays i
 	if !others && overlays > 1 {
 		p.together = p.clock.Now().Add(refusedFor)
 	}
+	recorded := true
 	for overlay, why := range failed {
-		_ = p.remember(head, overlay, why, others)
+		recorded = p.remember(head, overlay, why, others) && recorded
 	}
-	if others {
+	if recorded {
 		return nil
 	}
-	for overlay := range failed {
-		if p.refused[overlay].problem == "" {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-// remember stores that the operations of an overlay were refused. It returns err instead if the
+// remember stores that the operations of an overlay were refused. It returns false instead if the
 // cause may not be the overlay: the server refused all operations, and did not refuse this overlay
 // alone before.
-func (p *publisher) remember(head branch.Head, overlay string, err error, others bool) error {
+func (p *publisher) remember(head branch.Head, overlay string, err error, others bool) bool {
 	_, before := p.refused[overlay]
 	if !others && !before && !errors.Is(err, branch.ErrInvalid) {
-		return err
+		return false
 	}
 	problem := "its changes cannot be committed: " + err.Error()
 	var refused *branch.Refused
@@ -129,42 +125,34 @@ func (p *publisher) remember(head branch.Head, overlay string, err error, others
 	if byHost {
 		problem = refused.Error()
 	}
-	if p.refused == nil {
-		p.refused = map[string]refusal{}
-	}
 	p.refused[overlay] = refusal{problem: problem, byHost: byHost, files: identity(head.Tree, overlay), until: p.clock.Now().Add(refusedFor)}
-	return nil
+	return true
 }
 
-// withRefused suspends the overlays whose operations were refused.
+// withRefused suspends the overlays whose operations were refused, and forgets those that are gone or
+// whose files have changed.
 func (p *publisher) withRefused(head branch.Head, loaded []fleet.Overlay) []fleet.Overlay {
 	if len(p.refused) == 0 {
 		return loaded
 	}
 	now := p.clock.Now()
 	loaded = slices.Clone(loaded)
-	there := map[string]bool{}
+	current := map[string]refusal{}
 	for i := range loaded {
 		o := &loaded[i]
 		r, ok := p.refused[o.Path]
-		if !ok {
+		if !ok || identity(head.Tree, o.Path) != r.files {
 			continue
 		}
-		there[o.Path] = true
-		if identity(head.Tree, o.Path) != r.files {
-			delete(p.refused, o.Path)
-		} else if now.Before(r.until) {
+		current[o.Path] = r
+		if now.Before(r.until) {
 			o.Suspend(r.problem)
 			if r.byHost {
 				o.Overlay.Suspended = plan.Suspension{Code: plan.PushRefused, Finding: r.problem}
 			}
 		}
 	}
-	for overlay := range p.refused {
-		if !there[overlay] {
-			delete(p.refused, overlay)
-		}
-	}
+	p.refused = current
 	return loaded
 }
 
