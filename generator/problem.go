@@ -129,19 +129,19 @@ func problems(all []condition.Condition) []problem {
 	return found
 }
 
-// lasting returns the earlier problems that may persist although this tick could not check
-// them, because their condition is unknown or their queue was not polled.
-func lasting(before []problem, now []condition.Condition) []problem {
+// unchecked returns a function that reports whether an earlier problem may persist although this
+// tick could not check it, because its condition is unknown or its queue was not polled.
+func unchecked(now []condition.Condition) func(problem) bool {
 	polled := map[string]bool{}
 	for _, c := range now {
 		polled[c.Queue] = polled[c.Queue] || c.Overlay != "" && c.Status != condition.Unknown
 	}
-	return slices.DeleteFunc(slices.Clone(before), func(p problem) bool {
+	return func(p problem) bool {
 		unknown := slices.ContainsFunc(now, func(c condition.Condition) bool {
 			return c.Overlay == p.Overlay && c.Type == p.Type && c.Status == condition.Unknown
 		})
-		return !unknown && (p.Queue == "" || p.Reason == condition.NoOverlay || polled[p.Queue])
-	})
+		return unknown || p.Queue != "" && p.Reason != condition.NoOverlay && !polled[p.Queue]
+	}
 }
 
 // lasted is the attribute that says how long something took.
@@ -158,8 +158,8 @@ func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
 	case errors.As(err, &wait): // neither a success nor a failure
 	case err != nil:
 		failed := failure(rep.progress.failed, err, took)
-		rep.problems.update(rep.log, now, []problem{failed}, func(p problem) bool {
-			return p.step == "" || slices.Index(Steps(), p.step) > slices.Index(Steps(), failed.step)
+		rep.problems.update(rep.log, now, []problem{failed}, func(k problemState) bool {
+			return k.step == "" || slices.Index(Steps(), k.step) > slices.Index(Steps(), failed.step)
 		})
 		before := rep.conditions
 		if len(r.Decisions) > 0 { // it failed after the decision
@@ -172,9 +172,8 @@ func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
 			all = withoutPush(rep.conditions, all)
 		}
 		all = condition.Since(rep.conditions, all, now)
-		found := problems(all)
-		rest := lasting(rep.problems.current(), all)
-		rep.problems.update(rep.log, now, found, func(p problem) bool { return p.in(rest) })
+		lasting := unchecked(all)
+		rep.problems.update(rep.log, now, problems(all), func(k problemState) bool { return !k.ended && lasting(k.problem) })
 		rep.conditions = all
 	}
 	if err == nil || len(r.Operations)+len(r.Landed) > 0 {
@@ -188,17 +187,12 @@ var stepConditions = []condition.Type{condition.RepositoryAvailable, condition.B
 // withoutPush returns the conditions after a tick that pushed nothing. If the last push failed,
 // PushAccepted is unknown until the next push. A conflict is over: the server has refused nothing.
 func withoutPush(before, all []condition.Condition) []condition.Condition {
-	all = slices.Clone(all)
-	for _, b := range before {
-		if b.Type != condition.PushAccepted || b.Overlay != "" || b.Status == condition.True || b.Reason == condition.Conflict {
-			continue
-		}
-		for i, c := range all {
-			if c.Type == b.Type && c.Overlay == "" {
-				all[i] = notObserved(b)
-			}
-		}
+	ofMuster := func(c condition.Condition) bool { return c.Type == condition.PushAccepted && c.Overlay == "" }
+	i, now := slices.IndexFunc(before, ofMuster), slices.IndexFunc(all, ofMuster)
+	if i < 0 || before[i].Status == condition.True || before[i].Reason == condition.Conflict {
+		return all
 	}
+	all[now] = notObserved(before[i])
 	return all
 }
 

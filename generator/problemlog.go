@@ -42,14 +42,14 @@ const (
 
 // update applies the problems that a tick has shown to the problem log, and logs the changes.
 // Problems for which stays returns true may or may not be over.
-func (t *problemLog) update(log *slog.Logger, now time.Time, shown []problem, stays func(problem) bool) {
+func (t *problemLog) update(log *slog.Logger, now time.Time, shown []problem, stays func(problemState) bool) {
 	for _, p := range shown {
 		t.saw(log, now, p)
 	}
 	t.known = slices.DeleteFunc(t.known, func(k problemState) bool { return !k.over.IsZero() && now.Sub(k.over) >= forgetAfter })
 	for i := range t.known {
 		k := &t.known[i]
-		if k.in(shown) || !k.over.IsZero() || stays(k.problem) {
+		if k.in(shown) || !k.over.IsZero() || stays(*k) {
 			continue
 		}
 		k.ended = true
@@ -91,20 +91,4 @@ func (t *problemLog) saw(log *slog.Logger, now time.Time, p problem) {
 		attrs = append(attrs, slog.String("remedy", p.Remedy))
 	}
 	log.LogAttrs(context.Background(), p.Level(), p.text(), attrs...)
-}
-
-// current returns the problems that the last ticks have shown, the oldest first.
-func (t *problemLog) current() []problem {
-	var all []problemState
-	for _, k := range t.known {
-		if k.over.IsZero() && !k.ended {
-			all = append(all, k)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b problemState) int { return a.since.Compare(b.since) })
-	var found []problem
-	for _, k := range all {
-		found = append(found, k.problem)
-	}
-	return found
 }

@@ -27,7 +27,7 @@ type reporter struct {
 }
 
 // begin begins a tick.
-func (rep *reporter) begin() { rep.progress = progress{} }
+func (rep *reporter) begin() { rep.progress = progress{took: map[Step]time.Duration{}} }
 
 // end ends the step under way, which is the one that failed if the tick did.
 func (rep *reporter) end() {
@@ -214,8 +214,7 @@ func Steps() []Step {
 	return []Step{StepHead, StepLoad, StepPoll, StepDecide, StepRender, StepCommit}
 }
 
-// progress is the current step of a tick, and the durations so far. The zero value is a tick that
-// begins.
+// progress is the current step of a tick, and the durations so far.
 type progress struct {
 	step           Step // under way; empty: none
 	since          time.Time
@@ -228,9 +227,6 @@ type progress struct {
 func (rep *reporter) enter(s Step) {
 	now, p := rep.clock.Now(), &rep.progress
 	if p.step != "" {
-		if p.took == nil {
-			p.took = map[Step]time.Duration{}
-		}
 		p.took[p.step] += now.Sub(p.since)
 	}
 	p.step, p.since = s, now
