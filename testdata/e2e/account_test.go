@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 )
 
@@ -31,22 +32,13 @@ func (v *overlay) ledger() []row {
 		Rows []row `json:"rows"`
 	}
 	v.must(json.Unmarshal(out, &all))
-	var rows []row
-	for i := len(all.Rows) - 1; i >= 0; i-- {
-		rows = append(rows, all.Rows[i])
-	}
-	return rows
+	slices.Reverse(all.Rows)
+	return all.Rows
 }
 
 // dispatches are the orders of the ledger.
 func (v *overlay) dispatches() []row {
-	var orders []row
-	for _, r := range v.ledger() {
-		if r.Act == "dispatch" {
-			orders = append(orders, r)
-		}
-	}
-	return orders
+	return slices.DeleteFunc(v.ledger(), func(r row) bool { return r.Act != "dispatch" })
 }
 
 // account holds the ledger against the cluster's own events and Buildkite, Job by

@@ -43,12 +43,12 @@ func testApplicationSet(t *testing.T) {
 		return errors.Join(os.RemoveAll(filepath.Join(dir, "overlays", removed.name)), os.Remove(filepath.Join(dir, "syncer", "agents-"+removed.name+".yaml")))
 	}))
 	removed.must(w.cluster.Merge(w.ctx, applicationSet, annotated("argocd.argoproj.io/application-set-refresh", "true")))
-	removed.hasNoApplication()
+	removed.gone(removed.syncer.object(removed.name))
 	beside.isWell()
 	removed.nobodyKilled()
 	removed.finish(2)
 	beside.must(w.cluster.Delete(w.ctx, applicationSet, nil))
-	beside.hasNoApplication()
+	beside.gone(beside.syncer.object(beside.name))
 	beside.nobodyKilled()
 	beside.finish(2)
 	onceEach(t, removed)
@@ -134,16 +134,4 @@ func (v *overlay) isAsInitWrites() {
 	if !reflect.DeepEqual(got, want) {
 		v.t.Errorf("the ApplicationSet has made %+v, and init writes %+v", got, want)
 	}
-}
-
-// hasNoApplication waits until the overlay's Application has gone.
-func (v *overlay) hasNoApplication() {
-	v.t.Helper()
-	v.until("its Application has gone", func() error {
-		err := v.cluster.Get(v.ctx, v.syncer.object(v.name), nil)
-		if kube.Missing(err) {
-			return nil
-		}
-		return fmt.Errorf("it is there: %w", err)
-	})
 }

@@ -176,12 +176,7 @@ func (d *deployment) removed(v *overlay) {
 		v.must(v.cluster.Delete(v.ctx, kube.Path("apps/v1", "deployments", "muster", "muster"), nil))
 	}
 	v.until("muster has gone", gone)
-	v.until("what the syncer was told has gone", func() error {
-		if err := v.cluster.Get(v.ctx, d.object(v), nil); !kube.Missing(err) {
-			return fmt.Errorf("%s is there: %w", d.object(v), err)
-		}
-		return nil
-	})
+	v.gone(d.object(v))
 	var namespace struct {
 		Status struct{ Phase string } `json:"status"`
 	}

@@ -171,13 +171,7 @@ func testDeleted(t *testing.T) {
 			v.must(w.cluster.Merge(w.ctx, s.object(v.name), map[string]any{"metadata": map[string]any{"finalizers": []string{"resources-finalizer.argocd.argoproj.io"}}}))
 		}
 		v.must(w.cluster.Delete(w.ctx, s.object(v.name), nil))
-		v.until("the syncer's object has gone", func() error {
-			err := w.cluster.Get(w.ctx, s.object(v.name), nil)
-			if kube.Missing(err) {
-				return nil
-			}
-			return fmt.Errorf("it is there: %w", err)
-		})
+		v.gone(s.object(v.name))
 		v.nobodyKilled()
 		v.finish(2)
 		v.account()

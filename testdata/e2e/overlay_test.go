@@ -168,6 +168,17 @@ func (v *overlay) logs() {
 	}
 }
 
+// gone waits until the cluster has no object at a path.
+func (v *overlay) gone(path string) {
+	v.t.Helper()
+	v.until(path+" has gone", func() error {
+		if err := v.cluster.Get(v.ctx, path, nil); !kube.Missing(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+}
+
 // reaches waits until a number is as wanted.
 func (v *overlay) reaches(want int, what string, count func() int) {
 	v.t.Helper()
@@ -219,24 +230,21 @@ func (v *overlay) counts() map[string]int {
 	return counts
 }
 
-// runs waits until N jobs run.
+// runs waits until N jobs run, and passes until N have passed.
 func (v *overlay) runs(jobs int) {
 	v.t.Helper()
-	v.until(fmt.Sprintf("%d jobs run", jobs), func() error {
-		if c := v.counts(); c["running"] != jobs {
-			return fmt.Errorf("jobs are %v", c)
-		}
-		return nil
-	})
+	v.until(fmt.Sprintf("%d jobs run", jobs), func() error { return v.are(jobs, "running") })
 }
 
-// passes waits until N jobs have passed.
 func (v *overlay) passes(jobs int) {
 	v.t.Helper()
-	v.until(fmt.Sprintf("%d jobs have passed", jobs), func() error {
-		if c := v.counts(); c["passed"] != jobs {
-			return fmt.Errorf("jobs are %v", c)
-		}
-		return nil
-	})
+	v.until(fmt.Sprintf("%d jobs have passed", jobs), func() error { return v.are(jobs, "passed") })
+}
+
+// are is an error until N jobs are in a state.
+func (v *overlay) are(jobs int, state string) error {
+	if c := v.counts(); c[state] != jobs {
+		return fmt.Errorf("jobs are %v", c)
+	}
+	return nil
 }

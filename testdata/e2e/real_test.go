@@ -117,9 +117,6 @@ func (v *overlay) passesInContainers(jobs int) {
 				v.t.Fatalf("a job has failed and said:\n%s", strings.ReplaceAll(v.buildkite.JobLog(j.ID), "\r", ""))
 			}
 		}
-		if c := v.counts(); c["passed"] != jobs {
-			return fmt.Errorf("jobs are %v", c)
-		}
-		return nil
+		return v.are(jobs, "passed")
 	})
 }
