@@ -17,7 +17,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -117,24 +117,14 @@ func (b *buildkite) close() {
 
 // agentsOf are the agents of a dispatch.
 func (b *buildkite) agentsOf(dispatch string) []fakebuildkite.AgentRecord {
-	var found []fakebuildkite.AgentRecord
-	for _, a := range b.Agents() {
-		for _, tag := range a.Tags {
-			if tag == "dispatch="+dispatch {
-				found = append(found, a)
-			}
-		}
-	}
-	return found
+	return slices.DeleteFunc(b.Agents(), func(a fakebuildkite.AgentRecord) bool {
+		return !slices.Contains(a.Tags, "dispatch="+dispatch)
+	})
 }
 
 // jobsOf are the jobs of a queue.
 func (b *buildkite) jobsOf(queue string) []fakebuildkite.JobRecord {
-	var found []fakebuildkite.JobRecord
-	for _, j := range b.Jobs() {
-		if strings.Contains(strings.Join(j.Rules, ",")+",", "queue="+queue+",") {
-			found = append(found, j)
-		}
-	}
-	return found
+	return slices.DeleteFunc(b.Jobs(), func(j fakebuildkite.JobRecord) bool {
+		return !slices.Contains(j.Rules, "queue="+queue)
+	})
 }

@@ -137,13 +137,9 @@ func (e *events) kill(k node.Killed) {
 func (e *events) killedOf(overlay string) []node.Killed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var found []node.Killed
-	for _, k := range e.killed {
-		if k.Pod.Metadata.Labels["muster.dev/overlay"] == overlay {
-			found = append(found, k)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(e.killed), func(k node.Killed) bool {
+		return k.Pod.Metadata.Labels["muster.dev/overlay"] != overlay
+	})
 }
 
 // jobsOf are the lives of an overlay's Jobs, by the dispatch's name.

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"flag"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,12 +44,9 @@ func TestHosts(t *testing.T) {
 }
 
 func (h host) leftOut() bool {
-	for name := range strings.SplitSeq(*without, ",") {
-		if strings.EqualFold(strings.TrimSpace(name), h.name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(*without, ","), func(name string) bool {
+		return strings.EqualFold(strings.TrimSpace(name), h.name)
+	})
 }
 
 // contract is what every writer must do.

@@ -45,7 +45,7 @@ func strangers(t *testing.T, expr string) []string {
 	var all []string
 	parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
 		if v, ok := node.(*parser.VectorSelector); ok {
-			if served[v.Name] == nil && !isServed(served, v.Name) {
+			if _, ok := served[v.Name]; !ok {
 				all = append(all, v.Name)
 			}
 			of = append(of, served[v.Name]...)
@@ -75,11 +75,6 @@ func strangers(t *testing.T, expr string) []string {
 		return nil
 	})
 	return all
-}
-
-func isServed(served map[string][]string, name string) bool {
-	_, ok := served[name]
-	return ok
 }
 
 // inAnnotations matches the queries in annotations.
