@@ -173,7 +173,9 @@ func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
 		}
 		all = condition.Since(rep.conditions, all, now)
 		lasting := unchecked(all)
-		rep.problems.update(rep.log, now, problems(all), func(k problemState) bool { return !k.ended && lasting(k.problem) })
+		rep.problems.update(rep.log, now, problems(all), func(k problemState) bool {
+			return !k.ended && lasting(k.problem)
+		})
 		rep.conditions = all
 	}
 	if err == nil || len(r.Operations)+len(r.Landed) > 0 {

@@ -21,13 +21,9 @@ type trigger struct {
 	clock    Clock
 	log      *slog.Logger
 	triggers *Triggers // optional
-	baseline baseline
 	pace     plan.Pace // of triggered ticks
-}
-
-// baseline is what the counts between two ticks are compared with. The zero value
-// triggers nothing.
-type baseline struct {
+	// counts are what the counts of the overlays between two ticks are compared with. The zero
+	// value triggers nothing.
 	counts   plan.Counts
 	overlays []plan.Overlay
 }
@@ -42,18 +38,18 @@ func (t *trigger) readBaseline(ctx context.Context, now time.Time, overlays []pl
 	if err != nil {
 		counts = plan.Counts{}
 	}
-	t.baseline = baseline{counts: counts, overlays: overlays}
+	t.counts, t.overlays = counts, overlays
 	return err
 }
 
 // jobsAppeared reads the metrics between two ticks, and reports whether more jobs are
 // scheduled than at the last tick.
 func (t *trigger) jobsAppeared(ctx context.Context) bool {
-	if t.baseline.counts.At.IsZero() {
+	if t.counts.At.IsZero() {
 		return false
 	}
 	counts, err := t.triggers.Metrics.Counts(ctx, t.clock.Now().UTC().Truncate(time.Second))
-	return err == nil && counts.More(t.baseline.overlays, t.baseline.counts)
+	return err == nil && counts.More(t.overlays, t.counts)
 }
 
 // Cause is the reason for which a tick began.
