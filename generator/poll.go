@@ -232,12 +232,12 @@ func (g *Generator) Whole(ctx context.Context) (result Result, err error) {
 	return result, cmp.Or(partly, err)
 }
 
-// LongestRefusal is how long [Patiently] waits in all for servers that refuse requests.
-const LongestRefusal = 5 * time.Minute
+// longestRefusal is how long [Patiently] waits in all for servers that refuse requests.
+const longestRefusal = 5 * time.Minute
 
 // Patiently calls try until it returns no error with a time to retry. It retries a poll
 // that Buildkite's limit spreads over minutes for as long as that takes, and a 429 for
-// [LongestRefusal] in all. It logs each wait.
+// longestRefusal in all. It logs each wait.
 func Patiently(ctx context.Context, clock Clock, log *slog.Logger, try func() error) error {
 	refused := time.Duration(0)
 	for {
@@ -247,8 +247,8 @@ func Patiently(ctx context.Context, clock Clock, log *slog.Logger, try func() er
 			return err
 		}
 		if spread := plan.SpreadError(nil); !errors.As(err, &spread) {
-			if refused += wait.RetryAfter(); refused > LongestRefusal {
-				return fmt.Errorf("%w; this command waits at most %s in all", err, LongestRefusal)
+			if refused += wait.RetryAfter(); refused > longestRefusal {
+				return fmt.Errorf("%w; this command waits at most %s in all", err, longestRefusal)
 			}
 		}
 		log.Info("waiting", "seconds", int(wait.RetryAfter().Seconds()), "reason", err)
