@@ -17,7 +17,7 @@ import (
 
 var (
 	seeds   = flag.Int("seeds", 6, "simulated worlds that TestFaults plays")
-	replays = flag.Int("replays", 3, "simulated worlds whose commits are decided, explained and verified again")
+	replays = flag.Int("replays", 3, "simulated worlds whose commits are explained and verified again")
 	first   = flag.Uint64("first", 1, "the first of their seeds")
 	oneSeed = flag.Uint64("seed", 0, "the one seed to play again")
 )
