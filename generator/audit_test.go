@@ -810,16 +810,15 @@ func (a *audit) tick() {
 		}
 	}
 	if a.exact() {
-		own := map[*overlay]int{}
 		for _, o := range a.w.overlays {
-			own[o] = o.kube.Connected()
+			own := o.kube.Connected()
 			for agent := range a.w.foreign {
 				if o.kube.Pod(agent) != nil { // the second one of an index
-					own[o]--
+					own--
 				}
 			}
-			if own[o] > o.most {
-				a.failf("%s has %d agents, max was never above %d", o.name, own[o], o.most)
+			if own > o.most {
+				a.failf("%s has %d agents, max was never above %d", o.name, own, o.most)
 			}
 		}
 	}

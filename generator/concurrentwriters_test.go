@@ -38,16 +38,12 @@ func (bubbleClock) Sleep(ctx context.Context, d time.Duration) error {
 // slowRemote takes its time, so that several musters come in between.
 type slowRemote struct {
 	remote
-	mu     sync.Mutex
 	random *rand.Rand
 	most   time.Duration // that a request takes
 }
 
 func (r *slowRemote) wait() {
-	r.mu.Lock()
-	d := time.Duration(r.random.Int64N(int64(r.most)))
-	r.mu.Unlock()
-	time.Sleep(d)
+	time.Sleep(time.Duration(r.random.Int64N(int64(r.most))))
 }
 
 func (r *slowRemote) Head(ctx context.Context) (branch.Head, error) {
@@ -116,8 +112,8 @@ func concurrentLoops(t *testing.T) {
 	var loops sync.WaitGroup
 	run := func() context.CancelFunc {
 		ctx, stop := context.WithCancel(t.Context())
-		git := &slowRemote{remote: remote{repository, "muster"}, most: 2 * time.Second}
-		git.random = rand.New(rand.NewPCG(1, r.Uint64()))
+		random := rand.New(rand.NewPCG(1, r.Uint64()))
+		git := &slowRemote{remote{repository, "muster"}, random, 2 * time.Second}
 		client := newClient(t, server)
 		loops.Go(func() { git.runLoop(ctx, t, client, 15*time.Second, 15*time.Second) })
 		return stop
@@ -256,8 +252,8 @@ func TestThreeWritersVerify(t *testing.T) {
 		var loops sync.WaitGroup
 		for i := range 3 {
 			time.Sleep(330 * time.Millisecond)
-			git := &slowRemote{remote: remote{repository, fmt.Sprintf("muster-%d", i)}, most: 60 * time.Millisecond}
-			git.random = rand.New(rand.NewPCG(3, uint64(i)))
+			random := rand.New(rand.NewPCG(3, uint64(i)))
+			git := &slowRemote{remote{repository, fmt.Sprintf("muster-%d", i)}, random, 60 * time.Millisecond}
 			client := newClient(t, server)
 			loops.Go(func() { git.runLoop(ctx, t, client, time.Second, 0) })
 		}

@@ -174,11 +174,10 @@ func (w *scenario) editTags(o *overlay, r *rand.Rand) {
 // drawNamesake draws an overlay of another fleet of the same organisation, with the
 // name of one of this fleet's, and in its queue or in another.
 func drawNamesake(r *rand.Rand, of *overlay) *overlay {
-	o := &overlay{name: of.name, spec: policy{
+	return &overlay{name: of.name, spec: policy{
 		queue: []string{of.spec.queue, "other"}[r.IntN(2)], min: r.IntN(3), max: 3 + r.IntN(10), buffer: r.IntN(3),
 		lease: 5 * time.Minute, idle: 2 * time.Minute, upkeepIdle: 30 * time.Minute,
 	}}
-	return o
 }
 
 // addNamesake adds the other fleet: its repository, its muster and its cluster.
@@ -188,7 +187,7 @@ func (w *scenario) addNamesake() {
 		return
 	}
 	repo := newFleet(w.server.Now, files([]*overlay{o}))
-	repo.edit("begins the other fleet", changeOf("README.md", []byte("Another fleet.\n")))
+	repo.edit("begins the other fleet", branch.Change{Path: "README.md", Content: []byte("Another fleet.\n")})
 	w.others = &kube{
 		Cluster: simulation.Cluster{
 			Buildkite: w.server, BuildkiteCluster: w.cluster,

@@ -67,14 +67,7 @@ type commit struct {
 	at        time.Time
 	who       string
 	operation *ledger.Operation // nil where a person made it
-	text      *sync.Once        // guards what follows
-	body      string
-}
-
-// message is that of a commit of muster's: made once, for it is read again and again.
-func (c *commit) message() string {
-	c.text.Do(func() { c.body = ledger.Message(*c.operation, "v0") })
-	return c.body
+	message   func() string
 }
 
 func (c *commit) head() branch.Head { return branch.Head{Commit: c.id, Tree: c.tree} }
@@ -90,8 +83,9 @@ type fleetRepository struct {
 }
 
 func newFleet(now func() time.Time, files map[string][]byte) *fleetRepository {
-	first := &commit{id: strings.Repeat("0", 40), tree: newTree(files), at: now(), who: "a person", text: &sync.Once{}}
-	return &fleetRepository{log: []*commit{first}, now: now}
+	f := &fleetRepository{now: now}
+	f.log = []*commit{f.next(nil, "a person", strings.Repeat("0", 40), newTree(files))}
+	return f
 }
 
 func (f *fleetRepository) head() *commit {
@@ -116,8 +110,10 @@ func (f *fleetRepository) push(who, head string, ops []ledger.Operation) (*commi
 	}
 	var pushed []*commit
 	for _, a := range ops {
-		parent = f.next(parent, who, a.Changes)
+		parent = f.change(parent, who, a.Changes)
 		parent.operation = &a
+		// Made once, for it is read again and again.
+		parent.message = sync.OnceValue(func() string { return ledger.Message(a, "v0") })
 		pushed = append(pushed, parent)
 	}
 	f.log = append(f.log, pushed...)
@@ -128,21 +124,26 @@ func (f *fleetRepository) push(who, head string, ops []ledger.Operation) (*commi
 	return parent, nil
 }
 
-// next is the commit after parent. Its name depends on all that is in it.
-func (f *fleetRepository) next(parent *commit, who string, changes []branch.Change) *commit {
+// next is a commit after parent.
+func (f *fleetRepository) next(parent *commit, who, id string, t *tree) *commit {
+	return &commit{id: id, parent: parent, tree: t, at: f.now(), who: who, message: func() string { return who + "\n" }}
+}
+
+// change is a commit that changes files. Its name depends on all that is in it.
+func (f *fleetRepository) change(parent *commit, who string, changes []branch.Change) *commit {
 	h := sha256.New()
 	fmt.Fprintln(h, parent.id)
 	for _, c := range changes {
 		fmt.Fprintln(h, c.Path, c.Content == nil, len(c.Content))
 		h.Write(c.Content)
 	}
-	return &commit{id: hex.EncodeToString(h.Sum(nil))[:40], parent: parent, tree: parent.tree.with(changes), at: f.now(), who: who, text: &sync.Once{}}
+	return f.next(parent, who, hex.EncodeToString(h.Sum(nil))[:40], parent.tree.with(changes))
 }
 
 // edit is a person's commit on the current head.
 func (f *fleetRepository) edit(what string, changes ...branch.Change) {
 	f.mu.Lock()
-	c := f.next(f.log[len(f.log)-1], what, changes)
+	c := f.change(f.log[len(f.log)-1], what, changes)
 	f.log = append(f.log, c)
 	f.mu.Unlock()
 	if f.seen != nil {
@@ -164,12 +165,9 @@ func (f *fleetRepository) commits(from string, limit branch.Limit) iter.Seq2[bra
 				return
 			}
 			n++
-			x := branch.Commit{ID: c.id, Author: c.who, At: c.at, Message: c.who + "\n"}
+			x := branch.Commit{ID: c.id, Author: c.who, At: c.at, Message: c.message()}
 			if c.parent != nil {
 				x.Parents = []string{c.parent.id}
-			}
-			if c.operation != nil {
-				x.Message = c.message()
 			}
 			if !yield(x, nil) {
 				return
@@ -222,7 +220,7 @@ func (f *fleetRepository) crowd(n int) {
 	for range n {
 		parent := f.log[len(f.log)-1]
 		sum := sha256.Sum256([]byte(parent.id))
-		c := &commit{id: hex.EncodeToString(sum[:20]), parent: parent, tree: parent.tree, at: f.now(), who: "a crowd", text: &sync.Once{}}
+		c := f.next(parent, "a crowd", hex.EncodeToString(sum[:20]), parent.tree)
 		f.log, pushed = append(f.log, c), append(pushed, c)
 	}
 	f.mu.Unlock()

@@ -333,11 +333,6 @@ func TestVerifyNamesCommands(t *testing.T) {
 
 // of returns the log up to a commit.
 func (l anyLog) of(last branch.Commit) anyLog {
-	for i, c := range l.commits {
-		if c.ID == last.ID {
-			l.commits = l.commits[i:]
-			break
-		}
-	}
+	l.commits = l.commits[slices.IndexFunc(l.commits, func(c branch.Commit) bool { return c.ID == last.ID }):]
 	return l
 }

@@ -104,11 +104,7 @@ func (f *fleetRepository) text() []byte {
 	var b bytes.Buffer
 	before := newTree(map[string][]byte{})
 	for _, c := range f.history() {
-		message := c.who + "\n"
-		if c.operation != nil {
-			message = c.message()
-		}
-		fmt.Fprintf(&b, "commit %s\nAuthor: %s\nDate: %s\n\n%s", c.id, c.who, c.at.Format(time.RFC3339Nano), message)
+		fmt.Fprintf(&b, "commit %s\nAuthor: %s\nDate: %s\n\n%s", c.id, c.who, c.at.Format(time.RFC3339Nano), c.message())
 		if c.tree != before {
 			writeFiles(&b, before.files, c.tree.files)
 		}

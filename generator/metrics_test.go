@@ -3,6 +3,7 @@ package generator_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -173,11 +174,7 @@ func (w *scenario) booked(t *testing.T, v *watched) map[string]float64 {
 }
 
 func withoutZeros(all map[string]float64) map[string]float64 {
-	for name, n := range all {
-		if n == 0 {
-			delete(all, name)
-		}
-	}
+	maps.DeleteFunc(all, func(_ string, n float64) bool { return n == 0 })
 	return all
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
-	"muster/gitops/branch"
 )
 
 // work is the workload of a simulation.
@@ -139,8 +138,4 @@ func (k work) visit(w *scenario, queue string, stay time.Duration, once bool) {
 		w.foreign[id] = true
 		w.server.At(w.server.Now().Add(4*stay), func() { w.server.StopAgent(id) })
 	}
-}
-
-func changeOf(path string, content []byte) branch.Change {
-	return branch.Change{Path: path, Content: content}
 }
