@@ -391,26 +391,25 @@ func (dr *drift) rememberVersions(ctx context.Context, head branch.Head, p *push
 		if err != nil {
 			return err
 		}
-		if r.Entry == nil {
+		var first []string // files that no commit before it has
+		if e := r.Entry; e == nil {
 			some = append(some, branch.Commit{ID: r.Commit.ID, Parents: r.Commit.Parents, Tree: r.Commit.Tree})
-		}
-		if len(some) == versionsTogether {
-			if err := dr.countVersions(ctx, some, wanted); err != nil {
-				return err
+		} else if e.Kind == ledger.Dispatch {
+			for _, id := range e.Dispatches {
+				if file := dispatchFile(e.Overlay, id); wanted[file] == id {
+					first = append(first, file)
+				}
 			}
-			some = some[:0]
 		}
-		if r.Entry == nil || r.Entry.Kind != ledger.Dispatch {
+		if len(first) == 0 && len(some) < versionsTogether {
 			continue
 		}
-		for _, id := range r.Entry.Dispatches { // no commit before it has the file
-			if file := dispatchFile(r.Entry.Overlay, id); wanted[file] == id {
-				if err := dr.countVersions(ctx, some, wanted); err != nil {
-					return err
-				}
-				some = some[:0]
-				delete(wanted, file)
-			}
+		if err := dr.countVersions(ctx, some, wanted); err != nil {
+			return err
+		}
+		some = some[:0]
+		for _, file := range first {
+			delete(wanted, file)
 		}
 		if len(wanted) == 0 {
 			return nil
