@@ -118,18 +118,27 @@ func (s Sum) Wanted() int { return max(s.Missing, s.BelowMin()) }
 // BeyondMax returns how many of the agents that are needed max does not allow.
 func (s Sum) BeyondMax() int { return max(0, s.Wanted()-s.Room) }
 
-// allowed returns how many agents max, the limit of the first agents, maxPerHour and the limit of
-// one commit allow.
-func (s Sum) allowed() int {
-	n := s.Room
+// limits returns the upper limits of a dispatch: max, the limit of the first agents, maxPerHour and
+// the limit of one commit.
+func (s Sum) limits() []Bound {
+	all := []Bound{{Name: "room", Value: s.Room}}
 	if s.MaxAtFirst > 0 {
-		n = min(n, s.LeftAtFirst)
+		all = append(all, Bound{Name: "leftAtFirst", Value: s.LeftAtFirst})
 	}
 	if s.MaxPerHour > 0 {
-		n = min(n, s.LeftThisHour)
+		all = append(all, Bound{Name: "leftThisHour", Value: s.LeftThisHour})
 	}
 	if s.MaxAtOnce > 0 {
-		n = min(n, s.MaxAtOnce)
+		all = append(all, Bound{Name: "maxAtOnce", Value: s.MaxAtOnce})
+	}
+	return all
+}
+
+// allowed returns how many agents the limits allow.
+func (s Sum) allowed() int {
+	n := s.Room
+	for _, b := range s.limits() {
+		n = b.apply(n)
 	}
 	return n
 }
@@ -299,16 +308,7 @@ func (d Decision) Steps() []Step {
 		{"max", s.Max}, {"current", -s.Current}, {"stopping", -s.Stopping},
 	}, Bounds: []Bound{{IsMin: true}}}
 	dispatch := Step{Name: "dispatch", Value: s.Dispatch, Terms: []Term{{"missing", s.Missing}},
-		Bounds: []Bound{{Name: "min", Value: s.BelowMin(), IsMin: true}, {Name: "room", Value: s.Room}}}
-	if s.MaxAtFirst > 0 {
-		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "leftAtFirst", Value: s.LeftAtFirst})
-	}
-	if s.MaxPerHour > 0 {
-		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "leftThisHour", Value: s.LeftThisHour})
-	}
-	if s.MaxAtOnce > 0 {
-		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "maxAtOnce", Value: s.MaxAtOnce})
-	}
+		Bounds: append([]Bound{{Name: "min", Value: s.BelowMin(), IsMin: true}}, s.limits()...)}
 	switch {
 	case d.Suspended.Active():
 		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "suspended"})

@@ -216,8 +216,8 @@ func (o Observation) Count(overlay string) (pending, idle int) {
 // zero if none is pending, or the time is unknown.
 func (o Observation) Oldest(overlay string) (since time.Time) {
 	for _, j := range o.Jobs {
-		if j.Pending > 0 && j.Oldest != nil && slices.Contains(j.Overlays, overlay) && (since.IsZero() || j.Oldest.Before(since)) {
-			since = *j.Oldest
+		if j.Pending > 0 && j.Oldest != nil && slices.Contains(j.Overlays, overlay) {
+			since = earlier(*j.Oldest, since)
 		}
 	}
 	return since

@@ -47,9 +47,7 @@ func (s *share) arrival(now time.Time) (a Arrival) {
 			continue
 		}
 		a.Agents, a.Registered = a.Agents+d.Agents, a.Registered+registered
-		if a.Ordered.IsZero() || d.At.Before(a.Ordered) {
-			a.Ordered = d.At.UTC()
-		}
+		a.Ordered = earlier(d.At.UTC(), a.Ordered)
 	}
 	if s.breaker.Failures > 0 && !(arrived && s.breaker.Cause == NeverRegistered) {
 		a.FailedOrders = s.breaker.Failures
