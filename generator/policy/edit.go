@@ -76,35 +76,81 @@ func block(file string, lines []string) (spec *yaml.Node, indent string, err err
 	return spec, strings.Repeat(" ", spec.Content[0].Column-1), nil
 }
 
-// scalarText matches the values that can be set: they need no quotes.
-var scalarText = regexp.MustCompile(`^[A-Za-z0-9.+-]+$`)
-
-// setField gives one field another value.
+// setField gives one field another value. If agents are to take one job and the policy does not set
+// reuse, the policy does not change.
 func setField(file string, lines []string, name, value string) ([]string, error) {
 	if !slices.Contains(Settable(), name) {
 		return nil, fmt.Errorf("%s: cannot be set this way; %s", name, finding.DidYouMean(name, Settable(), "the settings are "+strings.Join(Settable(), ", ")))
 	}
-	if name == reuseName {
-		return setReuse(file, lines, value)
-	}
-	if !scalarText.MatchString(value) {
-		return nil, finding.Finding{File: file, Field: "spec." + name, Problem: finding.Quote(value) + " is not a valid value"}
+	text, err := valueText(file, name, value)
+	if err != nil {
+		return nil, err
 	}
 	spec, indent, err := block(file, lines)
 	if err != nil {
 		return nil, err
 	}
 	key, old := finding.Entry(spec, name)
-	if key == nil {
-		return insertField(lines, spec, indent, name, value), nil
+	switch {
+	case key != nil:
+		return replaceField(file, lines, key, old, text)
+	case name == reuseName && value == noReuse:
+		return lines, nil
 	}
-	line := lines[old.Line-1]
-	written, rest := line[:old.Column-1], line[old.Column-1:]
-	was := regexp.MustCompile(`^("[^"]*"|'[^']*'|[^\s#]+)`).FindString(rest)
-	if old.Kind != yaml.ScalarNode || old.Line != key.Line || was == "" || old.Anchor != "" {
-		return nil, finding.Finding{File: file, Line: key.Line, Field: "spec." + name, Problem: byHand}
+	return insertField(lines, spec, indent, name, text), nil
+}
+
+// reuseName is the field of spec that is set as "idle:1m,uptime:30m", or "none".
+const reuseName = "reuse"
+
+// noReuse is the value that removes it.
+const noReuse = "none"
+
+var (
+	// scalarValue matches the values of the other fields: they need no quotes.
+	scalarValue = regexp.MustCompile(`^[A-Za-z0-9.+-]+$`)
+	reuseValue  = regexp.MustCompile(`^(?:idle:([A-Za-z0-9.]+),uptime:([A-Za-z0-9.]+)|uptime:([A-Za-z0-9.]+),idle:([A-Za-z0-9.]+))$`)
+)
+
+// valueText returns a value as a policy writes it on one line.
+func valueText(file, name, value string) (string, error) {
+	m := reuseValue.FindStringSubmatch(value)
+	problem := finding.Quote(value) + " is not a valid value"
+	switch {
+	case name != reuseName && scalarValue.MatchString(value):
+		return value, nil
+	case name != reuseName:
+	case value == noReuse:
+		return "{}", nil
+	case m != nil:
+		return fmt.Sprintf("{idle: %s, uptime: %s}", m[1]+m[4], m[2]+m[3]), nil
+	default:
+		problem += ": write idle:1m,uptime:30m, or " + noReuse
 	}
-	lines[old.Line-1] = written + value + aligned(rest[len(was):], len(was)-len(value))
+	return "", finding.Finding{File: file, Field: "spec." + name, Problem: problem}
+}
+
+// oldValue matches the text of a value on the line of its key.
+var oldValue = regexp.MustCompile(`^("[^"]*"|'[^']*'|\{[^{}#]*\}|[^\s#{]+)`)
+
+// replaceField replaces a value by the text: a value on the line of its key, or a block of lines, whose
+// comments are removed too.
+func replaceField(file string, lines []string, key, old *yaml.Node, text string) ([]string, error) {
+	line := lines[key.Line-1]
+	if old.Kind == yaml.MappingNode && old.Line > key.Line && old.Style&yaml.FlowStyle == 0 {
+		after := line[key.Column-1+len(key.Value):] // a colon, and perhaps a comment
+		lines[key.Line-1] = line[:key.Column-1] + key.Value + ": " + text + strings.TrimPrefix(after, ":")
+		return slices.Delete(lines, key.Line, lastLine(old)), nil
+	}
+	was := ""
+	if old.Line == key.Line {
+		was = oldValue.FindString(line[old.Column-1:])
+	}
+	if was == "" {
+		return nil, finding.Finding{File: file, Line: key.Line, Field: "spec." + key.Value, Problem: byHand}
+	}
+	written, rest := line[:old.Column-1], line[old.Column-1+len(was):]
+	lines[key.Line-1] = written + text + aligned(rest, len(was)-len(text))
 	return lines, nil
 }
 
@@ -190,66 +236,4 @@ func overrideText(o plan.Override) string {
 		words = append(words, "paused: true")
 	}
 	return "{" + strings.Join(words, ", ") + "}"
-}
-
-// reuseName is the field of spec that is set as "idle:1m,uptime:30m", or "none".
-const reuseName = "reuse"
-
-// noReuse is the value that removes it.
-const noReuse = "none"
-
-var (
-	reuseValue = regexp.MustCompile(`^(?:idle:([A-Za-z0-9.]+),uptime:([A-Za-z0-9.]+)|uptime:([A-Za-z0-9.]+),idle:([A-Za-z0-9.]+))$`)
-	flowText   = regexp.MustCompile(`^\{[^{}#]*\}`)
-)
-
-// reuseText is a value of reuse as a policy writes it on one line.
-func reuseText(file, value string) (string, error) {
-	if value == noReuse {
-		return "{}", nil
-	}
-	m := reuseValue.FindStringSubmatch(value)
-	if m == nil {
-		return "", finding.Finding{File: file, Field: "spec." + reuseName, Problem: finding.Quote(value) + " is not a valid value: write idle:1m,uptime:30m, or " + noReuse}
-	}
-	return fmt.Sprintf("{idle: %s, uptime: %s}", m[1]+m[4], m[2]+m[3]), nil
-}
-
-// setReuse sets reuse to another value, on one line. If agents are to take one job and the policy
-// does not set reuse, the policy does not change.
-func setReuse(file string, lines []string, value string) ([]string, error) {
-	text, err := reuseText(file, value)
-	if err != nil {
-		return nil, err
-	}
-	spec, indent, err := block(file, lines)
-	if err != nil {
-		return nil, err
-	}
-	key, old := finding.Entry(spec, reuseName)
-	switch {
-	case key != nil:
-		return replaceReuse(file, lines, key, old, text)
-	case value == noReuse:
-		return lines, nil
-	}
-	return insertField(lines, spec, indent, reuseName, text), nil
-}
-
-// replaceReuse replaces a value by the text: a value on the line of its key, or a block of lines, whose
-// comments are removed too.
-func replaceReuse(file string, lines []string, key, old *yaml.Node, text string) ([]string, error) {
-	line := lines[key.Line-1]
-	if old.Kind == yaml.MappingNode && old.Line > key.Line && old.Style&yaml.FlowStyle == 0 && old.Anchor == "" {
-		after := line[key.Column-1+len(reuseName):] // a colon, and perhaps a comment
-		lines[key.Line-1] = line[:key.Column-1] + reuseName + ": " + text + strings.TrimPrefix(after, ":")
-		return slices.Delete(lines, key.Line, lastLine(old)), nil
-	}
-	was := flowText.FindString(line[old.Column-1:])
-	if old.Kind != yaml.MappingNode || old.Line != key.Line || was == "" || old.Anchor != "" {
-		return nil, finding.Finding{File: file, Line: key.Line, Field: "spec." + reuseName, Problem: byHand}
-	}
-	rest := line[old.Column-1+len(was):]
-	lines[key.Line-1] = line[:old.Column-1] + text + aligned(rest, len(was)-len(text))
-	return lines, nil
 }

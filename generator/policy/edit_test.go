@@ -115,6 +115,7 @@ func TestEditPolicyRefuses(t *testing.T) {
 		{starter, map[string]string{"reuse": "1m"}, `scaling.yaml: spec.reuse: "1m" is not a valid value: write idle:1m,uptime:30m, or none`},
 		{starter, map[string]string{"reuse": "idle:1h,uptime:30m"}, "scaling.yaml:20: spec.reuse.idle: 1h is not below uptime, which is 30m*"},
 		{header + "spec:\n  queue: q\n  max: 1\n  reuse: {idle: 1m,\n    uptime: 30m}\n", map[string]string{"reuse": "none"}, "scaling.yaml:6: spec.reuse: is not written as a block, a field a line: edit it by hand"},
+		{header + "spec:\n  queue: q\n  max: 1\n  reuse:\n            {idle: 1m, uptime: 30m}\n", map[string]string{"reuse": "none"}, "scaling.yaml:6: spec.reuse: is not written as a block, a field a line: edit it by hand"},
 		{starter, map[string]string{"queue": "other"}, "queue: cannot be set this way; the settings are min, max, *"},
 		{starter, map[string]string{"maximum": "1"}, "maximum: cannot be set this way; did you mean max?"},
 		{flow, map[string]string{"max": "2"}, "scaling.yaml: spec: is not written as a block, a field a line: edit it by hand"},
