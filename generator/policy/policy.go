@@ -132,18 +132,18 @@ func (r *policyReader) spec(spec *yaml.Node) {
 			names := Names(Fields())
 			r.bad(key, "spec."+key.Value, "is not a field of a policy", finding.DidYouMean(key.Value, names, "the fields of spec are "+strings.Join(names, ", ")))
 		case value.Tag == "!!null":
-			remedy := "write one, or remove the line"
-			if key.Value == "queue" || key.Value == "max" {
-				remedy = "write one"
+			remedy := "write one"
+			if fields[at].Default != "" {
+				remedy += ", or remove the line"
 			}
 			r.bad(value, "spec."+key.Value, "has no value", remedy)
 		default:
 			fields[at].read(r, value)
 		}
 	}
-	for _, want := range [][2]string{{"queue", "the key of the Buildkite queue"}, {"max", "the maximum number of agents"}} {
-		if finding.Lookup(spec, want[0]) == nil {
-			r.bad(spec, "spec."+want[0], "is missing", "write "+want[1])
+	for _, f := range fields {
+		if f.Default == "" && finding.Lookup(spec, f.Name) == nil {
+			r.bad(spec, "spec."+f.Name, "is missing", "write the "+f.Comment)
 		}
 	}
 	if len(r.findings) == 0 && r.policy.Min > r.policy.Max {

@@ -41,7 +41,7 @@ func Schema() []byte {
 		}
 		fields[f.Name] = shape
 	}
-	return printSchema(keywords{
+	schema := keywords{
 		"$schema": "http://json-schema.org/draft-07/schema#",
 		"title":   "muster's scaling policy",
 		"type":    "object", "additionalProperties": false, "required": []string{"apiVersion", "kind", "spec"},
@@ -50,10 +50,7 @@ func Schema() []byte {
 			"metadata": keywords{"description": "not read"},
 			"spec":     keywords{"type": "object", "additionalProperties": false, "required": required, "properties": fields},
 		},
-	})
-}
-
-func printSchema(schema keywords) []byte {
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
