@@ -43,9 +43,9 @@ func (o Overlay) Conditions() []Condition {
 	} else if arriving.Reason == NotRecorded && limited.Abnormal() {
 		limited.Remedy = "Run muster plan first: if agents do not register, a higher max only orders more of them. " + limited.Remedy
 	}
-	ready := Condition{Type: Ready, Status: True, Reason: AsExpected}
+	ready := Normal(Ready)
 	if o.Decision == nil {
-		ready.Status, ready.Reason = Unknown, NotDecided
+		ready = notDecided(Ready)
 	}
 	if all[2].Reason == NotRecorded {
 		ready.Status, ready.Reason = Unknown, NotRecorded
@@ -84,7 +84,7 @@ func (c Condition) OfPoll() bool {
 }
 
 func (o Overlay) suspended() Condition {
-	c := Condition{Type: Suspended, Status: False, Reason: AsExpected}
+	c := Normal(Suspended)
 	switch s := o.Suspended; s.Code {
 	case "", plan.BreakerOpen, plan.AgentsCannotWork, plan.PushRefused: // conditions of their own
 	default:
@@ -100,7 +100,7 @@ func details(s plan.Suspension) string {
 }
 
 func (o Overlay) push() Condition {
-	c := Condition{Type: PushAccepted, Status: True, Reason: AsExpected}
+	c := Normal(PushAccepted)
 	if o.Suspended.Code == plan.PushRefused {
 		c.Status, c.Reason, c.Message, c.Remedy = False, Refused, o.Suspended.Finding, remedies[Refused]
 	}
@@ -111,11 +111,10 @@ func (o Overlay) push() Condition {
 // missing Secret, an image that cannot be pulled, a full quota and a suspended syncer look the
 // same.
 func (o Overlay) agentsArriving() Condition {
-	c := Condition{Type: AgentsArriving, Status: True, Reason: AsExpected}
 	if o.Decision == nil && !o.Recorded.Open() || o.Suspended.Code == plan.Invalid {
-		c.Status, c.Reason = Unknown, NotDecided
-		return c
+		return notDecided(AgentsArriving)
 	}
+	c := Normal(AgentsArriving)
 	var a plan.Arrival
 	b := o.Recorded
 	if o.Decision != nil {
@@ -193,38 +192,31 @@ func failedOrders(b plan.Breaker) string {
 }
 
 func (o Overlay) scalingLimited() Condition {
-	c := Condition{Type: ScalingLimited, Status: False, Reason: AsExpected}
 	if o.Decision == nil {
-		c.Status, c.Reason = Unknown, NotDecided
-		return c
+		return notDecided(ScalingLimited)
 	}
+	c, s := Normal(ScalingLimited), o.Decision.Sum
 	for _, l := range o.Decision.Limits() {
+		why := l.Why
 		switch l.Name {
 		case "max":
-			c.Reason = MaxReached
+			c.Reason, why = MaxReached, fmt.Sprintf("max is %d, and %d are connected or in flight", s.Max, s.Current+s.Stopping)
 		case "maxPerHour":
 			c.Reason = HourlyLimitReached
 		default:
 			continue
 		}
-		s := o.Decision.Sum
-		c.Status = True
-		c.Message = fmt.Sprintf("%s fewer than needed: %s", count(l.Agents, "agent"), l.Why)
-		if c.Reason == MaxReached {
-			c.Message = fmt.Sprintf("%s fewer than needed: max is %d, and %d are connected or in flight", count(l.Agents, "agent"), s.Max, s.Current+s.Stopping)
-		}
-		c.Remedy = remedies[c.Reason]
-		break
+		c.Status, c.Message = True, fmt.Sprintf("%s fewer than needed: %s", count(l.Agents, "agent"), why)
+		return c.WithRemedy()
 	}
 	return c
 }
 
 func (o Overlay) jobsServed() Condition {
-	c := Condition{Type: JobsServed, Status: True, Reason: AsExpected}
 	if o.Decision == nil {
-		c.Status, c.Reason = Unknown, NotDecided
-		return c
+		return notDecided(JobsServed)
 	}
+	c := Normal(JobsServed)
 	var groups []string
 	for _, u := range o.Decision.Observation.Unmatched {
 		groups = append(groups, fmt.Sprintf("%d with the agent query rules %q (%s), for example %q", u.Jobs, u.Rules, u.Why(), u.Example))
@@ -237,7 +229,7 @@ func (o Overlay) jobsServed() Condition {
 }
 
 func (o Overlay) drifted() Condition {
-	c := Condition{Type: Drifted, Status: False, Reason: AsExpected}
+	c := Normal(Drifted)
 	if !o.Repaired.IsZero() && !o.Now.Before(o.Repaired) && o.Now.Sub(o.Repaired) < RepairShown {
 		c.Status, c.Reason, c.Remedy = True, EditedByHand, remedies[EditedByHand]
 		c.Message = fmt.Sprintf("muster repaired a manual edit at %s: %s", o.Repaired.UTC().Format(time.RFC3339), o.Repair)
@@ -271,6 +263,9 @@ func Normal(t Type) Condition {
 	}
 	return c
 }
+
+// notDecided returns the condition of a type if muster could not decide on the overlay.
+func notDecided(t Type) Condition { return Condition{Type: t, Status: Unknown, Reason: NotDecided} }
 
 // WithRemedy returns the condition with the remedy for its reason.
 func (c Condition) WithRemedy() Condition {

@@ -100,10 +100,8 @@ func (s Snapshot) ready(own []condition.Condition, now time.Time) condition.Cond
 		}
 		return c
 	}
-	for _, c := range s.Conditions {
-		if c.Type == condition.Ready && c.Abnormal() {
-			return c
-		}
+	if c, _ := condition.Find(s.Conditions, condition.Ready); c.Abnormal() {
+		return c
 	}
 	return condition.Normal(condition.Ready)
 }
