@@ -160,21 +160,16 @@ func (c *Cluster) patch(to Job, text string) {
 	from := j.Agents
 	j.Agents = to.Agents
 	for index := to.Agents; index < from; index++ {
-		c.endIndex(j.pods[index])
+		if p := j.pods[index]; p.Agent != "" {
+			c.Kill(p)
+		} else {
+			c.drop(p)
+		}
 	}
 	for index := from; index < to.Agents; index++ {
 		j.open++
 		c.create(j, index)
 	}
-}
-
-// endIndex ends the pod of an index that the Job has no more.
-func (c *Cluster) endIndex(p *Pod) {
-	if p.Agent != "" {
-		c.Kill(p)
-		return
-	}
-	c.drop(p)
 }
 
 // drop ends a pod whose agent has not connected.

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,48 +27,37 @@ type Row struct {
 // so far. It returns the error of the context, or the first error of finished.
 func Compare(ctx context.Context, cases []Case, algorithms []Named, workers int, finished func(complete []Row, runs int) error) ([]Row, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	rows := make([]Row, len(cases)*len(algorithms))
-	next, played := make(chan int), make(chan int)
+	rows, done := make([]Row, len(cases)*len(algorithms)), make([]bool, len(cases)*len(algorithms))
+	played := make(chan int, len(rows))
+	var begun atomic.Int64
 	var wg sync.WaitGroup
 	for range max(1, workers) {
 		wg.Go(func() {
-			for i := range next {
+			for i := int(begun.Add(1)) - 1; i < len(rows) && ctx.Err() == nil; i = int(begun.Add(1)) - 1 {
 				c, a := cases[i/len(algorithms)], algorithms[i%len(algorithms)]
 				rows[i] = Row{c.Workload.Name, a.Name, Play(a.In(c.Scenario), c.Workload, a.New(), nil)}
-				select {
-				case played <- i:
-				case <-ctx.Done():
-				}
+				played <- i
 			}
 		})
 	}
 	defer wg.Wait()
-	defer close(next)
-	done, first := make([]bool, len(rows)), 0
-	for begun, runs := 0, 0; runs < len(rows); {
-		feed := next
-		if begun == len(rows) {
-			feed = nil
-		}
+	defer cancel()
+	first := 0 // without a result
+	for runs := range len(rows) {
 		select {
-		case feed <- begun:
-			begun++
 		case i := <-played:
-			runs++
 			done[i] = true
-			for first < len(rows) && done[first] {
-				first++
-			}
-			if finished == nil {
-				continue
-			}
-			if err := finished(rows[:first/len(algorithms)*len(algorithms)], runs); err != nil {
-				cancel()
-				return nil, err
-			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		}
+		for first < len(rows) && done[first] {
+			first++
+		}
+		if finished == nil {
+			continue
+		}
+		if err := finished(rows[:first/len(algorithms)*len(algorithms)], runs+1); err != nil {
+			return nil, err
 		}
 	}
 	return rows, nil

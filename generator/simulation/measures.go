@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -88,10 +89,7 @@ func (r *run) measures(unserved int) Measures {
 func connected(agents []fakebuildkite.AgentRecord, start, now time.Time) (all time.Duration, byHour []time.Duration) {
 	byHour = make([]time.Duration, int(now.Sub(start)/time.Hour)+1)
 	for _, a := range agents {
-		end := a.Ended
-		if end.IsZero() {
-			end = now
-		}
+		end := cmp.Or(a.Ended, now)
 		all += end.Sub(a.Connected)
 		for from := a.Connected; from.Before(end); {
 			hour := int(from.Sub(start) / time.Hour)

@@ -48,10 +48,7 @@ type run struct {
 // Play runs an algorithm through a workload. Observe, when it is not nil, is
 // given every act that is pushed, as it is pushed.
 func Play(w Scenario, workload Workload, algorithm Algorithm, observe func(Operation)) Measures {
-	start := workload.Start
-	if start.IsZero() {
-		start = Start()
-	}
+	start := cmp.Or(workload.Start, Start())
 	r := newRun(w, algorithm, start)
 	r.observe = observe
 	r.arrive(workload)
