@@ -266,10 +266,9 @@ func retireProse(d plan.Decision) string {
 	if withdrawn > 0 {
 		paragraphs = append(paragraphs, wrap("Withdrawn manifests are kept in dispatches/withdrawn, which no syncer applies, so that a refused Job does not block others. Their agents count as in flight until the lease expires: a Job may have started just before."))
 	}
-	if command := DeleteUnstarted(d.Retire); command != "" {
-		ids := unarrived(d.Retire)
+	if ids := unarrived(d.Retire); len(ids) > 0 {
 		paragraphs = append(paragraphs, wrap("A scheduled pod that cannot start, for example because its image cannot be pulled, uses its node until activeDeadlineSeconds expires. "+
-			"This command deletes the pods of "+Pick(len(ids), "the Job "+ids[0], "the Jobs")+" that have not started, and no others:")+"\n  "+command)
+			"This command deletes the pods of "+Pick(len(ids), "the Job "+ids[0], "the Jobs")+" that have not started, and no others:")+"\n  "+DeletePending(ids))
 	}
 	if d.Closes {
 		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. muster dispatches agents as needed again."))

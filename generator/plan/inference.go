@@ -133,8 +133,7 @@ func Sharing(overlays []Overlay) map[string]string {
 	for i := range overlays {
 		o := &overlays[i]
 		for _, x := range byKey[o.Policy.Queue] {
-			same := o.Policy.Cluster == x.Policy.Cluster || o.Policy.Cluster == "" || x.Policy.Cluster == ""
-			if o.Name != x.Name && same {
+			if o.Name != x.Name && sameCluster(o.Policy.Cluster, x.Policy.Cluster) {
 				shared[o.Name] = x.Name
 			}
 		}

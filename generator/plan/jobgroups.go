@@ -158,14 +158,11 @@ func (c *class) countPartial(overlays []Overlay, after time.Time) {
 
 // nearest returns the rules that the nearest overlay, which satisfies the most of them, lacks.
 func nearest(tags [][]string, rules []string) []string {
-	var best []string
+	missing := make([][]string, len(tags))
 	for i := range tags {
-		missing := slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return carries(tags[i], rule) })
-		if best == nil || len(missing) < len(best) {
-			best = missing
-		}
+		missing[i] = slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return carries(tags[i], rule) })
 	}
-	return best
+	return slices.MinFunc(missing, func(a, b []string) int { return cmp.Compare(len(a), len(b)) })
 }
 
 // MaxUnmatched is the maximum number of groups of unmatched jobs in an observation.

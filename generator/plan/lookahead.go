@@ -49,10 +49,7 @@ type Stage struct {
 
 // due returns the time at which the stage is due; zero if unknown.
 func (s Stage) due() time.Time {
-	if s.Due == nil {
-		return time.Time{}
-	}
-	return *s.Due
+	return *cmp.Or(s.Due, &time.Time{})
 }
 
 // AheadOf is the number of agents that were dispatched for one stage of upcoming jobs.
@@ -116,19 +113,18 @@ func (r remembered) add(all []AheadOf) {
 // it.
 func (c *class) findStages(overlays []Overlay, now time.Time) {
 	var within time.Duration
-	memory := maps.Clone(c.otherOverlays)
-	if memory == nil {
-		memory = remembered{}
-		for _, o := range overlays {
-			if slices.Contains(c.overlays, o.Name) {
-				memory.add(o.State.AheadOf)
-			}
-		}
-	}
+	memory := remembered{}
 	for _, o := range overlays {
-		if o.Policy.Lookahead > 0 && slices.Contains(c.overlays, o.Name) {
+		if !slices.Contains(c.overlays, o.Name) {
+			continue
+		}
+		memory.add(o.State.AheadOf)
+		if o.Policy.Lookahead > 0 {
 			within = max(within, lead(o))
 		}
+	}
+	if c.otherOverlays != nil {
+		memory = c.otherOverlays
 	}
 	for _, stage := range slices.Sorted(maps.Keys(c.staged)) {
 		jobs := c.staged[stage]

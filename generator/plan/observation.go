@@ -485,10 +485,8 @@ func (r reading) observation(overlays []Overlay) Observation {
 }
 
 func (q queueReader) read(classes []*class) reading {
-	o := Observation{At: q.snapshot.At.UTC().Truncate(time.Second), Queue: q.key}
-	if !q.snapshot.Until.IsZero() {
-		o.Until = q.snapshot.Until.UTC().Truncate(time.Second)
-	}
+	seconds := func(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+	o := Observation{At: seconds(q.snapshot.At), Until: seconds(q.snapshot.Until), Queue: q.key}
 	supplies := make([]Supply, len(q.overlays))
 	for i, overlay := range q.overlays {
 		supplies[i] = Supply{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.seen(overlay)}

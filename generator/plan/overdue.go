@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -32,10 +33,7 @@ func (s *share) arrival(now time.Time) (a Arrival) {
 	if s.breaker.Open() {
 		return Arrival{}
 	}
-	after := s.startupTimes.OverdueAfter()
-	if after == 0 {
-		after = OverdueUnlearned
-	}
+	after := cmp.Or(s.startupTimes.OverdueAfter(), OverdueUnlearned)
 	// The order that failed was made a lease before that was known, or earlier. An order that is
 	// newer and was served shows that its cause is gone, or was of a single agent.
 	served, servedAt := s.served(), s.servedAt()

@@ -67,12 +67,7 @@ type Job struct {
 
 // began returns when the job started, or when it became runnable: a job that needs no agent may
 // have no start. It returns zero if neither has happened.
-func (j *Job) began() time.Time {
-	if j.Started.IsZero() {
-		return j.Runnable
-	}
-	return j.Started
-}
+func (j *Job) began() time.Time { return cmp.Or(j.Started, j.Runnable) }
 
 // Times contains the durations learned by this process. The zero value is empty. Nothing is
 // persisted: each process starts without any. Times is not safe for concurrent use.
