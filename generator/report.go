@@ -121,7 +121,7 @@ func operationAttrs(a ledger.Operation) []slog.Attr {
 	if len(reasons) > 0 {
 		attrs = append(attrs, slog.String("reason", strings.Join(reasons, ", ")))
 	}
-	if command := ledger.DeleteUnstarted(d.Retire); command != "" && a.Kind == ledger.Retire {
+	if command := ledger.DeletePending(ledger.Unregistered(d.Retire)); command != "" && a.Kind == ledger.Retire {
 		attrs = append(attrs, slog.String("delete-unstarted", command))
 	}
 	return attrs

@@ -266,9 +266,10 @@ func retireProse(d plan.Decision) string {
 	if withdrawn > 0 {
 		paragraphs = append(paragraphs, wrap("Withdrawn manifests are kept in dispatches/withdrawn, which no syncer applies, so that a refused Job does not block others. Their agents count as in flight until the lease expires: a Job may have started just before."))
 	}
-	if ids := unarrived(d.Retire); len(ids) > 0 {
+	ids := Unregistered(d.Retire)
+	if command := DeletePending(ids); command != "" {
 		paragraphs = append(paragraphs, wrap("A scheduled pod that cannot start, for example because its image cannot be pulled, uses its node until activeDeadlineSeconds expires. "+
-			"This command deletes the pods of "+Pick(len(ids), "the Job "+ids[0], "the Jobs")+" that have not started, and no others:")+"\n  "+DeletePending(ids))
+			"This command deletes the pods of "+Pick(len(ids), "the Job "+ids[0], "the Jobs")+" that have not started, and no others:")+"\n  "+command)
 	}
 	if d.Closes {
 		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. muster dispatches agents as needed again."))
@@ -279,8 +280,8 @@ func retireProse(d plan.Decision) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// unarrived returns the expired dispatches with agents that did not register.
-func unarrived(all []plan.Retirement) []string {
+// Unregistered returns the expired dispatches with agents that did not register.
+func Unregistered(all []plan.Retirement) []string {
 	var ids []string
 	for _, r := range all {
 		if r.Reason == plan.Expired && r.Registered < r.Agents {
@@ -290,20 +291,14 @@ func unarrived(all []plan.Retirement) []string {
 	return ids
 }
 
-// DeleteUnstarted returns the command that deletes the pods of expired dispatches that have not
-// started; empty if all agents registered. A person runs it, because muster has no access to
-// clusters, and no deadline of Kubernetes excludes pods that have started. It does not delete the
-// Job, whose other pods may be agents with a job.
-func DeleteUnstarted(all []plan.Retirement) string {
-	ids := unarrived(all)
+// DeletePending returns the command that deletes the pods of dispatches that have not started; empty
+// without dispatches. A person runs it, because muster has no access to clusters, and no deadline of
+// Kubernetes excludes pods that have started. It does not delete the Job, whose other pods may be
+// agents with a job.
+func DeletePending(ids []string) string {
 	if len(ids) == 0 {
 		return ""
 	}
-	return DeletePending(ids)
-}
-
-// DeletePending returns the command that deletes the pods of dispatches that have not started.
-func DeletePending(ids []string) string {
 	selector := "muster.dev/dispatch=" + ids[0]
 	if len(ids) > 1 {
 		selector = "'muster.dev/dispatch in (" + strings.Join(ids, ",") + ")'"
