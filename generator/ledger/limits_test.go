@@ -2,8 +2,6 @@ package ledger_test
 
 import (
 	"fmt"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -58,11 +56,6 @@ func TestLargestMessage(t *testing.T) {
 	if err != nil || len(e.Dispatches) != len(retired) || len(e.Observation.Overlays[0].Dispatches) != len(seen) {
 		t.Fatalf("%v: %d dispatches are retired, and %d observed", err, len(e.Dispatches), len(e.Observation.Overlays[0].Dispatches))
 	}
-	git := exec.Command("git", "interpret-trailers", "--parse", "--no-divider")
-	git.Stdin = strings.NewReader(message)
-	out, err := git.Output()
-	if want := message[strings.LastIndex(message, "\n\n")+2:]; err != nil || string(out) != want {
-		t.Errorf("git finds %d bytes of trailers, %v; want %d", len(out), err, len(want))
-	}
+	wantTrailers(t, message)
 	t.Logf("%d bytes", len(message))
 }

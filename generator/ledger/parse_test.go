@@ -72,6 +72,7 @@ func TestParse(t *testing.T) {
 		return regexp.MustCompile(`(?m)^`+key+`: .*$`).ReplaceAllLiteralString(m, line)
 	}
 	observation := regexp.MustCompile(`(?m)^Observation: .*$`).FindString(m)
+	toRepair := strings.NewReplacer("linux-eu: dispatch ", "linux-eu: repair ", "Operation: dispatch", "Operation: repair")
 	const ok, foreign = "", "foreign"
 	for _, test := range []struct{ name, message, want string }{
 		{"as it is", m, ok},
@@ -117,6 +118,7 @@ func TestParse(t *testing.T) {
 		{"a number too large", instead("Agents: 99999999999999999999"), `line 9: Agents: "99999999999999999999" is not a number of agents`},
 		{"no ID", instead("Dispatch: ../x"), `line 8: Dispatch: "../x" is not the ID of a dispatch`},
 		{"one dispatch twice", instead("Dispatch: a\nDispatch: a"), "line 9: Dispatch: a is there twice"},
+		{"a repair with a dispatch", toRepair.Replace(m), "line 8: Dispatch: a repair has none"},
 		{"a path that leads out", instead("Overlay: ../linux-eu"), `line 6: Overlay: "../linux-eu" is not a directory of a repository`},
 		{"a control character", instead("Overlay: \x1b/linux-eu"), `line 6: Overlay: "\x1b/linux-eu" is not a directory of a repository`},
 		{"JSON cut off", instead("Observation: {\"at\":"), "line 10: Observation: unexpected end of JSON input"},
@@ -142,14 +144,6 @@ func TestParse(t *testing.T) {
 		default:
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
-	}
-}
-
-// TestRepairHasNoDispatch: a repair writes no dispatch.
-func TestRepairHasNoDispatch(t *testing.T) {
-	m := strings.NewReplacer("linux-eu: dispatch ", "linux-eu: repair ", "Operation: dispatch", "Operation: repair").Replace(good(t))
-	if _, err := ledger.Parse(m); err == nil || err.Error() != "line 8: Dispatch: a repair has none" {
-		t.Error(err)
 	}
 }
 
