@@ -10,6 +10,13 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 )
 
+// newCluster returns a cluster of a Buildkite of its own.
+func newCluster(fate func() Fate) *Cluster {
+	c := &Cluster{Fate: fate}
+	c.Buildkite = fakebuildkite.New(fakebuildkite.Options{OnAgentEnd: c.AgentEnded})
+	return c
+}
+
 // TestRegistering: pods whose agents Buildkite refuses try again, keep their nodes
 // while they do, and give up when the hook finds their lease over or their Job is
 // deleted.
@@ -34,17 +41,14 @@ func TestRegistering(t *testing.T) {
 		{name: "deleted meanwhile", away: 4 * m, lease: 10 * m, deleted: 3 * m, failed: 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var c *Cluster
-			b := fakebuildkite.New(fakebuildkite.Options{OnAgentEnd: func(a fakebuildkite.AgentRecord) { c.AgentEnded(a) }})
-			came, gone := 0, 0
-			c = &Cluster{
-				Buildkite: b, Nodes: 2, Skew: test.skew, NoHook: test.noHook,
-				Fate:       func() Fate { return Fate{Startup: 20 * time.Second} },
-				Registered: func(*Pod) { came++ }, Exited: func(p *Pod) {
-					if p.Agent == "" {
-						gone++
-					}
-				},
+			c := newCluster(func() Fate { return Fate{Startup: 20 * time.Second} })
+			c.Nodes, c.Skew, c.NoHook = 2, test.skew, test.noHook
+			b, came, gone := c.Buildkite, 0, 0
+			c.Registered = func(*Pod) { came++ }
+			c.Exited = func(p *Pod) {
+				if p.Agent == "" {
+					gone++
+				}
 			}
 			start := b.Now()
 			b.RefuseAgents(start, start.Add(test.away))
@@ -79,9 +83,8 @@ spec:
 		if uptime != "" {
 			uptime = fmt.Sprintf("        muster.dev/uptime: %q\n", uptime)
 		}
-		var c *Cluster
-		b := fakebuildkite.New(fakebuildkite.Options{OnAgentEnd: func(a fakebuildkite.AgentRecord) { c.AgentEnded(a) }})
-		c = &Cluster{Buildkite: b, Fate: func() Fate { return Fate{} }}
+		c := newCluster(func() Fate { return Fate{} })
+		b := c.Buildkite
 		tree := fstest.MapFS{
 			"o/dispatches/kustomization.yaml": {Data: []byte("resources: [j.yaml]")},
 			"o/dispatches/j.yaml":             {Data: fmt.Appendf(nil, manifest, uptime)},
@@ -127,10 +130,8 @@ func TestTwins(t *testing.T) {
 			meanwhile: func(c *Cluster, _ []fakebuildkite.AgentRecord) { c.Delete("j") },
 		},
 	} {
-		var c *Cluster
-		b := fakebuildkite.New(fakebuildkite.Options{OnAgentEnd: func(a fakebuildkite.AgentRecord) { c.AgentEnded(a) }})
 		fates := []Fate{{Startup: 20 * time.Second, Twin: test.twin, TwinStartup: test.boot}}
-		c = &Cluster{Buildkite: b, Nodes: test.nodes, Fate: func() Fate {
+		c := newCluster(func() Fate {
 			if len(fates) == 0 {
 				t.Errorf("%s: a third pod is made", name)
 				return Fate{}
@@ -138,7 +139,9 @@ func TestTwins(t *testing.T) {
 			f := fates[0]
 			fates = fates[1:]
 			return f
-		}}
+		})
+		c.Nodes = test.nodes
+		b := c.Buildkite
 		c.Run(Job{Name: "j", Agents: 1, Tags: []string{"queue=default"}, IdleTimeout: 5 * m, TTL: m})
 		for _, length := range test.jobs {
 			b.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Duration: length}}})
