@@ -27,18 +27,12 @@ func ofQueue(name string, changes ...func(*Overlay)) Overlay {
 // sums are the decisions' sums by overlay, "pending/dispatched", and how many jobs are
 // pending elsewhere.
 func sums(overlays []Overlay, s Snapshot) (text []string) {
-	var r Registrations
-	r.Note(s)
-	r.Reconcile(overlays, s.At)
-	for _, o := range Observe(overlays, s, &r) {
+	for _, d := range (drawn{overlays: overlays, snapshot: s}).decide() {
 		away := 0
-		for _, j := range o.Jobs {
+		for _, j := range d.Observation.Jobs {
 			away += j.OtherQueues
 		}
-		for _, d := range Decide("c0ffee", overlays, o) {
-			text = append(text, fmt.Sprintf("%s %d/%d", d.Overlay, d.Sum.Pending, d.Sum.Dispatch))
-		}
-		text[len(text)-1] += fmt.Sprintf(" (%d)", away)
+		text = append(text, fmt.Sprintf("%s %d/%d (%d)", d.Overlay, d.Sum.Pending, d.Sum.Dispatch, away))
 	}
 	return text
 }
@@ -130,10 +124,10 @@ func TestAnyQueueUpcoming(t *testing.T) {
 		"dispatched for before":   {ofQueue("a", ahead, before), ofQueue("b", ahead), [2]int{0, 0}, 0},
 		"before, and then paused": {ofQueue("a", ahead, before, paused), ofQueue("b", ahead), [2]int{0, 0}, 1},
 	} {
-		overlays := []Overlay{c.a, c.b}
-		for i, o := range Observe(overlays, Snapshot{At: orderedAt, Jobs: jobs}, &Registrations{}) {
+		fleet := drawn{overlays: []Overlay{c.a, c.b}, snapshot: Snapshot{At: orderedAt, Jobs: jobs}}
+		for i, d := range fleet.decide() {
 			var upcoming, limited, blocked int
-			for _, j := range o.Jobs {
+			for _, j := range d.Observation.Jobs {
 				upcoming, limited, blocked = upcoming+j.Upcoming, limited+j.Limited, blocked+j.Blocked
 			}
 			want := [3]int{}
@@ -141,9 +135,9 @@ func TestAnyQueueUpcoming(t *testing.T) {
 				want = [3]int{2, 1, 1}
 			}
 			if got := [3]int{upcoming, limited, blocked}; got != want {
-				t.Errorf("%s: queue %s has %v upcoming, limited and blocked, want %v", name, o.Queue, got, want)
+				t.Errorf("%s: queue %s has %v upcoming, limited and blocked, want %v", name, d.Queue, got, want)
 			}
-			if d := Decide("c0ffee", overlays, o)[0]; d.Sum.Dispatch != c.ordered[i] {
+			if d.Sum.Dispatch != c.ordered[i] {
 				t.Errorf("%s: %s dispatches %d, want %d", name, d.Overlay, d.Sum.Dispatch, c.ordered[i])
 			}
 		}

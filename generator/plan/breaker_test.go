@@ -124,16 +124,3 @@ func TestProbe(t *testing.T) {
 		}
 	}
 }
-
-// TestNothingToDo: a decision that retires has something to do, as one that
-// dispatches has.
-func TestNothingToDo(t *testing.T) {
-	for _, c := range []struct {
-		d    Decision
-		want bool
-	}{{Decision{}, true}, {Decision{RetireNow: true}, false}, {Decision{Dispatch: []Dispatch{{}}}, false}} {
-		if got := c.d.Empty(); got != c.want {
-			t.Errorf("%d dispatches, retire now: %t: nothing to do: %t", len(c.d.Dispatch), c.d.RetireNow, got)
-		}
-	}
-}

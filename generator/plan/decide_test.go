@@ -227,22 +227,32 @@ func transcript(t *testing.T, overlays []Overlay, s Snapshot, r *Registrations) 
 	return b.String()
 }
 
-// TestHourlyLimitGoesByTheTimeOfOrders asserts that orders of the last hour count by the
-// time of the new order if a poll was spread over several ticks. A repeated decision on
-// the same snapshot orders nothing.
+// TestHourlyLimitGoesByTheTimeOfOrders asserts that orders of the last hour count, and are remembered,
+// by the time of the new order if a poll was spread over several ticks. A repeated decision on the same
+// snapshot orders nothing.
 func TestHourlyLimitGoesByTheTimeOfOrders(t *testing.T) {
+	until := orderedAt.Add(10 * time.Minute)
+	recent := Ordered{At: orderedAt.Add(-time.Minute), Agents: 1}
 	o := ofQueue("a", func(o *Overlay) {
 		o.Policy.Max, o.Policy.MaxPerHour = 100, 5
-		o.State.Ordered = []Ordered{{At: orderedAt.Add(-55 * time.Minute), Agents: 3}}
+		o.State.Ordered = []Ordered{{At: orderedAt.Add(-55 * time.Minute), Agents: 3}, recent}
 	})
-	observation := Observation{
-		At: orderedAt, Until: orderedAt.Add(10 * time.Minute), Queue: "a", Overlays: []Supply{{Overlay: "a"}},
-		Jobs: []Demand{{Overlays: []string{"a"}, Pending: 20}},
-	}
-	for again, want := range []int{5, 0} {
+	observation := Observation{At: orderedAt, Until: until, Queue: "a", Overlays: []Supply{{Overlay: "a"}}}
+	for _, c := range []struct {
+		pending, dispatched int
+		remembered          []Ordered
+	}{
+		{0, 0, []Ordered{recent}},
+		{20, 4, []Ordered{recent, {At: until, Agents: 4}}},
+		{20, 0, []Ordered{recent, {At: until, Agents: 4}}},
+	} {
+		observation.Jobs = []Demand{{Overlays: []string{"a"}, Pending: c.pending}}
 		d := Decide("c0ffee", []Overlay{o}, observation)[0]
-		if d.Sum.Dispatch != want {
-			t.Errorf("decision %d orders %d, want %d: %+v", again, d.Sum.Dispatch, want, d.Sum)
+		if d.Sum.Dispatch != c.dispatched || !slices.Equal(d.State.Ordered, c.remembered) {
+			t.Errorf("%+v: %d are dispatched, and %v is remembered", c, d.Sum.Dispatch, d.State.Ordered)
+		}
+		if len(d.Dispatch) > 0 && !d.Dispatch[0].At.Equal(until) {
+			t.Errorf("ordered at %s, want %s", d.Dispatch[0].At, until)
 		}
 		o.Dispatches, o.State = append(o.Dispatches, d.Dispatch...), d.State
 	}

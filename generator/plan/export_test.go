@@ -13,14 +13,18 @@ func DrawDecisions(t *rapid.T) []Decision {
 	return d.decide()
 }
 
-// CaseDecisions returns the decisions of each case, by its file.
-func CaseDecisions(t *testing.T) map[string][]Decision {
+// CaseDecisions returns the decisions of each case, by its file. mostJobs is the maximum number of
+// Jobs in one commit; zero means any number.
+func CaseDecisions(t *testing.T, mostJobs int) map[string][]Decision {
 	t.Helper()
 	all := map[string][]Decision{}
 	for _, file := range caseFiles(t) {
 		w, _ := readCase(t, file)
 		overlays, snapshot, registrations := w.build(t)
 		for _, o := range Observe(overlays, snapshot, registrations) {
+			for i := range o.Overlays {
+				o.Overlays[i].MaxJobs = mostJobs
+			}
 			all[file] = append(all[file], Decide("c0ffee", overlays, o)...)
 		}
 	}

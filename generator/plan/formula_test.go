@@ -40,17 +40,10 @@ func TestFormulaIsWrittenOnce(t *testing.T) {
 func formulaCases(t *testing.T) map[string]Decision {
 	t.Helper()
 	all := map[string]Decision{}
-	for _, file := range caseFiles(t) {
-		w, _ := readCase(t, file)
-		overlays, snapshot, registrations := w.build(t)
-		for _, o := range Observe(overlays, snapshot, registrations) {
-			for _, most := range []int{0, 3} { // Jobs in one commit
-				for i := range o.Overlays {
-					o.Overlays[i].MaxJobs = most
-				}
-				for _, d := range Decide("c0ffee", overlays, o) {
-					all[fmt.Sprintf("%s, %s, %d Jobs in a commit", file, d.Overlay, most)] = d
-				}
+	for _, most := range []int{0, 3} {
+		for file, decisions := range CaseDecisions(t, most) {
+			for _, d := range decisions {
+				all[fmt.Sprintf("%s, %s, %d Jobs in a commit", file, d.Overlay, most)] = d
 			}
 		}
 	}
@@ -83,12 +76,6 @@ func TestFormula(t *testing.T) {
 	}
 }
 
-// fataler is a test of either kind.
-type fataler interface {
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
 // identifiers are the names that the formula uses, and its two exceptions.
 func identifiers() map[string]bool {
 	all := map[string]bool{"suspended": true, "probe": true}
@@ -103,7 +90,7 @@ func identifiers() map[string]bool {
 
 // againstFormula compares a decision's sum with the result of the formula, without one of
 // its terms unless that is empty.
-func againstFormula(t fataler, d Decision, without string) (wrong []string) {
+func againstFormula(t rapid.TB, d Decision, without string) (wrong []string) {
 	text, err := json.Marshal(d.Sum)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +134,7 @@ func againstFormula(t fataler, d Decision, without string) (wrong []string) {
 }
 
 // evaluate works out an expression of +, -, max, min and the terms by name.
-func evaluate(t fataler, expression string, terms map[string]int) int {
+func evaluate(t rapid.TB, expression string, terms map[string]int) int {
 	e, err := parser.ParseExpr(expression)
 	if err != nil {
 		t.Fatalf("%s: %v", expression, err)

@@ -25,7 +25,7 @@ func TestGoldenDecisions(t *testing.T) {
 	if !*golden {
 		t.Skip("run make golden")
 	}
-	all := plan.CaseDecisions(t)
+	all := plan.CaseDecisions(t, 0)
 	var got strings.Builder
 	for _, file := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&got, "# %s\n\n", strings.TrimSuffix(filepath.Base(file), ".txtar"))

@@ -179,20 +179,3 @@ func TestOtherTagsAreNoted(t *testing.T) {
 		}
 	}
 }
-
-// TestFindUnserved: the queues with pending jobs that no overlay serves, with how many
-// and the first of them.
-func TestFindUnserved(t *testing.T) {
-	job := func(queue, url string, state JobState, more ...string) Job {
-		return Job{ID: url, Rules: append([]string{"queue=" + queue}, more...), State: state, URL: url, Since: orderedAt}
-	}
-	s := Snapshot{At: orderedAt, Jobs: []Job{
-		job("served", "s1", JobPending), job("served", "s2", JobPending, "os=none"), job("z", "z2", JobPending), job("z", "z1", JobPending, "os=linux"), job("z", "z3", JobUpcoming),
-		job("b", "b1", JobPending), job("later", "l1", JobUpcoming), job("*", "any", JobPending), job("*", "none", JobPending, "os=none"),
-	}}
-	got := FindUnserved([]Overlay{{Name: "a", Policy: Policy{Queue: "served"}}}, s)
-	want := []Unserved{{Queue: "*", Jobs: 1, Example: "none"}, {Queue: "b", Jobs: 1, Example: "b1"}, {Queue: "z", Jobs: 2, Example: "z1"}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}

@@ -88,18 +88,7 @@ func (d *drawnLife) rename(i int) {
 // String is what was drawn, as YAML.
 func (d drawnLife) String() string { return described(d.overlays, d.snapshot, d.earlier) }
 
-func (d drawnLife) decide() []Decision {
-	var r Registrations
-	for _, s := range append(slices.Clone(d.earlier), d.snapshot) {
-		r.Note(s)
-		r.Reconcile(d.overlays, s.At)
-	}
-	var all []Decision
-	for _, o := range Observe(d.overlays, d.snapshot, &r) {
-		all = append(all, Decide("c0ffee", d.overlays, o)...)
-	}
-	return all
-}
+func (d drawnLife) decide() []Decision { return d.drawn.decide(d.earlier...) }
 
 // apply does what was decided.
 func (d drawn) apply(decisions []Decision) {

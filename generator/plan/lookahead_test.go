@@ -349,16 +349,9 @@ func TestStagesOfOthers(t *testing.T) {
 	for hour := range 4 {
 		x.Policy.Paused = hour%2 == 1
 		s := Snapshot{At: orderedAt.Add(time.Duration(hour) * time.Hour), Jobs: any}
-		for _, o := range Observe([]Overlay{x, y}, s, &Registrations{}) {
-			for _, d := range Decide("c0ffee", []Overlay{x, y}, o) {
-				total += d.Sum.Dispatch
-				if d.Overlay == "x" {
-					x.State = d.State
-				} else {
-					y.State = d.State
-				}
-			}
-		}
+		decisions := drawn{overlays: []Overlay{x, y}, snapshot: s}.decide()
+		x.State, y.State = decisions[0].State, decisions[1].State
+		total += ordered(decisions)
 	}
 	if total != 3 || len(x.State.AheadOf) != 1 {
 		t.Errorf("%d are dispatched for 3 jobs of any queue; %v and %v are remembered", total, x.State.AheadOf, y.State.AheadOf)

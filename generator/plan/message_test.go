@@ -52,7 +52,7 @@ func sameIndexes(a, b plan.IndexSet) bool { return a.String() == b.String() }
 // own message if there is one.
 func TestCommitBodiesOfCases(t *testing.T) {
 	beside := 0
-	for file, decisions := range plan.CaseDecisions(t) {
+	for file, decisions := range plan.CaseDecisions(t, 0) {
 		var messages strings.Builder
 		for _, d := range decisions {
 			if wrong := readBack(d); wrong != "" {

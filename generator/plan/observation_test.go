@@ -17,10 +17,7 @@ func TestAgentKnownByItsName(t *testing.T) {
 		Dispatches: []Dispatch{{ID: "default-0000000a", Agents: 1, At: now.Add(-time.Minute), NotAfter: now.Add(lease)}}}}
 	s := Snapshot{At: now, Sightings: []Sighting{{Agent: "a", Name: "default-0000000a-0", Running: true}},
 		Jobs: []Job{{ID: "j", Rules: []string{"queue=default"}, State: JobPending, Since: now}}}
-	var r Registrations
-	r.Note(s)
-	r.Reconcile(overlays, now)
-	d := Decide("c0ffee", overlays, Observe(overlays, s, &r)[0])[0]
+	d := drawn{overlays: overlays, snapshot: s}.decide()[0]
 	if d.Sum.Current != 1 || d.Sum.Busy != 1 || d.Sum.InFlight != 0 || d.Sum.Dispatch != 0 {
 		t.Errorf("%+v, want one busy agent and no room", d.Sum)
 	}
@@ -72,15 +69,20 @@ func TestUnservedByCluster(t *testing.T) {
 		jobs     []Job
 		want     []Unserved
 	}{
-		"of the overlay's cluster":        {[]string{"one"}, queues, []Job{in("c1", "default")}, nil},
-		"of another":                      {[]string{"one"}, queues, []Job{in("c1", "default"), in("c2", "default")}, []Unserved{two}},
-		"by identifier":                   {[]string{"c1"}, queues, []Job{in("c2", "default")}, []Unserved{two}},
-		"of the other overlay's":          {[]string{"one", "two"}, queues, []Job{in("c1", "default"), in("c2", "default")}, nil},
-		"the overlay names none":          {[]string{""}, queues[:1], []Job{in("c1", "default"), in("c2", "default")}, []Unserved{{Queue: "default", Cluster: "c2", Jobs: 1, Example: "c2/default"}}},
-		"nobody knows which":              {[]string{""}, queues, []Job{in("c1", "default"), in("c2", "default")}, nil}, // it is suspended as ambiguous
-		"no clusters":                     {[]string{""}, nil, []Job{in("", "default"), in("c2", "default")}, nil},
-		"in none, which is unmatched":     {[]string{"one"}, queues, []Job{in("", "default")}, nil},
-		"of a queue that nobody is for":   {[]string{"one"}, queues, []Job{in("c3", "other"), in("c1", "other"), in("", "other")}, []Unserved{{Queue: "other", Jobs: 1, Example: "/other"}, {Queue: "other", Cluster: "one", Jobs: 1, Example: "c1/other"}, {Queue: "other", Cluster: "three", Jobs: 1, Example: "c3/other"}}},
+		"of the overlay's cluster":    {[]string{"one"}, queues, []Job{in("c1", "default")}, nil},
+		"of another":                  {[]string{"one"}, queues, []Job{in("c1", "default"), in("c2", "default")}, []Unserved{two}},
+		"by identifier":               {[]string{"c1"}, queues, []Job{in("c2", "default")}, []Unserved{two}},
+		"of the other overlay's":      {[]string{"one", "two"}, queues, []Job{in("c1", "default"), in("c2", "default")}, nil},
+		"the overlay names none":      {[]string{""}, queues[:1], []Job{in("c1", "default"), in("c2", "default")}, []Unserved{{Queue: "default", Cluster: "c2", Jobs: 1, Example: "c2/default"}}},
+		"nobody knows which":          {[]string{""}, queues, []Job{in("c1", "default"), in("c2", "default")}, nil}, // it is suspended as ambiguous
+		"no clusters":                 {[]string{""}, nil, []Job{in("", "default"), in("c2", "default")}, nil},
+		"in none, which is unmatched": {[]string{"one"}, queues, []Job{in("", "default")}, nil},
+		"of a queue that nobody is for": {
+			[]string{"one"}, queues, []Job{in("c3", "other"), in("c1", "other"), in("", "other"), in("c3", "also")}, []Unserved{
+				{Queue: "also", Cluster: "three", Jobs: 1, Example: "c3/also"}, {Queue: "other", Jobs: 1, Example: "/other"},
+				{Queue: "other", Cluster: "one", Jobs: 1, Example: "c1/other"}, {Queue: "other", Cluster: "three", Jobs: 1, Example: "c3/other"},
+			},
+		},
 		"of any queue":                    {[]string{"one"}, queues, []Job{in("c1", "*"), in("c2", "*")}, []Unserved{{Queue: "*", Cluster: "two", Jobs: 1, Example: "c2/*"}}},
 		"several, and the first of them":  {[]string{"one"}, queues, []Job{in("c2", "default"), {Cluster: "c2", Rules: []string{"queue=default", "os=linux"}, State: JobPending, URL: "c2/a"}}, []Unserved{{Queue: "default", Cluster: "two", Jobs: 2, Example: "c2/a"}}},
 		"of another, and nothing pending": {[]string{"one"}, queues, []Job{{Cluster: "c2", Rules: []string{"queue=default"}, State: JobBlocked}}, nil},

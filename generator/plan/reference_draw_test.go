@@ -186,10 +186,13 @@ func drawJob(t *rapid.T, i int, now time.Time) Job {
 		State: rapid.SampledFrom([]JobState{JobPending, JobPending, JobPending, JobUpcoming, JobLimited, JobBlocked}).Draw(t, "job state")}
 }
 
-func (d drawn) decide() []Decision {
+// decide returns the decisions on the fleet, of which earlier snapshots were seen before.
+func (d drawn) decide(earlier ...Snapshot) []Decision {
 	var r Registrations
-	r.Note(d.snapshot)
-	r.Reconcile(d.overlays, d.snapshot.At)
+	for _, s := range slices.Concat(earlier, []Snapshot{d.snapshot}) {
+		r.Note(s)
+		r.Reconcile(d.overlays, s.At)
+	}
 	var all []Decision
 	for _, o := range Observe(d.overlays, d.snapshot, &r) {
 		for i := range o.Overlays {

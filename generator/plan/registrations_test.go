@@ -285,20 +285,3 @@ func TestSuspensions(t *testing.T) {
 		}
 	}
 }
-
-// TestOrderedInTheLastHour: nothing ordered is nothing to remember, and new dispatches
-// bear the time at which the reading was complete.
-func TestOrderedInTheLastHour(t *testing.T) {
-	until := orderedAt.Add(4 * time.Minute)
-	for pending, want := range map[int]int{0: 1, 3: 2} {
-		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Max: 5, MaxPerHour: 5, Lease: lease, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour},
-			State: State{Ordered: []Ordered{{orderedAt.Add(-time.Hour), 4}, {orderedAt.Add(-time.Minute), 1}}}}
-		d := Decide("c0ffee", []Overlay{o}, Observation{At: orderedAt, Until: until, Queue: "q", Jobs: []Demand{{Overlays: []string{"a"}, Pending: pending}}})[0]
-		if len(d.State.Ordered) != want || d.Sum.Dispatch != pending {
-			t.Errorf("%d pending: %d dispatched, remembered %v", pending, d.Sum.Dispatch, d.State.Ordered)
-		}
-		if pending > 0 && (!d.Dispatch[0].At.Equal(until) || !d.State.Ordered[1].At.Equal(until) || d.State.Ordered[1].Agents != pending) {
-			t.Errorf("ordered at %s, remembered %v, want %s", d.Dispatch[0].At, d.State.Ordered, until)
-		}
-	}
-}

@@ -49,25 +49,20 @@ func begin(p *Pace, from time.Time, n int) (at []time.Duration) {
 }
 
 // TestPulse: after a rest a few begin a second apart, and then one each three seconds; the
-// same after another rest.
+// same after another rest. A mean below a second is the least time too.
 func TestPulse(t *testing.T) {
-	p := &Pace{Every: 3 * time.Second}
-	want := []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 6 * time.Second, 9 * time.Second}
-	from := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
-	for range 2 {
-		if got := begin(p, from, len(want)); !slices.Equal(got, want) {
-			t.Errorf("they begin after %v, not %v", got, want)
+	const s = time.Second
+	for every, want := range map[time.Duration][]time.Duration{
+		3 * s: {0, s, 2 * s, 3 * s, 4 * s, 6 * s, 9 * s}, s / 5: {0, s / 5, 2 * s / 5, 3 * s / 5, 4 * s / 5, s},
+	} {
+		p := &Pace{Every: every}
+		from := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
+		for range 2 {
+			if got := begin(p, from, len(want)); !slices.Equal(got, want) {
+				t.Errorf("%s: they begin after %v, not %v", every, got, want)
+			}
+			from = from.Add(time.Minute)
 		}
-		from = from.Add(time.Minute)
-	}
-}
-
-// TestShortMean: a mean below a second is the least time too.
-func TestShortMean(t *testing.T) {
-	p := &Pace{Every: 200 * time.Millisecond}
-	got := begin(p, time.Now(), 6)
-	if got[5] != 5*p.Every {
-		t.Errorf("they begin after %v", got)
 	}
 }
 
