@@ -44,11 +44,7 @@ func TestArrival(t *testing.T) {
 			s := &share{policy: Policy{Lease: lease}, overlay: Overlay{Dispatches: test.dispatches}, startupTimes: test.startup, breaker: test.breaker}
 			s.supply.Dispatches = map[string]Seen{}
 			for id, n := range test.registered {
-				var seen Seen
-				for i := range n {
-					seen.Registered.Add(i)
-				}
-				s.supply.Dispatches[id] = seen
+				s.supply.Dispatches[id] = Seen{Registered: indexes(n)}
 			}
 			if got := s.arrival(now); got != test.want {
 				t.Errorf("arrival is %+v, want %+v", got, test.want)

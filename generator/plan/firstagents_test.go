@@ -17,8 +17,6 @@ func TestFirstAgents(t *testing.T) {
 	otherQueue.Cluster = "former"
 	var startup StartupTimes
 	startup.Add(40*time.Second, 1)
-	var first IndexSet
-	first.Add(0)
 	const all = 30 // jobs
 	for name, test := range map[string]struct {
 		fixed      bool // lease
@@ -40,7 +38,7 @@ func TestFirstAgents(t *testing.T) {
 		"failed now":            {dispatches: []Dispatch{order(10, 18*time.Minute)}, want: 1},
 		"failed before":         {state: State{Breaker: Breaker{Failures: 2, Cause: NeverRegistered}}, want: 1},
 		"in another queue":      {dispatches: []Dispatch{otherQueue}, want: 10},
-		"registered in part":    {dispatches: []Dispatch{order(10, 5*time.Minute)}, supply: Supply{Dispatches: map[string]Seen{"a-5m0s": {Registered: first}}}, want: all - 9},
+		"registered in part":    {dispatches: []Dispatch{order(10, 5*time.Minute)}, supply: Supply{Dispatches: map[string]Seen{"a-5m0s": {Registered: indexes(1)}}}, want: all - 9},
 		"connected agent":       {supply: Supply{Own: 1}, want: all},
 		"stopping agent":        {supply: Supply{Stopping: 1}, want: all},
 		"known start-up times":  {state: State{StartupTimes: startup}, want: all},

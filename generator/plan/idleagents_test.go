@@ -97,9 +97,7 @@ func TestCountWrongTags(t *testing.T) {
 	base := func() (Overlay, Dispatch, Seen, idleAgent, *class) {
 		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Tags: []string{"os=linux"}}}
 		d := Dispatch{ID: "a-1", Agents: 3, Tags: told, Purpose: ForDemand}
-		var one IndexSet
-		one.Add(0)
-		return o, d, Seen{Registered: one}, idleAgent{Agent: Agent{Tags: lost}, credit: -1}, &class{rules: []string{"queue=q", "os=linux"}, pending: 1}
+		return o, d, Seen{Registered: indexes(1)}, idleAgent{Agent: Agent{Tags: lost}, credit: -1}, &class{rules: []string{"queue=q", "os=linux"}, pending: 1}
 	}
 	for name, c := range map[string]struct {
 		change            func(*Overlay, *Dispatch, *Seen, *idleAgent, *class)

@@ -7,6 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
+// indexes is the set of the first n indexes.
+func indexes(n int) (s IndexSet) {
+	for i := range n {
+		s.Add(i)
+	}
+	return s
+}
+
 // TestIndexSetAreBounded: a tag or a message with an index that no Job can have
 // costs no memory, and what is written is read again.
 func TestIndexSetAreBounded(t *testing.T) {

@@ -17,17 +17,12 @@ func looking(name string, change func(*Overlay)) Overlay {
 	return o
 }
 
-func before(d time.Duration) *time.Time {
-	at := orderedAt.Add(-d)
-	return &at
-}
+func before(d time.Duration) *time.Time { return new(orderedAt.Add(-d)) }
 
 // TestLookedAhead: how far look-ahead has come is remembered once agents were
 // dispatched for all of it.
 func TestLookedAhead(t *testing.T) {
 	earlier := orderedAt.Add(-time.Hour)
-	var all IndexSet
-	all.Add(0)
 	for name, c := range map[string]struct {
 		policy func(*Policy)
 		jobs   []Demand
@@ -53,7 +48,7 @@ func TestLookedAhead(t *testing.T) {
 			observation.Jobs = append(observation.Jobs, j)
 		}
 		if c.idle > 0 {
-			observation.Idle = []IdleAgents{{Agents: c.idle, Overlay: "a", Jobs: all}}
+			observation.Idle = []IdleAgents{{Agents: c.idle, Overlay: "a", Jobs: indexes(1)}}
 		}
 		if got := Decide("c0ffee", []Overlay{o}, observation)[0].State.LookedAhead; !got.Equal(c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -112,15 +107,13 @@ func TestLookedAheadInPart(t *testing.T) {
 // the overlay that looks ahead would dispatch nothing, record nothing, and dispatch in the
 // next decision.
 func TestFreshLookAheadIsNotPassedOn(t *testing.T) {
-	var all IndexSet
-	all.Add(0)
 	overlays := []Overlay{
 		looking("a", func(o *Overlay) { o.Policy.Max = 1 }),
 		looking("b", func(o *Overlay) { o.Policy.Lookahead = 0 }),
 	}
 	o := Observation{
 		At: orderedAt, Queue: "q", Overlays: []Supply{{Overlay: "a", Own: 1}, {Overlay: "b"}},
-		Idle: []IdleAgents{{Agents: 1, Overlay: "a", Jobs: all}},
+		Idle: []IdleAgents{{Agents: 1, Overlay: "a", Jobs: indexes(1)}},
 		Jobs: []Demand{{Overlays: []string{"a", "b"}, Pending: 1, Upcoming: 1, Fresh: 1, Newest: before(time.Minute)}},
 	}
 	for _, d := range Decide("c0ffee", overlays, o) {

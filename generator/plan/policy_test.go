@@ -6,10 +6,9 @@ import (
 )
 
 func TestOverrides(t *testing.T) {
-	number := func(n int) *int { return &n }
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	every := [7]bool{true, true, true, true, true, true, true}
-	night := []Schedule{{Name: "always", Days: every, To: 24 * 60, Zone: time.UTC, Max: number(30)}}
+	night := []Schedule{{Name: "always", Days: every, To: 24 * 60, Zone: time.UTC, Max: new(30)}}
 	in := func(d time.Duration, o Override) Override { o.Until = now.Add(d); return o }
 	for _, c := range []struct {
 		name      string
@@ -19,14 +18,14 @@ func TestOverrides(t *testing.T) {
 		until     time.Duration
 	}{
 		{"none", nil, nil, Policy{Min: 2, Max: 20, Buffer: 1}, 0},
-		{"in force", []Override{in(time.Second, Override{Max: number(40)})}, nil, Policy{Min: 2, Max: 40, Buffer: 1}, time.Second},
-		{"over", []Override{in(0, Override{Max: number(40)})}, nil, Policy{Min: 2, Max: 20, Buffer: 1}, 0},
-		{"above a schedule", []Override{in(time.Hour, Override{Max: number(5)})}, night, Policy{Min: 2, Max: 5, Buffer: 1}, time.Hour},
-		{"beside a schedule", []Override{in(time.Hour, Override{Buffer: number(4)})}, night, Policy{Min: 2, Max: 30, Buffer: 4}, time.Hour},
-		{"the later on top, the first end", []Override{in(time.Hour, Override{Max: number(40), MaxPerHour: number(9)}), in(time.Minute, Override{Max: number(50), Paused: true})},
+		{"in force", []Override{in(time.Second, Override{Max: new(40)})}, nil, Policy{Min: 2, Max: 40, Buffer: 1}, time.Second},
+		{"over", []Override{in(0, Override{Max: new(40)})}, nil, Policy{Min: 2, Max: 20, Buffer: 1}, 0},
+		{"above a schedule", []Override{in(time.Hour, Override{Max: new(5)})}, night, Policy{Min: 2, Max: 5, Buffer: 1}, time.Hour},
+		{"beside a schedule", []Override{in(time.Hour, Override{Buffer: new(4)})}, night, Policy{Min: 2, Max: 30, Buffer: 4}, time.Hour},
+		{"the later on top, the first end", []Override{in(time.Hour, Override{Max: new(40), MaxPerHour: new(9)}), in(time.Minute, Override{Max: new(50), Paused: true})},
 			nil, Policy{Min: 2, Max: 50, Buffer: 1, MaxPerHour: 9, Paused: true}, time.Minute},
-		{"max below min", []Override{in(time.Hour, Override{Max: number(1)})}, nil, Policy{Min: 1, Max: 1, Buffer: 1}, time.Hour},
-		{"min to nothing", []Override{in(time.Hour, Override{Min: number(0), Buffer: number(0)})}, nil, Policy{Max: 20}, time.Hour},
+		{"max below min", []Override{in(time.Hour, Override{Max: new(1)})}, nil, Policy{Min: 1, Max: 1, Buffer: 1}, time.Hour},
+		{"min to nothing", []Override{in(time.Hour, Override{Min: new(0), Buffer: new(0)})}, nil, Policy{Max: 20}, time.Hour},
 	} {
 		p := Policy{Min: 2, Max: 20, Buffer: 1, Schedules: c.schedules, Overrides: c.overrides}
 		got, _ := p.During(now)
@@ -88,7 +87,6 @@ func TestScheduleHolds(t *testing.T) {
 }
 
 func TestLargestScheduleWins(t *testing.T) {
-	number := func(n int) *int { return &n }
 	every := [7]bool{true, true, true, true, true, true, true}
 	window := func(name string, low, high, buffer *int) Schedule {
 		return Schedule{Name: name, Days: every, From: 0, To: 24 * 60, Zone: time.UTC, Min: low, Max: high, Buffer: buffer}
@@ -100,12 +98,12 @@ func TestLargestScheduleWins(t *testing.T) {
 		policy    [3]int
 	}{
 		{"none", nil, "", [3]int{2, 20, 1}},
-		{"smaller than the policy, and alone", []Schedule{window("night", number(0), number(5), nil)}, "night", [3]int{0, 5, 1}},
-		{"all to nothing", []Schedule{window("off", number(0), number(0), number(0))}, "off", [3]int{0, 0, 0}},
-		{"by max", []Schedule{window("a", number(9), nil, nil), window("b", nil, number(30), nil)}, "b", [3]int{2, 30, 1}},
-		{"then by min", []Schedule{window("a", number(3), nil, number(9)), window("b", number(4), nil, nil)}, "b", [3]int{4, 20, 1}},
-		{"then by buffer", []Schedule{window("a", nil, nil, number(2)), window("b", nil, nil, number(3))}, "b", [3]int{2, 20, 3}},
-		{"then the first", []Schedule{window("a", nil, nil, number(3)), window("b", nil, nil, number(3))}, "a", [3]int{2, 20, 3}},
+		{"smaller than the policy, and alone", []Schedule{window("night", new(0), new(5), nil)}, "night", [3]int{0, 5, 1}},
+		{"all to nothing", []Schedule{window("off", new(0), new(0), new(0))}, "off", [3]int{0, 0, 0}},
+		{"by max", []Schedule{window("a", new(9), nil, nil), window("b", nil, new(30), nil)}, "b", [3]int{2, 30, 1}},
+		{"then by min", []Schedule{window("a", new(3), nil, new(9)), window("b", new(4), nil, nil)}, "b", [3]int{4, 20, 1}},
+		{"then by buffer", []Schedule{window("a", nil, nil, new(2)), window("b", nil, nil, new(3))}, "b", [3]int{2, 20, 3}},
+		{"then the first", []Schedule{window("a", nil, nil, new(3)), window("b", nil, nil, new(3))}, "a", [3]int{2, 20, 3}},
 	} {
 		p, name := Policy{Min: 2, Max: 20, Buffer: 1, Schedules: c.schedules}.During(time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC))
 		if got := [3]int{p.Min, p.Max, p.Buffer}; name != c.want || got != c.policy {

@@ -262,7 +262,6 @@ func TestStateEqual(t *testing.T) {
 
 // TestSuspensions: somebody asked for a pause, and each reason says what is to be known.
 func TestSuspensions(t *testing.T) {
-	probe := orderedAt
 	for _, c := range []struct {
 		s      Suspension
 		wanted bool
@@ -273,7 +272,7 @@ func TestSuspensions(t *testing.T) {
 		{Suspension{Code: PausedInBuildkite, Queue: "q"}, true, `queue "q"`},
 		{Suspension{Code: Invalid, Finding: "a\nb"}, false, "invalid: a | b"},
 		{Suspension{Code: BreakerOpen}, false, "is unknown"},
-		{Suspension{Code: BreakerOpen, NextProbe: &probe}, false, "next probe at 2026-11-21T02:15:00Z"},
+		{Suspension{Code: BreakerOpen, NextProbe: new(orderedAt)}, false, "next probe at 2026-11-21T02:15:00Z"},
 		{Suspension{Code: UnknownCluster, Cluster: "c"}, false, `no cluster "c"`},
 		{Suspension{Code: UnknownQueue, Queue: "q"}, false, `no cluster has a queue "q"`},
 		{Suspension{Code: UnknownQueue, Queue: "q", Cluster: "c"}, false, `cluster "c" has no queue "q"`},

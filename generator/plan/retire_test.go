@@ -35,10 +35,9 @@ type retired struct {
 // TestRetirement: when a dispatch leaves git, and what became of it.
 func TestRetirement(t *testing.T) {
 	now := orderedAt.Add(12 * time.Minute)
-	registered := func(ago time.Duration) *time.Time { at := now.Add(-ago); return &at }
+	registered := func(ago time.Duration) *time.Time { return new(now.Add(-ago)) }
 	waits := func(r *retired) { // a job that could have been taken
-		since := orderedAt
-		r.jobs = []Demand{{Overlays: []string{"a"}, Pending: 1, Oldest: &since}}
+		r.jobs = []Demand{{Overlays: []string{"a"}, Pending: 1, Oldest: new(orderedAt)}}
 	}
 	warm := func(r *retired) { r.dispatch.Purpose, r.dispatch.IdleTimeout = ForWarmPool, time.Hour }
 	breaker := func(cause Failure, failures int) func(*retired) {
@@ -52,8 +51,7 @@ func TestRetirement(t *testing.T) {
 		r.seen.Registered, r.seen.Connected, r.seen.RegisteredAt, r.dispatch.NotAfter = IndexSet{}, 0, nil, orderedAt
 	}
 	part := func(r *retired) { // one of two has not come, and its lease is over
-		r.seen = Seen{Connected: 1}
-		r.seen.Registered.Add(0)
+		r.seen = Seen{Registered: indexes(1), Connected: 1}
 		r.dispatch.NotAfter = now.Add(-Grace - time.Second)
 	}
 	lived := func(d time.Duration) func(*retired) { // those before it
@@ -144,8 +142,7 @@ func TestRetirement(t *testing.T) {
 		d := leased
 		d.Purpose, d.IdleTimeout, d.Tags = ForDemand, 20*time.Minute, []string{"queue=q", "overlay=a"}
 		r := retired{overlay: Overlay{Name: "a", Policy: Policy{Queue: "q"}}, dispatch: d, seen: Seen{Connected: 2, RegisteredAt: registered(10 * time.Minute)}}
-		r.seen.Registered.Add(0)
-		r.seen.Registered.Add(1)
+		r.seen.Registered = indexes(2)
 		for _, change := range c.changes {
 			change(&r)
 		}

@@ -22,7 +22,6 @@ func starterPolicy(t *testing.T) string {
 
 // TestEditPolicy: what is edited is one line of the difference, and comments stay.
 func TestEditPolicy(t *testing.T) {
-	number := func(n int) *int { return &n }
 	end := time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC)
 	starter := starterPolicy(t)
 	minimal := header + "spec:\n  queue: q # the one\n  max: \"10\"\n"
@@ -37,12 +36,12 @@ func TestEditPolicy(t *testing.T) {
 		{"a value", starter, Edit{Set: map[string]string{"max": "4000"}}, []string{"  max: 10                   # maximum number of agents"}, []string{"  max: 4000                 # maximum number of agents"}},
 		{"one behind #", starter, Edit{Set: map[string]string{"paused": "true"}}, []string{"  # paused: false           # true: muster orders no agents"}, []string{"  paused: true              # true: muster orders no agents"}},
 		{"one that is not there", minimal, Edit{Set: map[string]string{"buffer": "2"}}, nil, []string{"  buffer: 2"}},
-		{"overrides behind #", starter, Edit{Override: true, Overrides: []plan.Override{{Until: end, Max: number(40), Paused: true}}},
+		{"overrides behind #", starter, Edit{Override: true, Overrides: []plan.Override{{Until: end, Max: new(40), Paused: true}}},
 			[]string{"  # overrides: []           # other min, max, buffer, maxPerHour or paused until a given time; take precedence over schedules"},
 			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", max: 40, paused: true}`}},
-		{"overrides that are not there", minimal, Edit{Override: true, Overrides: []plan.Override{{Until: end, MaxPerHour: number(0)}}}, nil,
+		{"overrides that are not there", minimal, Edit{Override: true, Overrides: []plan.Override{{Until: end, MaxPerHour: new(0)}}}, nil,
 			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", maxPerHour: 0}`}},
-		{"other overrides", overridden, Edit{Override: true, Overrides: []plan.Override{{Until: end, Buffer: number(1)}}},
+		{"other overrides", overridden, Edit{Override: true, Overrides: []plan.Override{{Until: end, Buffer: new(1)}}},
 			[]string{"    - until: 2026-11-21T18:00:00Z", "      max: 3"}, []string{`    - {until: "2026-11-21T18:00:00Z", buffer: 1}`}},
 		{"no overrides", overridden, Edit{Override: true}, []string{"  overrides:", "    - until: 2026-11-21T18:00:00Z", "      max: 3"}, nil},
 		{"no overrides where there are none", minimal, Edit{Override: true}, nil, nil},

@@ -13,6 +13,17 @@ import (
 
 const header = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\n"
 
+// wantFindings asserts what is wrong with a policy: a line for each finding, without its file.
+func wantFindings(t *testing.T, text, want string) {
+	t.Helper()
+	const file = "overlays/default/scaling.yaml"
+	want = file + strings.ReplaceAll(want, "\n", "\n"+file)
+	_, err := Parse(file, []byte(text))
+	if got := fmt.Sprint(err); got != want {
+		t.Errorf("of\n%.1000s got\n  %s\nwant\n  %s", text, got, want)
+	}
+}
+
 func TestPolicyDefaults(t *testing.T) {
 	got, err := Parse("scaling.yaml", []byte(header+"spec: {queue: default, max: 50}\n"))
 	if err != nil {
@@ -153,10 +164,7 @@ func TestPolicySpec(t *testing.T) {
 					text += "  " + need + "\n"
 				}
 			}
-			_, err := Parse("overlays/default/scaling.yaml", []byte(text))
-			if got := fmt.Sprint(err); got != "overlays/default/scaling.yaml"+c.want {
-				t.Errorf("of\n%s got\n  %s\nwant\n  overlays/default/scaling.yaml%s", text, got, c.want)
-			}
+			wantFindings(t, text, c.want)
 		})
 	}
 }
@@ -171,21 +179,18 @@ func TestPolicyFile(t *testing.T) {
 		"bytes":          {"a: \x00\n", `: is not valid YAML: control characters are not allowed`},
 		"no spec":        {header, `: spec: is missing; it has queue and max at least`},
 		"spec is a list": {header + "spec: []\n", `:3: spec: is not a mapping; it has queue and max at least`},
-		"empty spec":     {header + "spec: {}\n", ":3: spec.queue: is missing; write the key of the Buildkite queue\nscaling.yaml:3: spec.max: is missing; write the maximum number of agents"},
+		"empty spec":     {header + "spec: {}\n", ":3: spec.queue: is missing; write the key of the Buildkite queue\n:3: spec.max: is missing; write the maximum number of agents"},
 		"other version":  {strings.Replace(good, "v1alpha1", "v2", 1), `:1: apiVersion: is "muster.dev/v2"; write apiVersion: muster.dev/v1alpha1`},
 		"other kind":     {strings.Replace(good, "ScalingPolicy", "Job", 1), `:2: kind: is "Job"; write kind: ScalingPolicy`},
 		"no kind":        {strings.Replace(good, "kind: ScalingPolicy\n", "", 1), `: kind: is missing; write kind: ScalingPolicy`},
 		"a field beside": {good + "status: {}\n", `:4: status: is not a field of a policy; the fields are apiVersion, kind and spec`},
 		"two megabytes":  {good + strings.Repeat("#", 2<<20), `: is 2097236 bytes and was not read; a policy has at most 32768`},
 		"several are broken": {header + "spec: {queue: '', max: no, buffer: -1}\n", `:3: spec.queue: "" is not the key of a Buildkite queue; a key has 1 to 100 letters (a to z, A to Z), digits, hyphens and underscores` +
-			"\nscaling.yaml:3: spec.max: \"no\" is not a whole number; write one from 0 to 100000\nscaling.yaml:3: spec.buffer: -1 is too small; write one from 0 to 100000"},
+			"\n:3: spec.max: \"no\" is not a whole number; write one from 0 to 100000\n:3: spec.buffer: -1 is too small; write one from 0 to 100000"},
 		"nested": {strings.Repeat("{a: ", 200) + strings.Repeat("}", 200), `:1: is nested too deeply`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Parse("scaling.yaml", []byte(c.text))
-			if got := fmt.Sprint(err); got != "scaling.yaml"+c.want {
-				t.Errorf("got\n  %s\nwant\n  scaling.yaml%s", got, c.want)
-			}
+			wantFindings(t, c.text, c.want)
 		})
 	}
 }
