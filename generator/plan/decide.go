@@ -93,16 +93,8 @@ func newShare(v Overlay, o Observation) *share {
 	s := &share{overlay: v, supply: o.Supply(v.Name)}
 	s.policy, s.schedule = v.Policy.During(o.At)
 	p := s.policy
-	switch {
-	case v.Suspended.Active():
-		s.suspended = v.Suspended
-	case v.Refused.Active():
-		s.suspended = v.Refused
-	case p.Paused:
-		s.suspended = v.Policy.Suspension(o.At)
-	case s.supply.Suspended.Active():
-		s.suspended = s.supply.Suspended
-	case s.supply.WrongTags > 0:
+	s.suspended = cmp.Or(v.Suspended, v.Refused, v.Policy.Suspension(o.At), s.supply.Suspended)
+	if !s.suspended.Active() && s.supply.WrongTags > 0 {
 		s.suspended = Suspension{Code: AgentsCannotWork}
 	}
 	if !v.Suspended.Active() { // else nothing is retired, and so nothing judged

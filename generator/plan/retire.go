@@ -107,14 +107,9 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 		return r, false
 	}
 	kept := seen.HadJob == 0 && !s.overlay.outdated(d) && s.jobsKeptPending(o, r.Since)
-	if kept && seen.Connected > 0 && seen.WrongTags == 0 {
-		return r, false // its agents may still take one of these jobs
-	}
-	if s.unproven(d, seen, o.At) {
-		return r, false // its agents may still exit early
-	}
-	if s.untried(seen) {
-		return r, false // its agents may still take a job
+	waiting := seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0
+	if waiting && (kept || s.watching(d, seen, o.At) || s.untried()) {
+		return r, false // its agents may still take a job, or exit early
 	}
 	if !d.Stale(o.At) && (!d.Withdrawn || r.Registered > 0 || s.tried(d)) {
 		r.Failure = s.failure(d, r, seen, kept, o.At)
@@ -210,23 +205,18 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// watched reports whether the agents of a dispatch may fail by exiting early: those of the warm pool,
-// and a probe for them.
-func (s *share) watched(d Dispatch) bool {
-	return d.Purpose == ForWarmPool || s.overlay.State.Breaker.Cause == LeftEarly
+// watching reports whether the agents of a dispatch fail if they exit now: those of the warm pool, and
+// a probe for them, until they have been watched for long enough.
+func (s *share) watching(d Dispatch, seen Seen, now time.Time) bool {
+	watched := d.Purpose == ForWarmPool || s.overlay.State.Breaker.Cause == LeftEarly
+	return watched && now.Before(s.watchedUntil(d, seen, now))
 }
 
-// unproven reports whether the agents of a dispatch must be watched longer.
-func (s *share) unproven(d Dispatch, seen Seen, now time.Time) bool {
-	return s.watched(d) && seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0 && now.Before(s.watchedUntil(d, seen, now))
-}
-
-// untried reports whether the outcome of a dispatch is its agents' next job: they are idle, and the
-// circuit breaker is open because other agents took no job. Until then further probes would be
-// sent at every tick.
-func (s *share) untried(seen Seen) bool {
+// untried reports whether the outcome of a dispatch is its agents' next job: the circuit breaker is
+// open because other agents took no job. Until then further probes would be sent at every tick.
+func (s *share) untried() bool {
 	before := s.overlay.State.Breaker
-	return before.Open() && before.Cause == NoJobTaken && seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0
+	return before.Open() && before.Cause == NoJobTaken
 }
 
 // failure returns how a dispatch failed; empty if it did not.
@@ -238,7 +228,7 @@ func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time
 		return NeverRegistered
 	case kept:
 		return NoJobTaken
-	case s.watched(d) && seen.HadJob == 0 && seen.Connected == 0 && now.Before(s.watchedUntil(d, seen, now)):
+	case seen.HadJob == 0 && seen.Connected == 0 && s.watching(d, seen, now):
 		return LeftEarly
 	}
 	return ""
