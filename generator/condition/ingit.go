@@ -1,6 +1,7 @@
 package condition
 
 import (
+	"cmp"
 	"time"
 
 	"muster/generator/plan"
@@ -32,18 +33,14 @@ func InGit(o plan.Overlay, all []plan.Overlay, seed string, poll *plan.Observati
 // suspension returns why nothing is ordered: what the files say, and otherwise the reason at the
 // last poll.
 func suspension(o plan.Overlay, now time.Time, then *plan.Decision) plan.Suspension {
+	files := cmp.Or(o.Suspended, o.Refused, o.Policy.Suspension(now))
 	switch b := o.State.Breaker; {
-	case o.Suspended.Active():
-		return o.Suspended
-	case o.Refused.Active():
-		return o.Refused
-	case o.Policy.Suspension(now).Active():
-		return o.Policy.Suspension(now)
+	case files.Active():
+		return files
 	case then != nil && then.Suspended.Active() && then.Suspended.Code != plan.Paused && then.Suspended.Code != plan.BreakerOpen:
 		return then.Suspended
 	case b.Open():
-		next := b.NextProbe().UTC()
-		return plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}
+		return plan.Suspension{Code: plan.BreakerOpen, NextProbe: new(b.NextProbe().UTC())}
 	}
 	return plan.Suspension{}
 }

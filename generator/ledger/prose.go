@@ -216,13 +216,13 @@ func retireSubject(all []plan.Retirement) string {
 		return fmt.Sprintf("the agents of %d of them", n)
 	}
 	subject := "retire " + Count(len(all), "dispatch") + ", "
+	did := map[plan.Failure]string{
+		plan.WrongTags: " have the wrong tags", plan.NoJobTaken: " took no job", plan.LeftEarly: " left early",
+	}
+	worst := plan.WorstFailure(all)
 	switch {
-	case failed[plan.WrongTags] > 0: // the most severe failure
-		return subject + whose(failed[plan.WrongTags]) + " have the wrong tags"
-	case failed[plan.NoJobTaken] > 0:
-		return subject + whose(failed[plan.NoJobTaken]) + " took no job"
-	case failed[plan.LeftEarly] > 0:
-		return subject + whose(failed[plan.LeftEarly]) + " left early"
+	case did[worst] != "":
+		return subject + whose(failed[worst]) + did[worst]
 	case withdrawn == len(all):
 		return subject + its + Pick(len(all), " template", " templates") + " changed before an agent registered"
 	case unknown == len(all):
