@@ -102,14 +102,12 @@ func againstFormula(t rapid.TB, d Decision, without string) (wrong []string) {
 	}
 	figures := maps.Clone(terms)
 	terms[without] = 0
-	if d.Sum.MaxAtFirst == 0 || without == "leftAtFirst" {
-		terms["leftAtFirst"] = math.MaxInt
-	}
-	if d.Sum.MaxPerHour == 0 || without == "leftThisHour" {
-		terms["leftThisHour"] = math.MaxInt
-	}
-	if d.Sum.MaxAtOnce == 0 || without == "maxAtOnce" {
-		terms["maxAtOnce"] = math.MaxInt
+	for term, limit := range map[string]int{
+		"leftAtFirst": d.Sum.MaxAtFirst, "leftThisHour": d.Sum.MaxPerHour, "maxAtOnce": d.Sum.MaxAtOnce,
+	} {
+		if limit == 0 || without == term {
+			terms[term] = math.MaxInt
+		}
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(Formula), "\n") {
 		name, rest, _ := strings.Cut(line, " = ")

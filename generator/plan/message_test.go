@@ -150,14 +150,10 @@ func readBack(d plan.Decision) string {
 		wanted = n["min"] - (n["current"] - n["replacing"] - n["overdue"])
 	}
 	dispatch := min(wanted, n["room"])
-	if stated["atFirst"] {
-		dispatch = min(dispatch, n["atFirst"])
-	}
-	if stated["perHour"] {
-		dispatch = min(dispatch, n["perHour"])
-	}
-	if stated["atOnce"] {
-		dispatch = min(dispatch, n["atOnce"])
+	for _, limit := range []string{"atFirst", "perHour", "atOnce"} {
+		if stated[limit] {
+			dispatch = min(dispatch, n[limit])
+		}
 	}
 	if d.Probe {
 		dispatch = 1
