@@ -171,23 +171,22 @@ func shown(n *yaml.Node) string {
 }
 
 func (r *policyReader) count(n *yaml.Node, name string) int {
+	problem, remedy := " is not a whole number", fmt.Sprintf("write one from 0 to %d", MaxAgents)
 	v, err := strconv.Atoi(n.Value)
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || err != nil || v < 0 || v > MaxAgents {
-		remedy := fmt.Sprintf("write one from 0 to %d", MaxAgents)
-		if err == nil && n.Tag == "!!str" {
-			remedy += ", without quotes"
-		}
-		r.bad(n, "spec."+name, shown(n)+" is not a whole number", remedy)
-		if n.Tag == "!!int" && err == nil {
-			last := &r.findings[len(r.findings)-1]
-			last.Problem = shown(n) + " is too small"
-			if v > MaxAgents {
-				last.Problem = shown(n) + " is too large"
-			}
-		}
-		return 0
+	switch {
+	case n.Kind != yaml.ScalarNode || err != nil:
+	case n.Tag == "!!str":
+		remedy += ", without quotes"
+	case n.Tag != "!!int":
+	case v < 0:
+		problem = " is too small"
+	case v > MaxAgents:
+		problem = " is too large"
+	default:
+		return v
 	}
-	return v
+	r.bad(n, "spec."+name, shown(n)+problem, remedy)
+	return 0
 }
 
 func (r *policyReader) span(n *yaml.Node, name string, least, most time.Duration) time.Duration {
