@@ -49,7 +49,10 @@ type Stage struct {
 
 // due returns the time at which the stage is due; zero if unknown.
 func (s Stage) due() time.Time {
-	return *cmp.Or(s.Due, &time.Time{})
+	if s.Due == nil {
+		return time.Time{}
+	}
+	return *s.Due
 }
 
 // AheadOf is the number of agents that were dispatched for one stage of upcoming jobs.
