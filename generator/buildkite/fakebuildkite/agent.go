@@ -84,8 +84,6 @@ type agent struct {
 	ended   time.Time
 	success time.Time // of its last job that passed
 	lastJob time.Time
-
-	encoded []byte
 }
 
 // mayWork reports whether the agent would take a job now.
@@ -109,7 +107,6 @@ func (a *agent) nextPoll(now time.Time, every time.Duration) time.Time {
 
 // enterIdle makes an agent wait for work, from now on.
 func (s *Server) enterIdle(a *agent) {
-	a.encoded = nil
 	a.stamp++
 	a.since = s.now
 	for _, q := range a.queues {
@@ -148,7 +145,6 @@ func (s *Server) startIdleTimeout(a *agent) {
 
 // leaveIdle takes an agent out of the queues it waits in.
 func (s *Server) leaveIdle(a *agent) {
-	a.encoded = nil
 	a.stamp++
 	a.idle += s.now.Sub(a.since)
 	for _, q := range a.queues {
@@ -167,7 +163,6 @@ func (s *Server) freeAgent(j *job, passed bool) {
 	a.job = nil
 	a.jobs++
 	a.lastJob = s.now
-	a.encoded = nil
 	if passed {
 		a.success = s.now
 	}
@@ -228,7 +223,6 @@ func (s *Server) endAgent(a *agent, state, reason string) {
 	a.state, a.reason, a.ended = state, reason, s.now
 	a.notify()
 	a.stamp++
-	a.encoded = nil
 	if i := slices.Index(s.connected, a); i >= 0 {
 		s.connected = slices.Delete(s.connected, i, i+1)
 		s.sendAgentEvent("agent."+state, a)
@@ -258,7 +252,6 @@ func (s *Server) StopAgent(id string) {
 			return
 		}
 		a.state = "stopping"
-		a.encoded = nil
 		s.sendAgentEvent("agent.stopping", a)
 		a.notify()
 	})
@@ -308,7 +301,6 @@ func (s *Server) PauseAgent(id string) {
 		if a := s.agentByID[id]; a != nil && a.state == "connected" {
 			a.paused = true
 			a.stamp++ // the idle time-out ends: to be paused is not to be idle
-			a.encoded = nil
 			a.notify()
 		}
 	})
@@ -325,7 +317,6 @@ func (s *Server) ResumeAgent(id string) {
 			return
 		}
 		a.paused = false
-		a.encoded = nil
 		a.notify()
 		switch {
 		case a.job != nil || a.remote != nil && a.spent:

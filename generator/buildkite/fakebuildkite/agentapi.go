@@ -260,7 +260,7 @@ func (s *Server) apiDisconnect(c call) (any, error) {
 	case j == nil:
 	case j.state == stateAssigned:
 		a.job, j.agent = nil, nil
-		s.set(j, stateScheduled)
+		j.state = stateScheduled
 		s.dispatchJob(j)
 	case j.state == stateRunning || j.state == stateCanceling:
 		s.endJob(j, false)
@@ -272,7 +272,6 @@ func (s *Server) apiDisconnect(c call) (any, error) {
 func (s *Server) apiStop(c call) (any, error) {
 	if c.agent.state == "connected" {
 		c.agent.state = "stopping"
-		c.agent.encoded = nil
 	}
 	return none{}, nil
 }

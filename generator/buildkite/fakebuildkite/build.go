@@ -90,8 +90,6 @@ type build struct {
 	barriers []*job   // barriers[i] stands before stages[i+1]
 	stage    int      // the stage under way
 	open     int      // unfinished jobs released
-
-	encoded [2][]byte // JSON without and with retried jobs; nil when stale
 }
 
 // finish is an entry in the list of finished builds; stale once the build has
@@ -167,7 +165,7 @@ func (s *Server) release(b *build) {
 		if i == 0 && j.step.Type == Block && b.open == 0 {
 			state = stateBlocked
 		}
-		s.set(j, state)
+		j.state = state
 	}
 	for i, stage := range b.stages[b.stage+1:] {
 		state := stateWaiting
@@ -175,7 +173,7 @@ func (s *Server) release(b *build) {
 			state = stateBlocked // waits on a block step: docs "Job states"
 		}
 		for _, j := range stage {
-			s.set(j, state)
+			j.state = state
 		}
 	}
 	for _, j := range slices.Clone(b.stages[b.stage]) {
@@ -189,7 +187,6 @@ func (s *Server) release(b *build) {
 // settle moves a build on when the jobs of its stage have finished: past a
 // wait step, up to a block step, or to its end.
 func (s *Server) settle(b *build) {
-	b.encoded = [2][]byte{}
 	if b.open > 0 || b.over() {
 		return
 	}
@@ -219,7 +216,7 @@ func (s *Server) pass(b *build) {
 		state = stateUnblocked
 	}
 	barrier.finished = s.now
-	s.set(barrier, state)
+	barrier.state = state
 	b.stage++
 	s.release(b)
 }
@@ -228,7 +225,7 @@ func (s *Server) pass(b *build) {
 // has blocked: true in addition (docs apis/rest_api/builds.md,
 // pipelines/configure/_build_states.md); finished_at is then set.
 func (s *Server) blockBuild(b *build) {
-	s.set(b.barriers[b.stage], stateBlocked)
+	b.barriers[b.stage].state = stateBlocked
 	b.blocked = true
 	s.finishBuild(b, "passed")
 }
@@ -277,7 +274,7 @@ var notReached = map[string]string{stateWaiting: stateWaitingFailed, stateBlocke
 func (s *Server) breakRest(b *build) {
 	for _, j := range b.jobs {
 		if failed, ok := notReached[j.state]; ok {
-			s.set(j, failed)
+			j.state = failed
 			s.leaveGroups(j)
 		}
 	}
@@ -289,7 +286,6 @@ func (b *build) over() bool { return !b.finishedAt.IsZero() }
 func (s *Server) finishBuild(b *build, state string) {
 	b.state = state
 	b.finishedAt = s.now
-	b.encoded = [2][]byte{}
 	if i, ok := s.findActive(b); ok {
 		s.active = slices.Delete(s.active, i, i+1)
 	}
@@ -306,7 +302,6 @@ func (s *Server) reopen(b *build) {
 	b.blocked = false
 	b.state = "running"
 	b.finishedAt = time.Time{}
-	b.encoded = [2][]byte{}
 	if i, ok := s.findActive(b); !ok {
 		s.active = slices.Insert(s.active, i, b)
 	}

@@ -52,9 +52,6 @@ func (s *Server) AddInvalid(list, raw string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.invalid[list] = append(s.invalid[list], raw)
-	for _, b := range s.builds {
-		b.encoded = [2][]byte{}
-	}
 }
 
 // fault returns the fault that hits a request, or nil.

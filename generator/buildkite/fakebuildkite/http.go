@@ -127,14 +127,14 @@ func (s *Server) route(r *http.Request, path []string) answer {
 		if a == nil {
 			return message(http.StatusNotFound, "No agent found")
 		}
-		return answer{status: http.StatusOK, body: s.encodeAgent(a)}
+		return answer{status: http.StatusOK, body: encode(s.agentRecordJSON(a))}
 	case path[0] == "builds" && len(path) == 1:
 		builds, err := s.listBuilds(query)
 		if err != nil {
 			return message(http.StatusBadRequest, err.Error())
 		}
 		retried, bare := query.Get("include_retried_jobs") == "true", query.Get("exclude_pipeline") == "true"
-		return s.page(r, "builds", len(builds), func(i int) []byte { return builds[i].withPipeline(s.encodeBuild(builds[i], retried), bare) })
+		return s.page(r, "builds", len(builds), func(i int) []byte { return s.encodeBuild(builds[i], retried, bare) })
 	case path[0] == "clusters" && len(path) == 1:
 		return s.page(r, "clusters", len(s.clusters), func(i int) []byte {
 			c := s.clusters[i]
@@ -174,7 +174,7 @@ func (s *Server) listAgents(queue string) (int, func(int) []byte) {
 		list = slices.DeleteFunc(slices.Clone(list), func(a *agent) bool { return a.cluster.id == "" || a.queues[0].id != queue })
 	}
 	n := len(list)
-	return n, func(i int) []byte { return s.encodeAgent(list[n-1-i]) }
+	return n, func(i int) []byte { return encode(s.agentRecordJSON(list[n-1-i])) }
 }
 
 // listBuilds applies the filters of docs

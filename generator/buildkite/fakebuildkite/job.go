@@ -51,10 +51,9 @@ type job struct {
 	group     *member
 	plan      *member
 
-	encoded []byte
-	url     string // its page, once it was requested
-	log     []byte // what a real agent has sent
-	notes   []Note // by stacks, on its page
+	url   string // its page, once it was requested
+	log   []byte // what a real agent has sent
+	notes []Note // by stacks, on its page
 }
 
 func (s *Server) newJob(b *build, step *Step, part int) *job {
@@ -109,16 +108,6 @@ func route(c *cluster, rules []string) ([]string, *queue) {
 	return append(match, "queue="+key), c.queue(key)
 }
 
-// set gives a job its state, and with it the time that the state brings.
-func (s *Server) set(j *job, state string) {
-	j.state = state
-	j.encoded = nil
-	j.build.encoded = [2][]byte{}
-	if j.agent != nil {
-		j.agent.encoded = nil
-	}
-}
-
 // releaseJob takes a job that no step holds back any more to its concurrency
 // group, to the plan's limit, and to its queue.
 func (s *Server) releaseJob(j *job) {
@@ -130,7 +119,7 @@ func (s *Server) releaseJob(j *job) {
 		s.enterPlan(j)
 		return
 	}
-	s.set(j, stateLimited)
+	j.state = stateLimited
 	j.group.arrived = true
 	s.admit(j.group.group)
 }
@@ -150,7 +139,7 @@ func (s *Server) enterPlan(j *job) {
 		s.makeRunnable(j)
 		return
 	}
-	s.set(j, statePlatformLimited)
+	j.state = statePlatformLimited
 	j.plan = s.plan.join(j)
 	j.plan.arrived = true
 	s.admit(s.plan)
@@ -161,7 +150,7 @@ func (s *Server) enterPlan(j *job) {
 // the job to the agents.
 func (s *Server) makeRunnable(j *job) {
 	j.runnable = s.now
-	s.set(j, stateScheduled)
+	j.state = stateScheduled
 	// "A command step job is in a scheduled state and is waiting to run on an agent":
 	// docs apis/webhooks/pipelines/job_events.md.
 	s.sendJobEvent("job.scheduled", j)
@@ -172,7 +161,7 @@ func (s *Server) makeRunnable(j *job) {
 func (s *Server) trigger(j *job) {
 	j.runnable, j.started = s.now, s.now
 	s.begin(j.build)
-	s.set(j, stateRunning)
+	j.state = stateRunning
 	if j.step.Build != nil {
 		s.createBuild(*j.step.Build, j)
 		return
@@ -188,7 +177,7 @@ func (s *Server) trigger(j *job) {
 func (s *Server) assign(j *job, a *agent) {
 	s.leaveIdle(a)
 	j.agent, a.job = a, j
-	s.set(j, stateAssigned)
+	j.state = stateAssigned
 	s.begin(j.build)
 	if a.remote != nil { // it accepts and starts the job itself
 		a.notify()
@@ -213,12 +202,11 @@ func (s *Server) begin(b *build) {
 	if b.state == "scheduled" {
 		b.state = "running"
 	}
-	b.encoded = [2][]byte{}
 }
 
 func (s *Server) startJob(j *job, a *agent) {
 	j.started = s.now
-	s.set(j, stateRunning)
+	j.state = stateRunning
 	s.sendJobEvent("job.started", j)
 	if a.remote != nil {
 		return
@@ -263,7 +251,7 @@ func (s *Server) endCanceled(j *job) {
 // conclude gives a released job its last state.
 func (s *Server) conclude(j *job, state string) {
 	j.finished = s.now
-	s.set(j, state)
+	j.state = state
 	s.sendJobEvent("job.finished", j)
 	j.build.open--
 	s.leaveGroups(j)
@@ -288,7 +276,6 @@ func (s *Server) retry(j *job) *job {
 	again := s.newJob(b, j.step, j.part)
 	again.attempt = j.attempt + 1
 	j.retried, j.retriedIn = true, again.id
-	s.set(j, j.state)
 	b.jobs = slices.Insert(b.jobs, slices.Index(b.jobs, j)+1, again)
 	b.stages[b.stage] = append(b.stages[b.stage], again)
 	b.open++
@@ -312,7 +299,7 @@ func (s *Server) RetryJob(id string) (string, bool) {
 			for _, k := range b.jobs {
 				for before, failed := range notReached {
 					if k.state == failed {
-						s.set(k, before)
+						k.state = before
 						s.joinGroup(k)
 					}
 				}
@@ -335,7 +322,7 @@ func (s *Server) cancelJob(j *job) {
 	switch j.state {
 	case statePending, stateWaiting, stateBlocked:
 		j.finished = s.now
-		s.set(j, stateCanceled)
+		j.state = stateCanceled
 		s.leaveGroups(j)
 	case stateLimited, statePlatformLimited, stateScheduled, stateReserved:
 		s.conclude(j, stateCanceled)
@@ -353,7 +340,7 @@ func (s *Server) cancelJob(j *job) {
 		}
 		s.enterIdle(a)
 	case stateRunning:
-		s.set(j, stateCanceling)
+		j.state = stateCanceling
 		end := func() {
 			if j.state == stateCanceling {
 				s.endCanceled(j)
@@ -375,8 +362,7 @@ func (s *Server) cancelJob(j *job) {
 func (s *Server) Lag(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j := s.jobByID[id]
-	j.lagging, j.encoded, j.build.encoded = true, nil, [2][]byte{}
+	s.jobByID[id].lagging = true
 }
 
 func (j *job) lags() bool { return j.lagging && j.agent != nil && j.finished.IsZero() }
@@ -391,7 +377,7 @@ func (s *Server) Reserve(id string, expiry time.Duration) (reserved bool) {
 			return
 		}
 		reserved = true
-		s.set(j, stateReserved)
+		j.state = stateReserved
 		j.reservation++
 		if n := j.reservation; expiry > 0 {
 			s.schedule(s.now.Add(expiry), func() {
@@ -415,7 +401,7 @@ func (s *Server) Unreserve(id string) {
 
 func (s *Server) unreserve(j *job) {
 	if j.state == stateReserved {
-		s.set(j, stateScheduled)
+		j.state = stateScheduled
 		s.dispatchJob(j)
 	}
 }

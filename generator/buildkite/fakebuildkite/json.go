@@ -10,7 +10,7 @@ import (
 
 // The JSON of docs apis/rest_api/{agents,builds,jobs}.md and clusters.md,
 // clusters/queues.md: the fields that a reader of queues and agents may want,
-// under their documented names. Each record is encoded once per change.
+// under their documented names.
 
 type buildJSON struct {
 	ID          string          `json:"id"`
@@ -29,6 +29,7 @@ type buildJSON struct {
 	ScheduledAt *string         `json:"scheduled_at"`
 	StartedAt   *string         `json:"started_at"`
 	FinishedAt  *string         `json:"finished_at"`
+	Pipeline    *pipelineJSON   `json:"pipeline,omitempty"`
 }
 
 type pipelineJSON struct {
@@ -144,11 +145,9 @@ func list(records [][]byte) []byte {
 	return slices.Concat([]byte{'['}, bytes.Join(records, []byte{','}), []byte{']'})
 }
 
-func (s *Server) encodeBuild(b *build, withRetried bool) []byte {
-	cached := &b.encoded[count(withRetried)]
-	if *cached != nil {
-		return *cached
-	}
+// encodeBuild returns a build without its pipeline if exclude_pipeline asks for that (docs
+// apis/rest_api/_builds_list_query_strings.md).
+func (s *Server) encodeBuild(b *build, withRetried, bare bool) []byte {
 	var jobs [][]byte
 	for _, j := range b.jobs {
 		if !j.retried || withRetried {
@@ -163,7 +162,7 @@ func (s *Server) encodeBuild(b *build, withRetried bool) []byte {
 		finished = time.Time{}
 	}
 	path := fmt.Sprintf("%s/%s/builds/%d", s.opts.Org, b.spec.Pipeline, b.number)
-	*cached = encode(buildJSON{
+	record := buildJSON{
 		ID: b.id, Number: b.number, State: b.state, Blocked: b.blocked,
 		URL:     "https://api.buildkite.com/v2/organizations/" + path,
 		WebURL:  "https://buildkite.com/" + path,
@@ -172,25 +171,14 @@ func (s *Server) encodeBuild(b *build, withRetried bool) []byte {
 		Author: "A. Person <person@example.com>",
 		Jobs:   list(jobs), CreatedAt: stamp(b.created), ScheduledAt: stamp(b.created),
 		StartedAt: stamp(b.started), FinishedAt: stamp(finished),
-	})
-	return *cached
-}
-
-// withPipeline adds the build's pipeline to its JSON, unless exclude_pipeline
-// asks for none (docs apis/rest_api/_builds_list_query_strings.md).
-func (b *build) withPipeline(encoded []byte, exclude bool) []byte {
-	if exclude {
-		return encoded
 	}
-	pipeline := encode(pipelineJSON{Slug: b.spec.Pipeline, ClusterID: orNull(b.cluster.id)})
-	whole := append(make([]byte, 0, len(encoded)+len(pipeline)+12), encoded[:len(encoded)-1]...)
-	return append(append(append(whole, `,"pipeline":`...), pipeline...), '}')
+	if !bare {
+		record.Pipeline = &pipelineJSON{Slug: b.spec.Pipeline, ClusterID: orNull(b.cluster.id)}
+	}
+	return encode(record)
 }
 
 func (s *Server) encodeJob(j *job) []byte {
-	if j.encoded != nil {
-		return j.encoded
-	}
 	record := jobJSON{
 		ID: j.id, Type: j.apiType(), Name: j.step.Label, StepKey: orNull(j.step.Key),
 		Priority:        priorityJSON{Number: j.step.Priority},
@@ -213,8 +201,7 @@ func (s *Server) encodeJob(j *job) []byte {
 		agent.Job = nil
 		record.Agent = &agent
 	}
-	j.encoded = encode(record)
-	return j.encoded
+	return encode(record)
 }
 
 // pageOf returns the address of a job's page.
@@ -248,13 +235,6 @@ func (j *job) apiState() string {
 		return stateScheduled
 	}
 	return j.state
-}
-
-func (s *Server) encodeAgent(a *agent) []byte {
-	if a.encoded == nil {
-		a.encoded = encode(s.agentRecordJSON(a))
-	}
-	return a.encoded
 }
 
 func (s *Server) agentRecordJSON(a *agent) agentJSON {
