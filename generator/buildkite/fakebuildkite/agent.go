@@ -91,11 +91,9 @@ func (a *agent) mayWork() bool {
 	return a.state == "connected" && a.job == nil && !a.silent && !a.paused && !a.spent && a.spec.Acquire == "" && !a.old
 }
 
-// before reports whether a is given work before b: higher priority, then the
+// compare orders agents as they are given work: higher priority, then the
 // more recent success, then the longer connected (docs
 // agent/self_hosted/prioritization.md; the last is not documented).
-func (a *agent) before(b *agent) bool { return a.compare(b) < 0 }
-
 func (a *agent) compare(b *agent) int {
 	return cmp.Or(cmp.Compare(b.spec.Priority, a.spec.Priority), b.success.Compare(a.success), cmp.Compare(a.seq, b.seq))
 }

@@ -1,6 +1,7 @@
 package fakebuildkite
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -108,12 +109,8 @@ func (s *Server) CreateBuild(spec Build) string {
 }
 
 func (s *Server) createBuild(spec Build, parent *job) *build {
-	if spec.Pipeline == "" {
-		spec.Pipeline = "app"
-	}
-	if spec.Branch == "" {
-		spec.Branch = "main"
-	}
+	spec.Pipeline = cmp.Or(spec.Pipeline, "app")
+	spec.Branch = cmp.Or(spec.Branch, "main")
 	b := &build{
 		id:      s.id('b'),
 		order:   len(s.builds),

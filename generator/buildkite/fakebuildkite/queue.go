@@ -74,7 +74,11 @@ func (s *Server) AddQueue(clusterID, key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.cluster(clusterID)
-	q := c.addQueue(s.id('e'), key)
+	id, q := s.id('e'), c.queue(key)
+	if q.id == "" {
+		q.id = id
+		c.queues = append(c.queues, q)
+	}
 	if c.def == nil {
 		c.def = q
 	}
@@ -110,15 +114,6 @@ func (s *Server) ResumeQueue(clusterID, key string) {
 	})
 }
 
-func (c *cluster) addQueue(id, key string) *queue {
-	q := c.queue(key)
-	if q.id == "" {
-		q.id = id
-		c.queues = append(c.queues, q)
-	}
-	return q
-}
-
 // queue returns the queue with the key, making it where it is missing: outside
 // clusters a queue is only a tag, and in a cluster jobs may name one that does
 // not exist yet.
@@ -146,12 +141,11 @@ func (s *Server) cluster(id string) *cluster {
 	if id == "" {
 		return s.loose
 	}
-	for _, c := range s.clusters {
-		if c.id == id {
-			return c
-		}
+	i := slices.IndexFunc(s.clusters, func(c *cluster) bool { return c.id == id })
+	if i < 0 {
+		panic(fmt.Sprintf("fakebuildkite: no cluster %q", id))
 	}
-	panic(fmt.Sprintf("fakebuildkite: no cluster %q", id))
+	return s.clusters[i]
 }
 
 // satisfies reports whether an agent with these tags may run a job with this
@@ -254,7 +248,7 @@ func (s *Server) dispatchJob(j *job) {
 		}
 		takes := func(a *agent) bool { return a.mayWork() && satisfiesAll(a.tags, j.match) }
 		i := slices.IndexFunc(q.idle, takes) // idle is in order: the first is the best
-		if i >= 0 && (best == nil || q.idle[i].before(best)) {
+		if i >= 0 && (best == nil || q.idle[i].compare(best) < 0) {
 			best = q.idle[i]
 		}
 	}

@@ -2,7 +2,6 @@ package fakebuildkite
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -189,26 +188,26 @@ func (s *Server) scheduledJobs(r *http.Request, c *cluster) answer {
 		}
 		limit = min(n, maxListed)
 	}
-	after, err := cursorOf(query.Get("after"))
-	if err != nil {
+	after := query.Get("after")
+	if after != "" && !cursor.MatchString(after) {
 		return message(http.StatusBadRequest, "after is invalid")
 	}
 	var waiting []*job
 	for _, b := range s.active {
 		for _, j := range b.jobs {
-			if j.queue == q && (j.state == stateScheduled || j.lags()) && after.compare(place(j)) < 0 {
+			if j.queue == q && (j.state == stateScheduled || j.lags()) && after < place(j) {
 				waiting = append(waiting, j)
 			}
 		}
 	}
-	slices.SortFunc(waiting, func(x, y *job) int { return place(x).compare(place(y)) })
+	slices.SortFunc(waiting, func(x, y *job) int { return cmp.Compare(place(x), place(y)) })
 	jobs := []stackJob{}
 	for _, j := range waiting[:min(limit, len(waiting))] {
 		jobs = append(jobs, j.forStack())
 	}
-	var cursor any
+	last := ""
 	if len(jobs) > 0 {
-		cursor = place(waiting[len(jobs)-1]).String()
+		last = place(waiting[len(jobs)-1])
 	}
 	paused := "dispatch_paused"
 	if s.opts.StackPaused {
@@ -216,49 +215,24 @@ func (s *Server) scheduledJobs(r *http.Request, c *cluster) answer {
 	}
 	return answer{status: http.StatusOK, body: encode(map[string]any{
 		"jobs": jobs, "cluster_queue": map[string]any{"id": q.id, paused: q.paused},
-		"page_info": map[string]any{"has_next_page": len(waiting) > len(jobs), "end_cursor": cursor},
+		"page_info": map[string]any{"has_next_page": len(waiting) > len(jobs), "end_cursor": orNull(last)},
 	})}
 }
 
 func (j *job) forStack() stackJob {
-	var key any // null where the step has none
-	if j.step.Key != "" {
-		key = j.step.Key
-	}
 	return stackJob{
 		ID: j.id, Priority: j.step.Priority, Rules: append([]string{}, j.step.Agents...), Scheduled: stamp(j.scheduled),
 		Pipeline: map[string]any{"slug": j.build.spec.Pipeline, "uuid": nil},
 		Build:    map[string]any{"number": j.build.number, "branch": j.build.spec.Branch, "uuid": j.build.id},
-		Step:     map[string]any{"key": key},
+		Step:     map[string]any{"key": orNull(j.step.Key)},
 	}
 }
 
-// cursor is a place in a list of jobs.
-type cursor struct {
-	at  int64
-	seq uint64
-}
+// cursor matches the place of a job in a list.
+var cursor = regexp.MustCompile(`^[0-9]{19}-[0-9]{19}$`)
 
-func place(j *job) cursor { return cursor{j.scheduled.UnixNano(), j.seq} }
-
-func (c cursor) compare(other cursor) int {
-	return cmp.Or(cmp.Compare(c.at, other.at), cmp.Compare(c.seq, other.seq))
-}
-
-func (c cursor) String() string {
-	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%d %d", c.at, c.seq))
-}
-
-func cursorOf(text string) (c cursor, err error) {
-	if text == "" {
-		return c, nil
-	}
-	raw, err := base64.StdEncoding.DecodeString(text)
-	if err == nil {
-		_, err = fmt.Sscanf(string(raw), "%d %d", &c.at, &c.seq)
-	}
-	return c, err
-}
+// place returns the place of a job. Places are in the order of scheduled_at, then of upload.
+func place(j *job) string { return fmt.Sprintf("%019d-%019d", j.scheduled.UnixNano(), j.seq) }
 
 // takeNotes accepts valid notifications, and returns the errors of the others. The texts are this
 // package's own, except for the two in the documentation.
