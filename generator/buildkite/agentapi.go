@@ -67,9 +67,7 @@ func newAgentAPI(cfg AgentConfig) (*agentAPI, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 5 * time.Second
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.HTTP == nil {
 		cfg.HTTP = ownTransport()
 	}
@@ -101,28 +99,22 @@ const whereAgentTokens = "agent tokens are on the page of the Buildkite cluster,
 // biggestSmall is the maximum size of a response other than a list, in bytes.
 const biggestSmall = 1 << 20
 
-// answered is a response without its body.
-type answered struct {
-	status int
-	header http.Header
-}
-
 // ask sends one request and decodes the response as JSON. The path has no leading slash. A nil
-// body sends a request without a body.
-func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, into any, most int64) (answered, error) {
+// body sends a request without a body. The body of the result is closed.
+func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, into any, most int64) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
 	var content io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
-			return answered{}, err
+			return nil, err
 		}
 		content = bytes.NewReader(raw)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, a.cfg.URL+path, content)
 	if err != nil {
-		return answered{}, errors.New("requesting the Agent API: its address is not a URL")
+		return nil, errors.New("requesting the Agent API: its address is not a URL")
 	}
 	request.Header.Set("Authorization", "Token "+token)
 	request.Header.Set("Accept", "application/json")
@@ -137,26 +129,25 @@ func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, in
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return answered{}, fmt.Errorf("asking %s: %w", what(path), hide(err, token))
+		return nil, fmt.Errorf("asking %s: %w", what(path), hide(err, token))
 	}
 	defer func() { _ = response.Body.Close() }()
-	said := answered{response.StatusCode, response.Header}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, most+1))
 	a.count(len(raw), err != nil || response.StatusCode >= http.StatusMultipleChoices, response.StatusCode == http.StatusTooManyRequests)
 	switch {
 	case response.StatusCode >= http.StatusMultipleChoices:
-		return said, a.refused(response, raw, path, token)
+		return response, a.refused(response, raw, path, token)
 	case err != nil:
-		return said, fmt.Errorf("reading %s: %w", what(path), hide(err, token))
+		return response, fmt.Errorf("reading %s: %w", what(path), hide(err, token))
 	case int64(len(raw)) > most:
-		return said, fmt.Errorf("the answer to %s is larger than %d MiB", what(path), most>>20)
+		return response, fmt.Errorf("the answer to %s is larger than %d MiB", what(path), most>>20)
 	}
 	if into != nil {
 		if err := jsonv2.Unmarshal(raw, into, lenient); err != nil {
-			return said, fmt.Errorf("unexpected response to %s", what(path))
+			return response, fmt.Errorf("unexpected response to %s", what(path))
 		}
 	}
-	return said, nil
+	return response, nil
 }
 
 func (a *agentAPI) count(received int, failed, limited bool) {

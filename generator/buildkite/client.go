@@ -102,8 +102,7 @@ type Config struct {
 	// have a concurrency group REST does not show: the job data model of docs
 	// apis/rest_api/builds.md has no such field, and concurrency_wait_time_ms of docs
 	// apis/rest_api/jobs.md is null without a group as well as before a slot. Turn
-	// this on should Buildkite ever leave runnable_at out;
-	// [Client.CompareLimited] finds out.
+	// this on should Buildkite ever leave runnable_at out.
 	CountLimited bool
 	// WatchToken makes the client check once a day when the API token and the agent tokens of
 	// the served clusters expire, and log it from [ExpiryWarning] on. It costs one request a
@@ -219,20 +218,15 @@ func New(cfg Config) (*Client, error) {
 	if cfg.PerPage < 0 || cfg.PerPage > 100 {
 		return nil, fmt.Errorf("%d records a page: Buildkite serves 1 to 100", cfg.PerPage)
 	}
-	address, err := baseURL(cfg.URL)
-	if err != nil {
+	var err error
+	if cfg.URL, err = baseURL(cfg.URL); err != nil {
 		return nil, err
 	}
-	cfg.URL = address
-	if cfg.PerPage == 0 {
-		cfg.PerPage = 100
-	}
+	cfg.PerPage = cmp.Or(cfg.PerPage, 100)
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.HTTP == nil {
 		cfg.HTTP = ownTransport()
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -147,16 +146,11 @@ func (k *Stacks) follow(ctx context.Context, at time.Time, reading *stackReading
 		j := &reading.jobs[i]
 		listed[j.of][string(j.ID)] = j
 	}
-	states := map[*stackCluster]map[string]string{}
+	gone, states := map[*stackCluster][]string{}, map[*stackCluster]map[string]string{}
 	for _, c := range k.clusters {
-		var ids []string
-		for _, id := range slices.Sorted(maps.Keys(c.jobs)) {
-			if listed[c][id] == nil {
-				ids = append(ids, id)
-			}
-		}
+		gone[c] = slices.DeleteFunc(sorted(c.jobs), func(id string) bool { return listed[c][id] != nil })
 		var err error
-		if states[c], err = k.states(ctx, c, ids); err != nil {
+		if states[c], err = k.states(ctx, c, gone[c]); err != nil {
 			return nil, err
 		}
 	}
@@ -165,10 +159,7 @@ func (k *Stacks) follow(ctx context.Context, at time.Time, reading *stackReading
 		for id, j := range listed[c] {
 			c.list(id, j, at)
 		}
-		for _, id := range slices.Sorted(maps.Keys(c.jobs)) {
-			if listed[c][id] != nil {
-				continue
-			}
+		for _, id := range gone[c] {
 			if run, taken := c.settle(id, states[c][id], at); taken {
 				runs = append(runs, run)
 			}

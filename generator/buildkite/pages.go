@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -187,6 +186,3 @@ func readAll[T any, P record[T]](ctx context.Context, s *session, kind string, l
 		return "", err
 	})
 }
-
-// absent reports whether the error is a 404, or a 403 because of the token's scopes.
-func absent(err error) bool { return hasStatus(err, http.StatusForbidden, http.StatusNotFound) }

@@ -278,7 +278,7 @@ func (s *session) readClusters(ctx context.Context) error {
 	}
 	err := readAll(ctx, s, "cluster", l.list, func(r clusterRecord) { l.found = append(l.found, r) })
 	switch {
-	case absent(err):
+	case hasStatus(err, http.StatusForbidden, http.StatusNotFound):
 		l.fresh, l.found = &clusters{read: l.begun, unread: "clusters cannot be read: paused queues and default queues other than " +
 			defaultQueue + " are unknown; give the token the scope read_clusters if there are any: " + err.Error()}, nil
 	case err != nil:

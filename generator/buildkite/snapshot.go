@@ -317,10 +317,7 @@ func idleSince(r *agentRecord, state plan.AgentState) time.Time {
 // connected returns when an agent connected, or, if that is absent, when it registered shortly
 // before.
 func connected(r *agentRecord) time.Time {
-	if r.Connected.at.IsZero() {
-		return r.Created.at
-	}
-	return r.Connected.at
+	return cmp.Or(r.Connected.at, r.Created.at)
 }
 
 // agentState returns what an agent is doing; false if it is not connected. An agent

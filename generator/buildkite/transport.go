@@ -80,13 +80,10 @@ func (b *bounded) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// Read implements [io.Reader].
+// Read implements [io.Reader]. It reads at most one byte more than the limit.
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 && !b.refuse {
 		return 0, io.EOF
-	}
-	if b.left < 0 {
-		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", b.max>>20)}
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
 	b.left -= int64(n)
