@@ -125,8 +125,7 @@ func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, in
 	response, err := a.http.Do(request)
 	if err != nil {
 		a.count(0, true, false)
-		var wrapped *url.Error // repeats the whole address
-		if errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok { // repeats the whole address
 			err = wrapped.Err
 		}
 		return nil, fmt.Errorf("asking %s: %w", what(path), hide(err, token))

@@ -30,23 +30,20 @@ func (e *statusError) Error() string { return e.text }
 
 // hasStatus reports whether the error is a response with one of the statuses.
 func hasStatus(err error, statuses ...int) bool {
-	var answer *statusError
-	return errors.As(err, &answer) && slices.Contains(statuses, answer.status)
+	answer, ok := errors.AsType[*statusError](err)
+	return ok && slices.Contains(statuses, answer.status)
 }
 
 // explain returns an error of the library as one line with a remedy and without the token.
 func (s *session) explain(err error, path string) error {
-	var limited *RateLimited
-	if errors.As(err, &limited) {
+	if limited, ok := errors.AsType[*RateLimited](err); ok {
 		return limited
 	}
-	var answer *buildkite.ErrorResponse
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*buildkite.ErrorResponse](err); ok {
 		return s.explainStatus(answer.Response.StatusCode, answer.Message, path)
 	}
 	// A url.Error repeats the whole address: the path is enough.
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	if strings.Contains(err.Error(), s.token) {

@@ -61,15 +61,14 @@ func (m *Metrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error)
 	for _, read := range m.cfg.Tokens {
 		one, wait, err := m.ofToken(ctx, at, read)
 		if err != nil {
-			var refusal *statusError
 			if wait = afterFailure; m.needed {
 				wait = soonAfterFailure
 			}
-			if errors.As(err, &refusal) {
+			if refusal, ok := errors.AsType[*statusError](err); ok {
 				wait = max(wait, min(refusal.reset, longestPoll))
 			}
-			var limited *RateLimited
-			if err = limitedStack(err, scopeMetrics); errors.As(err, &limited) {
+			err = limitedStack(err, scopeMetrics)
+			if limited, ok := errors.AsType[*RateLimited](err); ok {
 				limited.Reset = wait
 			}
 			m.last, m.err, m.next = plan.Counts{}, err, at.Add(wait)

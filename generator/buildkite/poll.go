@@ -320,7 +320,7 @@ func (s *session) readQueues(ctx context.Context) error {
 
 // waits reports whether the poll can continue after err from where it stopped.
 func waits(err error) bool {
-	var limited *RateLimited
-	var unfinished *Unfinished
-	return errors.As(err, &limited) || errors.As(err, &unfinished)
+	_, limited := errors.AsType[*RateLimited](err)
+	_, unfinished := errors.AsType[*Unfinished](err)
+	return limited || unfinished
 }

@@ -84,8 +84,7 @@ func (c *Client) pause(at time.Time, l *poll, err error) error {
 	if c.checkClock(at) != nil || l.requests == 0 {
 		c.poll = nil
 	}
-	var limited *RateLimited
-	if errors.As(err, &limited) {
+	if limited, ok := errors.AsType[*RateLimited](err); ok {
 		return c.refuse(*limited)
 	}
 	return err

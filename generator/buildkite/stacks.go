@@ -308,8 +308,7 @@ func (k *Stacks) askPaced(ctx context.Context, c *stackCluster, scope, method, p
 // limitedStack returns a 429 as a [RateLimited] error with the scope that the response
 // names, or else the given one. It returns other errors unchanged.
 func limitedStack(err error, scope string) error {
-	var refusal *statusError
-	if errors.As(err, &refusal) && refusal.status == http.StatusTooManyRequests {
+	if refusal, ok := errors.AsType[*statusError](err); ok && refusal.status == http.StatusTooManyRequests {
 		return &RateLimited{Scope: cmp.Or(refusal.scope, scope), Reset: max(refusal.reset, shortestReset)}
 	}
 	return err

@@ -22,9 +22,6 @@ type Token struct {
 	Expires time.Time
 }
 
-// May reports whether the token has a scope.
-func (t Token) May(scope string) bool { return slices.Contains(t.Scopes, scope) }
-
 // The times before the expiry of a token from which it is a warning, and an error.
 const (
 	ExpiryWarning = 14 * 24 * time.Hour
@@ -246,8 +243,7 @@ func (c apiToken) verify(ctx context.Context) (Token, error) {
 		return Token{}, err
 	}
 	token, err := s.accessToken(ctx)
-	var syntax *syntaxError
-	if errors.As(err, &syntax) {
+	if _, isSyntax := errors.AsType[*syntaxError](err); isSyntax {
 		return token, errors.New("the Buildkite URL answers, but not as Buildkite does: check it")
 	}
 	if err != nil {
@@ -255,7 +251,7 @@ func (c apiToken) verify(ctx context.Context) (Token, error) {
 	}
 	var missing []string
 	for _, scope := range []string{"read_agents", "read_builds"} {
-		if !token.May(scope) {
+		if !slices.Contains(token.Scopes, scope) {
 			missing = append(missing, scope)
 		}
 	}
@@ -263,8 +259,7 @@ func (c apiToken) verify(ctx context.Context) (Token, error) {
 		return token, fmt.Errorf("the Buildkite API token lacks %s: %s", strings.Join(missing, " and "), makeToken)
 	}
 	_, err = s.get(ctx, s.path("agents")+"?per_page=1", func(d *decoder) error { return wholeList(d, d.SkipValue) })
-	var answered *syntaxError
-	if errors.As(err, &answered) {
+	if _, isSyntax := errors.AsType[*syntaxError](err); isSyntax {
 		err = fmt.Errorf("listing agents: %w", err)
 	}
 	return token, err
