@@ -112,15 +112,6 @@ type running struct {
 	timeout <-chan struct{}
 }
 
-func (r *running) over() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // BuildWith makes the loader build with b, which ends builds that take too long. A build that
 // takes longer than patience continues after Load returns: its overlay is suspended until a
 // later Load finds it done. Two builds may run at the same time. BuildWith returns the loader.
@@ -207,12 +198,14 @@ func (l *Loader) await(key string, r *running, again bool) bool {
 		case <-r.timeout:
 		}
 	}
-	if !r.over() {
+	select {
+	case <-r.done:
+		delete(l.slow, key)
+		return true
+	default:
 		l.overrun(key, r)
 		return false
 	}
-	delete(l.slow, key)
-	return true
 }
 
 // overrun keeps a build that takes long for the next Load, or stops it if too many do.
@@ -234,7 +227,7 @@ func (l *Loader) start(v *view, dir string, from origin) *running {
 		defer close(r.done)
 		defer stop()
 		objects, err := l.builder.Build(ctx, v, dir)
-		var failure *kustomize.Failure
+		failure, isFailure := errors.AsType[*kustomize.Failure](err)
 		from.parts, from.selects = v.parts, v.selects
 		from.adds = !v.changes && v.listed == 1 && v.lists == 1
 		if v.writesPaths {
@@ -246,7 +239,7 @@ func (l *Loader) start(v *view, dir string, from origin) *running {
 			r.err = v.failed
 		case v.refused != nil:
 			r.memo.objects, r.memo.finding = nil, v.refused
-		case errors.As(err, &failure):
+		case isFailure:
 			r.memo.finding = v.explain(dir, failure)
 		default:
 			r.err = err

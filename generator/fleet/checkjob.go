@@ -168,17 +168,9 @@ func (c *jobChecker) agent() {
 func (c *jobChecker) token() {
 	const name = "BUILDKITE_AGENT_TOKEN"
 	at := []string{"spec", "template", "spec", "containers"}
-	list := finding.Lookup(c.job, at...)
-	if list == nil {
-		return
-	}
-	for i, container := range list.Content {
-		used, set := false, finding.Lookup(container, "envFrom") != nil
-		for _, field := range []string{"command", "args"} {
-			walk(finding.Lookup(container, field), nil, func(n *yaml.Node, _ []string) {
-				used = used || strings.Contains(n.Value, "$"+name) || strings.Contains(n.Value, "${"+name)
-			})
-		}
+	for i, container := range finding.Items(finding.Lookup(c.job, at...)) {
+		used := commandWith(container, "$"+name, "${"+name) != ""
+		set := finding.Lookup(container, "envFrom") != nil
 		for _, v := range finding.Items(finding.Lookup(container, "env")) {
 			set = set || finding.Scalar(v, "name") == name
 		}
@@ -199,20 +191,25 @@ func (c *jobChecker) hook() {
 	const name = "agent-startup"
 	at := []string{"spec", "template", "spec", "containers"}
 	for i, container := range finding.Items(finding.Lookup(c.job, at...)) {
-		starts, has := "", false
-		for _, field := range []string{"command", "args"} {
-			walk(finding.Lookup(container, field), nil, func(n *yaml.Node, _ []string) {
-				if strings.Contains(n.Value, "buildkite-agent-entrypoint start") || strings.Contains(n.Value, "buildkite-agent start") {
-					starts = field
-				}
-				has = has || strings.Contains(n.Value, name)
-			})
-		}
-		if starts != "" && !has {
+		starts := commandWith(container, "buildkite-agent-entrypoint start", "buildkite-agent start")
+		if starts != "" && commandWith(container, name) == "" {
 			c.bad("the base lacks the hook "+name+": a late agent would register after its lease, when another was ordered in its place",
 				"copy the command of the base that muster init writes; where the image has the hook, say "+name+" in a comment of the command", below(at, nth(i), starts)...)
 		}
 	}
+}
+
+// commandWith returns the field of a container, command or args, that contains one of the words; empty
+// if neither does.
+func commandWith(container *yaml.Node, words ...string) (found string) {
+	for _, field := range []string{"command", "args"} {
+		walk(finding.Lookup(container, field), nil, func(n *yaml.Node, _ []string) {
+			if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(n.Value, word) }) {
+				found = field
+			}
+		})
+	}
+	return found
 }
 
 // walk visits n, which is at a path, and all nodes below it.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -101,7 +102,7 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 		r.same(AnnotationUptime)
 	}
 	if finding.Lookup(job, "metadata", "annotations", AnnotationOrderedAgents) != nil {
-		d.Ordered = r.agents(AnnotationOrderedAgents)
+		d.Ordered = r.count(AnnotationOrderedAgents, "agents", math.MaxInt)
 	}
 	if finding.Lookup(job, "metadata", "annotations", AnnotationWithdrawnAt) != nil {
 		d.WithdrawnAt = r.time(AnnotationWithdrawnAt)
@@ -194,24 +195,17 @@ func (r *dispatchReader) time(key string) time.Time {
 	return t.UTC()
 }
 
-// agents reads a number of agents.
-func (r *dispatchReader) agents(key string) int {
+func (r *dispatchReader) seconds(key string) time.Duration {
+	return time.Duration(r.count(key, "seconds", math.MaxInt/int(time.Second))) * time.Second
+}
+
+// count reads a number of agents or seconds from 1 to most.
+func (r *dispatchReader) count(key, of string, most int) int {
 	v := r.note(key)
 	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || strconv.Itoa(n) != v {
-		r.bad(fmt.Sprintf("%s is not a number of agents", finding.Quote(v)), "metadata", "annotations", key)
+	if err != nil || n < 1 || n > most || strconv.Itoa(n) != v {
+		r.bad(fmt.Sprintf("%s is not a number of %s", finding.Quote(v), of), "metadata", "annotations", key)
 		return 0
 	}
 	return n
-}
-
-func (r *dispatchReader) seconds(key string) time.Duration {
-	v := r.note(key)
-	n, err := strconv.ParseInt(v, 10, 64)
-	const longest = int64(1<<63-1) / int64(time.Second)
-	if err != nil || n < 1 || n > longest || strconv.FormatInt(n, 10) != v {
-		r.bad(fmt.Sprintf("%s is not a number of seconds", finding.Quote(v)), "metadata", "annotations", key)
-		return 0
-	}
-	return time.Duration(n) * time.Second
 }

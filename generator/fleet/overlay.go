@@ -175,19 +175,16 @@ const listHeader = "# Written by muster: the dispatches. Do not edit: muster rev
 // kustomization with no field at all does not build, and a marshalled one
 // would have none.
 func list(ids []string) []byte {
-	var b strings.Builder
-	b.WriteString(listHeader)
-	b.WriteString("apiVersion: " + types.KustomizationVersion + "\nkind: " + types.KustomizationKind + "\n")
+	const head = listHeader + "apiVersion: " + types.KustomizationVersion + "\nkind: " + types.KustomizationKind + "\n"
 	if len(ids) == 0 {
-		b.WriteString("resources: []\n")
-		return []byte(b.String())
+		return []byte(head + "resources: []\n")
 	}
-	b.WriteString("resources:\n")
+	text := []byte(head + "resources:\n")
 	for _, id := range slices.Sorted(slices.Values(ids)) {
 		// An ID needs no quotes: a file name never reads as another type.
-		b.WriteString("- " + id + manifestType + "\n")
+		text = append(text, "- "+id+manifestType+"\n"...)
 	}
-	return []byte(b.String())
+	return text
 }
 
 func (o *Overlay) file(name string) string { return path.Join(o.Path, dispatchDir, name) }

@@ -33,7 +33,7 @@ type stateDocument struct {
 	// StartupTimes are how many agents took how many seconds, in the text form of [plan.StartupTimes].
 	StartupTimes plan.StartupTimes `json:"startupTimes,omitzero"`
 	ServedAt     time.Time         `json:"servedAt,omitzero"`
-	AheadOf      []aheadState      `json:"aheadOf,omitempty"`
+	AheadOf      []plan.AheadOf    `json:"aheadOf,omitempty"`
 }
 
 // maxSeconds bounds how long agents can have lasted: a day, as all times of policies.
@@ -58,7 +58,7 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 		return wrong(fmt.Sprintf("its kind is %s of %s, not %s of %s", finding.Quote(doc.Kind), finding.Quote(doc.APIVersion), stateKind, policy.Version))
 	}
 	state := plan.State{
-		Ordered: doc.Ordered, LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes, ServedAt: doc.ServedAt,
+		Ordered: doc.Ordered, LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes, ServedAt: doc.ServedAt, AheadOf: doc.AheadOf,
 	}
 	if b := doc.Breaker; b != nil {
 		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || b.Cause != "" && !slices.Contains(plan.Failures(), b.Cause) ||
@@ -77,7 +77,6 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 		if a.Stage == "" || a.Agents < 1 || a.At.IsZero() {
 			return wrong("it has looked ahead to stages without a name, without agents or without a time")
 		}
-		state.AheadOf = append(state.AheadOf, plan.AheadOf(a))
 	}
 	for _, o := range doc.Ordered {
 		if o.Agents < 1 || o.At.IsZero() {
@@ -97,16 +96,13 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	if !s.Equal(plan.State{}) {
 		doc := stateDocument{
 			APIVersion: policy.Version, Kind: stateKind, Ordered: s.Ordered,
-			LookedAhead: s.LookedAhead, StartupTimes: s.StartupTimes, ServedAt: s.ServedAt,
+			LookedAhead: s.LookedAhead, StartupTimes: s.StartupTimes, ServedAt: s.ServedAt, AheadOf: s.AheadOf,
 		}
 		if !s.Breaker.Equal(plan.Breaker{}) {
 			doc.Breaker = &s.Breaker
 		}
 		if s.Partial.Agents > 0 {
 			doc.Partial = &s.Partial
-		}
-		for _, a := range s.AheadOf {
-			doc.AheadOf = append(doc.AheadOf, aheadState(a))
 		}
 		text, err := yaml.Marshal(doc)
 		if err != nil { // plain data always marshals
@@ -115,11 +111,4 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 		change.Content = append([]byte(stateHeader), text...)
 	}
 	return []branch.Change{change}
-}
-
-// aheadState is a [plan.AheadOf].
-type aheadState struct {
-	Stage  string    `json:"stage"`
-	Agents int       `json:"agents"`
-	At     time.Time `json:"at"`
 }

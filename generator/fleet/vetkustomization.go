@@ -98,7 +98,7 @@ func (v *view) vetReference(name string, data []byte, r reference) {
 		v.parts[part] = true
 	}
 	switch {
-	case remote(r.path):
+	case fetched.MatchString(r.path):
 		v.refuseIn(data, r.path, finding.Finding{File: name, Field: r.field, Problem: finding.Quote(r.path) + " is not in the repository", Remedy: "copy it there: muster fetches nothing"})
 	case !r.must || path.IsAbs(r.path):
 	case at == ".." || strings.HasPrefix(at, "../"):
@@ -163,5 +163,3 @@ func references(k types.Kustomization) []reference {
 // fetched matches strings that kustomize treats as a URL or a git repository (its internal/git
 // and internal/loader), by their prefix, ignoring case.
 var fetched = regexp.MustCompile(`(?i)^(git::|https?:|ssh://|file://|github\.com[/:]|[a-z][a-z0-9-]*@)`)
-
-func remote(p string) bool { return fetched.MatchString(p) }

@@ -58,10 +58,10 @@ func (s Stage) due() time.Time {
 // AheadOf is the number of agents that were dispatched for one stage of upcoming jobs.
 type AheadOf struct {
 	// Stage is its name.
-	Stage string
+	Stage string `json:"stage"`
 	// Agents is the number of agents, and At the time of the first order.
-	Agents int
-	At     time.Time
+	Agents int       `json:"agents"`
+	At     time.Time `json:"at"`
 }
 
 // Equal reports whether two values are equal.

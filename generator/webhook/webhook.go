@@ -9,6 +9,7 @@
 package webhook
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
@@ -130,9 +131,7 @@ type Receiver struct {
 
 // New returns a receiver without events.
 func New(cfg Config) *Receiver {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Receiver{cfg: cfg, calls: make(chan generator.Cause, 1), slots: make(chan struct{}, maxConcurrent), unread: map[string]bool{}}
 }
 
