@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -73,15 +71,12 @@ func TestFailures(t *testing.T) {
 		{"the token echoed", fault{Status: 500, Body: `{"message":"no\n` + secret + `"}`}, "no [token]"},
 		{"a redirect", fault{Status: 302, Header: http.Header{"Location": {"https://elsewhere.example/"}}}, "302 Found"},
 		{"half a page of agents", fault{Path: "/agents", Half: true}, "listing agents: page 1: asking agents: unexpected EOF"},
-		{"half the second page of builds", fault{Path: "page=2", Half: true}, "listing builds: page 2:"},
 		{"second page of finished builds", fault{Path: "finished_from", Status: 503}, "listing builds: page 1:"},
 		{"JSON that ends early", fault{Path: "/builds", Body: `[{"id":`}, "the response is not complete JSON"},
 		{"not a list", fault{Path: "/builds", Body: `{"builds":[]}`}, "the answer is not a list"},
-		{"null", fault{Path: "/agents", Body: `null`}, "the answer is not a list"},
 		{"nothing", fault{Path: "/agents", Body: " "}, "the answer is empty"},
 		{"clusters fail", fault{Path: "/clusters", Status: 500}, "listing clusters: page 1:"},
 		{"queues fail", fault{Path: "/queues", Status: 500}, "listing clusters: queues of cluster"},
-		{"queues may not be read", fault{Path: "/queues", Half: true}, "listing clusters: queues of cluster"},
 		{"a page that leads to itself", fault{Path: "/agents", Header: http.Header{"Link": {`<https://x/?page=1>; rel="next"`}}}, "has no valid next page"},
 		{"a page that leads nowhere", fault{Path: "/agents", Header: http.Header{"Link": {`<https://x/>; rel="next"`}}}, "has no valid next page"},
 	} {
@@ -200,29 +195,37 @@ func TestRateLimitForms(t *testing.T) {
 	}
 }
 
-// TestTimeout: a server that never answers costs the time-out, and a context
-// that ends costs nothing more.
+// TestTimeout: a server that never answers, or with a byte a second, costs the time-out, and a
+// context that ends costs nothing more.
 func TestTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
-		s.Fail(fakebuildkite.Fault{Path: "/builds", Hang: true, Times: -1})
-		c := newClient(t, buildkite.Config{HTTP: s.Transport(), Timeout: 7 * time.Second})
-		began := time.Now()
-		_, err := c.Snapshot(context.Background(), plan.Query{At: now, Since: now})
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 7*time.Second {
-			t.Errorf("after %s: %v", time.Since(began), err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		go func() {
-			time.Sleep(2 * time.Second)
-			cancel()
-		}()
-		began = time.Now()
-		_, err = c.Snapshot(ctx, plan.Query{At: now, Since: now})
-		if !errors.Is(err, context.Canceled) || time.Since(began) != 2*time.Second {
-			t.Errorf("after %s: %v", time.Since(began), err)
-		}
-	})
+	for _, c := range []struct {
+		fault           fakebuildkite.Fault
+		timeout, cancel time.Duration // zero: the default, never
+		want            time.Duration
+		err             error
+	}{
+		{fakebuildkite.Fault{Hang: true}, 7 * time.Second, 0, 7 * time.Second, context.DeadlineExceeded},
+		{fakebuildkite.Fault{Hang: true}, 7 * time.Second, 2 * time.Second, 2 * time.Second, context.Canceled},
+		{fakebuildkite.Fault{Trickle: true}, 0, 0, buildkite.DefaultTimeout, context.DeadlineExceeded},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
+			s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{}}})
+			c.fault.Path = "/builds"
+			s.Fail(c.fault)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.cancel > 0 {
+				time.AfterFunc(c.cancel, cancel)
+			}
+			began := time.Now()
+			client := newClient(t, buildkite.Config{HTTP: s.Transport(), Timeout: c.timeout})
+			_, err := client.Snapshot(ctx, plan.Query{At: now, Since: now})
+			if took := time.Since(began); !errors.Is(err, c.err) || took != c.want {
+				t.Errorf("%+v: after %s: %v", c.fault, took, err)
+			}
+		})
+	}
 }
 
 func TestClusters(t *testing.T) {
@@ -363,7 +366,7 @@ func TestVerify(t *testing.T) {
 		{"a text", known, &fakebuildkite.Fault{Body: `"x"`}, "not as Buildkite does"},
 		{"cut", known, &fakebuildkite.Fault{Body: scopes}, "not as Buildkite does"},
 		{"two", known, &fakebuildkite.Fault{Body: scopes + "}{}"}, "not as Buildkite does"},
-		{"not a list", known, &fakebuildkite.Fault{Path: "/agents", Body: "{}"}, "not a list"},
+		{"not a list", known, &fakebuildkite.Fault{Path: "/agents", Body: "{}"}, "listing agents: the answer is not a list"},
 		{"limited", known, &fakebuildkite.Fault{Status: 429}, "used up for another 1m0s"},
 	} {
 		s := fakebuildkite.New(test.opts)
@@ -377,25 +380,6 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
-}
-
-// TestSockets asks over a real connection, and has it broken half-way.
-func TestSockets(t *testing.T) {
-	s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
-	s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{}}})
-	server := httptest.NewServer(s)
-	defer server.Close()
-	c := newClient(t, buildkite.Config{URL: server.URL})
-	s.Fail(fakebuildkite.Fault{Path: "/builds", Half: true})
-	if _, err := c.Snapshot(context.Background(), plan.Query{At: now, Since: now}); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("half a page: %v", err)
-	}
-	if got := observe(t, c, now, now); len(got.Jobs) != 1 {
-		t.Errorf("got %+v", got)
-	}
-	server.Close()
-	_, err := c.Snapshot(context.Background(), plan.Query{At: now, Since: now})
-	checkError(t, "nobody there", err, "listing agents: page 1: asking agents:")
 }
 
 // TestConcurrent is for the race detector: observations, counters and a world

@@ -12,13 +12,6 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 )
 
-// brokenTransport is a network that is down.
-type brokenTransport struct{}
-
-func (brokenTransport) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, errors.New("the network is down")
-}
-
 // TestFailedRequestsAreCounted: a request that no good answer came to has failed, and
 // only one that was limited has been limited.
 func TestFailedRequestsAreCounted(t *testing.T) {
@@ -33,7 +26,7 @@ func TestFailedRequestsAreCounted(t *testing.T) {
 			t.Errorf("%d: %+v", status, got)
 		}
 	}
-	c := newClient(t, buildkite.Config{HTTP: brokenTransport{}})
+	c := newClient(t, buildkite.Config{HTTP: roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("the network is down") })})
 	_, err := c.Verify(t.Context())
 	checkError(t, "no network", err, "the network is down")
 	if got := c.Stats(); got.Failures != got.Requests || got.Requests == 0 || got.RateLimited != 0 {
@@ -48,23 +41,13 @@ func TestFailedRequestsAreCounted(t *testing.T) {
 }
 
 // TestTokenHalfRead: an answer that breaks off says why, and not that it is none of
-// Buildkite's; what is wrong with the list of agents is said of that.
+// Buildkite's.
 func TestTokenHalfRead(t *testing.T) {
-	s := fakebuildkite.New(fakebuildkite.Options{Token: secret})
-	_, err := newClient(t, buildkite.Config{HTTP: broken{s.Transport()}}).Verify(t.Context())
-	checkError(t, "a connection that breaks", err, "the connection is gone")
-	s.Fail(fakebuildkite.Fault{Path: "/agents", Body: "{}"})
-	_, err = newClient(t, buildkite.Config{HTTP: s.Transport()}).Verify(t.Context())
-	checkError(t, "agents", err, "listing agents: ")
-}
-
-// broken is a network on which each answer breaks off before its first byte.
-type broken struct{ http.RoundTripper }
-
-func (b broken) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := b.RoundTripper.RoundTrip(r)
-	if err == nil {
+	api := roundTrip(func(r *http.Request) (*http.Response, error) {
+		response := (&static{}).answer(r, "", "")
 		response.Body = io.NopCloser(iotest.ErrReader(errors.New("the connection is gone")))
-	}
-	return response, err
+		return response, nil
+	})
+	_, err := newClient(t, buildkite.Config{HTTP: api}).Verify(t.Context())
+	checkError(t, "a connection that breaks", err, "the connection is gone")
 }

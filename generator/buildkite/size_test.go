@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,11 +11,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"muster/generator/buildkite"
-	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 	"muster/gitops/unraced"
 )
@@ -277,21 +274,4 @@ func TestTooManyJobs(t *testing.T) {
 	}}
 	_, err := newClient(t, buildkite.Config{HTTP: api}).Snapshot(context.Background(), plan.Query{At: now})
 	checkError(t, "too many jobs", err, "more than 500000 jobs and agents")
-}
-
-// TestTrickle: an answer of a byte a second ends with the time-out, also when its
-// headers came at once.
-func TestTrickle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := fakebuildkite.New(fakebuildkite.Options{Token: secret, Now: now})
-		for range 10 {
-			s.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{}}})
-		}
-		s.Fail(fakebuildkite.Fault{Path: "/builds", Trickle: true, Times: -1})
-		began := time.Now()
-		_, err := newClient(t, buildkite.Config{HTTP: s.Transport()}).Snapshot(context.Background(), plan.Query{At: now, Since: now})
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != buildkite.DefaultTimeout {
-			t.Errorf("after %s: %v", time.Since(began), err)
-		}
-	})
 }

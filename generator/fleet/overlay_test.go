@@ -12,26 +12,11 @@ import (
 	"muster/gitops/unraced"
 )
 
-const header = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\n"
-
-// TestManyFindings: the number of findings on one overlay is limited.
-func TestManyFindings(t *testing.T) {
-	f := sound(t)
-	f["overlays/default/scaling.yaml"] = header + "spec:\n  queue: q\n  max: 1\n"
-	for i := range 1000 {
-		f["overlays/default/scaling.yaml"] += fmt.Sprintf("  y%d: 1\n", i)
-	}
-	o := load(t, NewLoader("overlays"), f.tree())[0]
-	if n := len(o.findings); n != maxFindings {
-		t.Errorf("%d findings, want %d", n, maxFindings)
-	}
-}
-
 // TestManyBrokenOverlays: the findings on thousands of overlays are limited together, and each overlay
 // is suspended.
 func TestManyBrokenOverlays(t *testing.T) {
 	f := sound(t)
-	broken := header + "spec:\n"
+	broken := "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n"
 	for i := range maxFindings {
 		broken += fmt.Sprintf("  y%d: 1\n", i)
 	}

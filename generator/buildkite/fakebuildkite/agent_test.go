@@ -19,7 +19,6 @@ func TestAgentEnds(t *testing.T) {
 		at     time.Duration // after the start; negative: stays
 	}{
 		{"idle", agent{IdleTimeout: time.Minute}, nil, "idle", 0, time.Minute},
-		{"never idle too long", agent{}, nil, "", 0, -1},
 		{"after its job", agent{AfterJob: true, IdleTimeout: time.Minute}, func(s *fakebuildkite.Server, _ string) {
 			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
 		}, "job", 1, time.Hour},
@@ -71,9 +70,6 @@ func TestAgentEnds(t *testing.T) {
 		{"lost, and noticed a minute later", agent{}, func(s *fakebuildkite.Server, id string) {
 			s.At(start.Add(time.Second), func() { s.LoseAgent(id) })
 		}, "lost", 0, 4 * time.Minute},
-		{"stays for two jobs", agent{IdleTimeout: time.Minute, Uptime: 3 * time.Hour}, func(s *fakebuildkite.Server, _ string) {
-			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 2}}})
-		}, "idle", 2, 2*time.Hour + time.Minute},
 		{"too old for another job", agent{IdleTimeout: time.Minute, Uptime: 90 * time.Minute}, func(s *fakebuildkite.Server, _ string) {
 			s.CreateBuild(build{Steps: []step{{Duration: time.Hour, Parallelism: 3}}})
 		}, "uptime", 2, 2 * time.Hour},
