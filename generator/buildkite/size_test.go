@@ -79,7 +79,11 @@ func (p *bulkPage) more(b []byte) []byte {
 		p.ended = true
 		return append(b, ']')
 	case p.next == 0:
-		b = append(b, ",["[b2i(p.build%p.perPage == 0)])
+		before := byte(',')
+		if p.build%p.perPage == 0 {
+			before = '['
+		}
+		b = append(b, before)
 		b = fmt.Appendf(b, `{"id":"b%08d","state":"running","jobs":[`, p.build)
 	}
 	if p.next < p.jobs {
@@ -92,13 +96,6 @@ func (p *bulkPage) more(b []byte) []byte {
 	p.build++
 	p.next = 0
 	return append(b, "]}"...)
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // signature is as long as a step's is.

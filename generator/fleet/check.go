@@ -193,41 +193,36 @@ func podAnnotation(key string) []string {
 
 // required are the values that the syncers and the cluster autoscalers require. Each was
 // observed with Argo CD 3.5 or Flux 1.9, or found in their sources.
-func required() []spelled {
-	return []spelled{
-		{annotation("argocd.argoproj.io/sync-options"), []string{"Prune=false", "Delete=false"}, "Argo CD would terminate the agents when their dispatch is retired"},
-		{annotation("argocd.argoproj.io/compare-options"), []string{"IgnoreExtraneous"}, "Argo CD would show the application out of sync while agents of retired dispatches run"},
-		{annotation("argocd.argoproj.io/ignore-healthcheck"), []string{"true"}, "Argo CD would show the application degraded by every agent that fails"},
-		{annotation("kustomize.toolkit.fluxcd.io/prune"), []string{"disabled"}, "Flux would terminate the agents when their dispatch is retired"},
-		{annotation("kustomize.toolkit.fluxcd.io/ssa"), []string{"IfNotPresent"}, "Flux would try to change a running Job"},
-		{[]string{"metadata", "labels", "app.kubernetes.io/managed-by"}, []string{"muster"}, "muster could not identify the Job"},
-		{podAnnotation("argocd.argoproj.io/ignore-resource-updates"), []string{"true"}, "Argo CD would compare the application at every change of a pod"},
-		{podAnnotation("cluster-autoscaler.kubernetes.io/safe-to-evict"), []string{"false"}, "the cluster autoscaler would move a build to save a node"},
-		{podAnnotation("karpenter.sh/do-not-disrupt"), []string{"true"}, "Karpenter would move a build to save a node"},
-		{[]string{"spec", "completionMode"}, []string{"Indexed"}, "agents would have no index to distinguish them"},
-		{[]string{"spec", "template", "spec", "restartPolicy"}, []string{"Never"}, "an agent that fails would start again after its lease was checked"},
-	}
+var required = []spelled{
+	{annotation("argocd.argoproj.io/sync-options"), []string{"Prune=false", "Delete=false"}, "Argo CD would terminate the agents when their dispatch is retired"},
+	{annotation("argocd.argoproj.io/compare-options"), []string{"IgnoreExtraneous"}, "Argo CD would show the application out of sync while agents of retired dispatches run"},
+	{annotation("argocd.argoproj.io/ignore-healthcheck"), []string{"true"}, "Argo CD would show the application degraded by every agent that fails"},
+	{annotation("kustomize.toolkit.fluxcd.io/prune"), []string{"disabled"}, "Flux would terminate the agents when their dispatch is retired"},
+	{annotation("kustomize.toolkit.fluxcd.io/ssa"), []string{"IfNotPresent"}, "Flux would try to change a running Job"},
+	{[]string{"metadata", "labels", "app.kubernetes.io/managed-by"}, []string{"muster"}, "muster could not identify the Job"},
+	{podAnnotation("argocd.argoproj.io/ignore-resource-updates"), []string{"true"}, "Argo CD would compare the application at every change of a pod"},
+	{podAnnotation("cluster-autoscaler.kubernetes.io/safe-to-evict"), []string{"false"}, "the cluster autoscaler would move a build to save a node"},
+	{podAnnotation("karpenter.sh/do-not-disrupt"), []string{"true"}, "Karpenter would move a build to save a node"},
+	{[]string{"spec", "completionMode"}, []string{"Indexed"}, "agents would have no index to distinguish them"},
+	{[]string{"spec", "template", "spec", "restartPolicy"}, []string{"Never"}, "an agent that fails would start again after its lease was checked"},
 }
 
 // forbidden are keys that the Job must not have, whatever their value.
-func forbidden() []spelled {
-	const ordered = "Argo CD would hold back the agents until others have finished"
-	return []spelled{
-		{at: annotation("argocd.argoproj.io/hook"), reason: "a hook is run again at every sync, and deleted by it"},
-		{at: annotation("argocd.argoproj.io/hook-delete-policy"), reason: "Argo CD would delete busy agents"},
-		{at: annotation("helm.sh/hook"), reason: "a hook is run again at every sync, and deleted by it"},
-		{at: annotation("argocd.argoproj.io/sync-wave"), reason: ordered},
-		{at: []string{"metadata", "generateName"}, reason: "every sync would create the agents again"},
-		{at: []string{"metadata", "labels", "app.kubernetes.io/instance"}, reason: "Argo CD may track by this label and manage the Job"},
-		{at: annotation("kustomize.toolkit.fluxcd.io/reconcile"), reason: "Flux would never create the Job where it says disabled"},
-		{at: annotation("kustomize.toolkit.fluxcd.io/force"), reason: "Flux would delete a running Job to create it again where it says enabled"},
-		{at: annotation("config.kubernetes.io/local-config"), reason: "kustomize would leave the Job out"},
-		{at: []string{"spec", "suspend"}, reason: "a suspended Job starts no agent"},
-		{at: []string{"spec", "managedBy"}, reason: "another controller would run the Job by rules muster does not know"},
-		{at: []string{"spec", "successPolicy"}, reason: "it terminates busy agents when others have finished"},
-		{at: []string{"spec", "maxFailedIndexes"}, reason: "it terminates busy agents when others have failed"},
-		{at: []string{"spec", "backoffLimit"}, reason: "it terminates busy agents when others have failed; backoffLimitPerIndex does not"},
-	}
+var forbidden = []spelled{
+	{at: annotation("argocd.argoproj.io/hook"), reason: "a hook is run again at every sync, and deleted by it"},
+	{at: annotation("argocd.argoproj.io/hook-delete-policy"), reason: "Argo CD would delete busy agents"},
+	{at: annotation("helm.sh/hook"), reason: "a hook is run again at every sync, and deleted by it"},
+	{at: annotation("argocd.argoproj.io/sync-wave"), reason: "Argo CD would hold back the agents until others have finished"},
+	{at: []string{"metadata", "generateName"}, reason: "every sync would create the agents again"},
+	{at: []string{"metadata", "labels", "app.kubernetes.io/instance"}, reason: "Argo CD may track by this label and manage the Job"},
+	{at: annotation("kustomize.toolkit.fluxcd.io/reconcile"), reason: "Flux would never create the Job where it says disabled"},
+	{at: annotation("kustomize.toolkit.fluxcd.io/force"), reason: "Flux would delete a running Job to create it again where it says enabled"},
+	{at: annotation("config.kubernetes.io/local-config"), reason: "kustomize would leave the Job out"},
+	{at: []string{"spec", "suspend"}, reason: "a suspended Job starts no agent"},
+	{at: []string{"spec", "managedBy"}, reason: "another controller would run the Job by rules muster does not know"},
+	{at: []string{"spec", "successPolicy"}, reason: "it terminates busy agents when others have finished"},
+	{at: []string{"spec", "maxFailedIndexes"}, reason: "it terminates busy agents when others have failed"},
+	{at: []string{"spec", "backoffLimit"}, reason: "it terminates busy agents when others have failed; backoffLimitPerIndex does not"},
 }
 
 // allowed returns the harmless values of a forbidden key.

@@ -40,7 +40,7 @@ func (c *jobChecker) bad(problem, remedy string, at ...string) {
 // CD, Flux and the agent.
 func checkJob(tree fs.FS, o *Overlay) []finding.Finding {
 	c := &jobChecker{tree: tree, overlay: o, job: o.template.job()}
-	for _, want := range required() {
+	for _, want := range required {
 		n := finding.Lookup(c.job, want.at...)
 		switch {
 		case n == nil:
@@ -49,7 +49,7 @@ func checkJob(tree fs.FS, o *Overlay) []finding.Finding {
 			c.bad("is "+finding.Quote(n.Value)+": "+want.reason, instead(want), want.at...)
 		}
 	}
-	for _, never := range forbidden() {
+	for _, never := range forbidden {
 		n := finding.Lookup(c.job, never.at...)
 		if n != nil && !allowed(never.at[len(never.at)-1], n.Value) {
 			c.bad(never.reason, "remove it", never.at...)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -37,6 +38,7 @@ func ParseDispatch(file string, data []byte) (plan.Dispatch, error) {
 // readDispatch is a dispatch that was read.
 type readDispatch struct {
 	plan.Dispatch
+	overlay string // slug of the one that it was ordered for, in the Job's label
 	// edited: it differs from what muster wrote. proven: kustomize can read it too, which is
 	// unknown if its overlay has no template.
 	edited, proven bool
@@ -73,7 +75,7 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 	r.number("spec", "parallelism") // if only this was edited, an Indexed Job still starts no more pods
 	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
 		r.is(d.ID, below(at, "labels", LabelDispatch)...)
-		r.text(below(at, "labels", LabelOverlay)...)
+		d.overlay = cmp.Or(d.overlay, r.text(below(at, "labels", LabelOverlay)...))
 		r.strings(below(at, "labels")...)
 		r.strings(below(at, "annotations")...)
 	}

@@ -357,8 +357,8 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch,
 	if wrong != nil {
 		return d, true, wrong
 	}
-	if of := overlayOf(data); of != o.Slug() && (of != orderedAs(d.Dispatch) || !l.ours(d.Dispatch)) {
-		return d, false, another(file, of) // else renamed examines it
+	if d.overlay != o.Slug() && (d.overlay != orderedAs(d.Dispatch) || !l.ours(d.Dispatch)) {
+		return d, false, another(file, d.overlay) // else renamed examines it
 	}
 	if o.template == nil {
 		return d, false, nil // suspended; the proof waits until it is not
@@ -375,15 +375,6 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch,
 	}
 	d.proven = true
 	return d, false, nil
-}
-
-// overlayOf returns the slug of the overlay that a dispatch was ordered for.
-func overlayOf(dispatch []byte) string {
-	job, wrong := finding.ParseOne("", dispatch)
-	if wrong != nil {
-		return ""
-	}
-	return finding.Scalar(job, "metadata", "labels", LabelOverlay)
 }
 
 // policyOf returns a policy that contains only the queue and tags of a dispatch's agents.

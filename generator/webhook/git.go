@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,25 +21,24 @@ type host struct {
 	signature, prefix, token string
 }
 
-// hosts returns the kinds of git host. Each is recognised by its header event. Gitea precedes
+// hosts are the kinds of git host. Each is recognised by its header event. Gitea precedes
 // GitHub, because it sends GitHub's headers too.
-func hosts() []host {
-	return []host{
-		// go-gitea/gitea services/webhook/deliver.go.
-		{source: Gitea, event: "X-Gitea-Event", push: "push", signature: "X-Gitea-Signature"},
-		// docs.gitlab.com/user/project/integrations/webhooks: the secret token is sent as it is.
-		{source: GitLab, event: "X-Gitlab-Event", push: "Push Hook", token: "X-Gitlab-Token"},
-		// docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries.
-		{source: GitHub, event: "X-GitHub-Event", push: "push", signature: "X-Hub-Signature-256", prefix: "sha256="},
-	}
+var hosts = []host{
+	// go-gitea/gitea services/webhook/deliver.go.
+	{source: Gitea, event: "X-Gitea-Event", push: "push", signature: "X-Gitea-Signature"},
+	// docs.gitlab.com/user/project/integrations/webhooks: the secret token is sent as it is.
+	{source: GitLab, event: "X-Gitlab-Event", push: "Push Hook", token: "X-Gitlab-Token"},
+	// docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries.
+	{source: GitHub, event: "X-GitHub-Event", push: "push", signature: "X-Hub-Signature-256", prefix: "sha256="},
 }
 
 // hostOf returns the git host that sends these headers. Other hosts sign as Flux's generic-hmac
 // requires (fluxcd/notification-controller/docs/spec/v1/receivers.md), with sha256 only.
 func hostOf(header http.Header) host {
-	all := hosts()
-	if i := slices.IndexFunc(all, func(h host) bool { return header.Get(h.event) != "" }); i >= 0 {
-		return all[i]
+	for _, h := range hosts {
+		if header.Get(h.event) != "" {
+			return h
+		}
 	}
 	return host{source: Generic, signature: "X-Signature", prefix: "sha256="}
 }

@@ -1,6 +1,7 @@
 package fakebuildkite
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 )
@@ -33,9 +34,7 @@ type Fault struct {
 func (s *Server) Fail(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.Times == 0 {
-		f.Times = 1
-	}
+	f.Times = cmp.Or(f.Times, 1)
 	s.faults = append(s.faults, &f)
 }
 

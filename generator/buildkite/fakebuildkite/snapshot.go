@@ -1,6 +1,7 @@
 package fakebuildkite
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"time"
@@ -61,10 +62,7 @@ func (a *agent) seen() plan.Agent {
 	case a.job != nil:
 		seen.State = plan.AgentBusy
 	default:
-		seen.IdleSince = seen.Connected
-		if !a.lastJob.IsZero() {
-			seen.IdleSince = seen.LastJobFinished
-		}
+		seen.IdleSince = cmp.Or(seen.LastJobFinished, seen.Connected)
 	}
 	return seen
 }
@@ -210,12 +208,8 @@ func (r *reading) predict(b *build, from int) {
 
 // timed is what a reader of the API makes of a job for that.
 func (j *job) timed() steptime.Job {
-	key := j.step.Key
-	if key == "" {
-		key = j.step.Label
-	}
 	t := steptime.Job{
-		Step:     steptime.Key([]byte(j.build.spec.Pipeline), []byte(key)),
+		Step:     steptime.Key([]byte(j.build.spec.Pipeline), []byte(cmp.Or(j.step.Key, j.step.Label))),
 		Upcoming: j.state == stateWaiting,
 		Created:  inMilliseconds(j.created), Runnable: inMilliseconds(j.runnable),
 		Started: inMilliseconds(j.started), Finished: inMilliseconds(j.finished),

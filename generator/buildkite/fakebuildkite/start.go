@@ -1,6 +1,7 @@
 package fakebuildkite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -168,9 +169,7 @@ func (s *Server) registerAgent(spec Agent) (*agent, error) {
 	}
 	a.seq = s.seq
 	s.registered++
-	if a.spec.Name == "" {
-		a.spec.Name = fmt.Sprintf("agent-%d", s.registered)
-	}
+	a.spec.Name = cmp.Or(a.spec.Name, fmt.Sprintf("agent-%d", s.registered))
 	s.agentByID[a.id] = a
 	return a, nil
 }

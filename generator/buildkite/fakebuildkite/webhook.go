@@ -87,11 +87,7 @@ func (s *Server) send(w *Webhook, event string, body map[string]any) {
 	arrive := func() {
 		s.after = append(s.after, func() { w.Deliver(webhookRequest(event, raw, token, w.Plain, at)) })
 	}
-	times := 1
-	if t.Twice {
-		times = 2
-	}
-	for range times {
+	for range 1 + count(t.Twice) {
 		if t.Delay+t.Held == 0 {
 			arrive()
 			continue
