@@ -50,20 +50,10 @@ func (k *clusters) due(at time.Time) bool {
 }
 
 // explains reports whether an identifier of a queue or cluster is known.
-func (k *clusters) explains(id string) bool {
-	_, queue := k.queues[id]
-	_, cluster := k.defaults[id]
-	return queue || cluster
-}
+func (k *clusters) explains(id string) bool { return k.queues[id] != "" || k.defaults[id] != "" }
 
 func (k *clusters) unexplained(ids []string) bool {
 	return slices.ContainsFunc(ids, func(id string) bool { return !k.explains(id) && !k.unknown[id] })
-}
-
-// add adds a cluster that is about to be read.
-func (k *clusters) add(cluster clusterRecord) {
-	k.requests++
-	k.defaults[string(cluster.ID)] = defaultQueue
 }
 
 // addQueue adds a queue of a cluster. If a queue is listed twice, the later record wins.

@@ -305,7 +305,8 @@ func (s *session) readQueues(ctx context.Context) error {
 		cluster := l.found[0]
 		if l.list == nil {
 			l.list = &listing{path: s.path("clusters/" + string(cluster.ID) + "/queues")}
-			l.fresh.add(cluster)
+			l.fresh.requests++
+			l.fresh.defaults[string(cluster.ID)] = defaultQueue
 		}
 		err := readAll(ctx, s, "queue", l.list, func(r queueRecord) { l.fresh.addQueue(cluster, r) })
 		if err != nil && !hasStatus(err, http.StatusNotFound) { // deleted since it was listed

@@ -184,14 +184,12 @@ func (s *session) watchToken(ctx context.Context, at time.Time) {
 	token, err := s.accessToken(ctx)
 	if err != nil {
 		c.cfg.Log.Debug("when the Buildkite API token expires cannot be read", "err", err)
-		if waits(err) {
-			return // and retry in the next poll
+		if !waits(err) { // else retry in the next poll
+			c.watched = at
 		}
-	}
-	c.watched = at
-	if err != nil {
 		return
 	}
+	c.watched = at
 	c.mu.Lock()
 	c.stats.TokenExpires = token.Expires
 	c.mu.Unlock()
