@@ -101,7 +101,9 @@ const biggestSmall = 1 << 20
 
 // ask sends one request and decodes the response as JSON. The path has no leading slash. A nil
 // body sends a request without a body. The body of the result is closed.
-func (a *agentAPI) ask(ctx context.Context, method, path, token string, body, into any, most int64) (*http.Response, error) {
+func (a *agentAPI) ask(
+	ctx context.Context, method, path, token string, body, into any, most int64,
+) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
 	var content io.Reader

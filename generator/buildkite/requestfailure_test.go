@@ -26,7 +26,8 @@ func TestFailedRequestsAreCounted(t *testing.T) {
 			t.Errorf("%d: %+v", status, got)
 		}
 	}
-	c := newClient(t, buildkite.Config{HTTP: roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("the network is down") })})
+	down := func(*http.Request) (*http.Response, error) { return nil, errors.New("the network is down") }
+	c := newClient(t, buildkite.Config{HTTP: roundTrip(down)})
 	_, err := c.Verify(t.Context())
 	checkError(t, "no network", err, "the network is down")
 	if got := c.Stats(); got.Failures != got.Requests || got.Requests == 0 || got.RateLimited != 0 {

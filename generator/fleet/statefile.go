@@ -58,7 +58,8 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 		return wrong(fmt.Sprintf("its kind is %s of %s, not %s of %s", finding.Quote(doc.Kind), finding.Quote(doc.APIVersion), stateKind, policy.Version))
 	}
 	state := plan.State{
-		Ordered: doc.Ordered, LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes, ServedAt: doc.ServedAt, AheadOf: doc.AheadOf,
+		Ordered: doc.Ordered, LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes,
+		ServedAt: doc.ServedAt, AheadOf: doc.AheadOf,
 	}
 	if b := doc.Breaker; b != nil {
 		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || b.Cause != "" && !slices.Contains(plan.Failures(), b.Cause) ||

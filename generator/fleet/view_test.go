@@ -44,8 +44,9 @@ func TestNothingIsFetched(t *testing.T) {
 			for _, dir := range []string{"base", "overlays/default/template", "overlays/default"} {
 				tree, file := sound(t), dir+"/kustomization.yaml"
 				tree[file] = text + "\n"
-				if got, want := fmt.Sprint(load(t, NewLoader("overlays"), tree.tree())[0].Err()), file+":1: "+want; got != want {
-					t.Errorf("got\n  %s\nwant\n  %s", got, want)
+				got := fmt.Sprint(load(t, NewLoader("overlays"), tree.tree())[0].Err())
+				if got != file+":1: "+want {
+					t.Errorf("%s: got\n  %s\nwant\n  %s", file, got, want)
 				}
 			}
 		})
