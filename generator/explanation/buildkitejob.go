@@ -10,7 +10,6 @@ import (
 
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/gitops/branch"
 )
 
 // jobID returns the identifier of a Buildkite job: the part of its page's address after the last
@@ -29,30 +28,20 @@ type order struct {
 // except one example of unmatched jobs. If the time is known from which the job could run, job returns
 // the first orders for jobs that were pending then.
 func (c Config) job(ctx context.Context, name string, at time.Time) ([]Explanation, error) {
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	read, older := 0, 0
-	entries := map[string]*ledger.Entry{}
+	var e *ledger.Entry // of the row; nil if it is malformed
 	records := func(yield func(ledger.Record, error) bool) {
-		for r, err := range ledger.Read(c.Repository.Commits(reading, "", branch.Limit{})) {
-			read++
-			c.doing(read)
-			if err == nil && r.Entry != nil {
-				entries[r.Commit.ID] = r.Entry
-			}
-			if !yield(r, err) {
+		for r, err := range c.log(ctx, "") {
+			if e = r.Entry; !yield(r, err) {
 				return
 			}
 		}
 	}
-	orders := map[string]order{}
+	orders, older := map[string]order{}, 0
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
 	for row, err := range rows.Rows(records) {
 		if err != nil {
 			return nil, err
 		}
-		e := entries[row.Commit]
-		delete(entries, row.Commit)
 		if e == nil {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"muster/generator/condition"
 	"muster/generator/fleet"
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/verification"
 	"muster/gitops/branch"
@@ -140,9 +141,17 @@ func (c Config) replay() verification.Replayer {
 	return verification.Replayer{Overlays: c.Overlays, Loader: c.Loader, Tree: c.tree}
 }
 
-// doing reports the number of commits read.
-func (c Config) doing(commits int) {
-	if c.Doing != nil && commits%1000 == 0 {
-		c.Doing(commits)
+// log yields the records of a commit, or of the head if from is empty, and of its ancestors.
+func (c Config) log(ctx context.Context, from string) iter.Seq2[ledger.Record, error] {
+	return func(yield func(ledger.Record, error) bool) {
+		read := 0
+		for r, err := range ledger.Read(c.Repository.Commits(ctx, from, branch.Limit{})) {
+			if read++; c.Doing != nil && read%1000 == 0 {
+				c.Doing(read)
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/verification"
-	"muster/gitops/branch"
 )
 
 // Forms of names. The page of a Buildkite job ends in #UUID; a URL of its API has the UUID in the path.
@@ -67,7 +66,6 @@ type search struct {
 	name string
 	found
 	known map[string]bool // overlays
-	read  int
 }
 
 // maxKnown bounds the names of overlays that are collected for error messages.
@@ -89,7 +87,7 @@ func (s *search) is(r ledger.Record) bool {
 // find returns the commit with an identifier, or the commit that ordered a dispatch.
 func (c Config) find(ctx context.Context, name string) (found, error) {
 	s := search{name: name, known: map[string]bool{}}
-	next, stop := iter.Pull2(ledger.Read(c.Repository.Commits(ctx, "", branch.Limit{})))
+	next, stop := iter.Pull2(c.log(ctx, ""))
 	defer stop()
 	var failed error
 	records := func(yield func(ledger.Record, error) bool) {
@@ -98,8 +96,6 @@ func (c Config) find(ctx context.Context, name string) (found, error) {
 			if failed = err; err != nil || !more {
 				return
 			}
-			s.read++
-			c.doing(s.read)
 			if r.Entry != nil && len(s.known) < maxKnown {
 				s.known[c.replay().Name(r.Entry.Overlay)] = true
 			}

@@ -12,7 +12,6 @@ import (
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/gitops/branch"
 )
 
 // past is the content of the log around a time.
@@ -35,20 +34,13 @@ const deepBefore = 5000
 // want, if it is not empty.
 func (c Config) around(ctx context.Context, at time.Time, want string) (*past, error) {
 	p := &past{before: map[string]*ledger.Entry{}, after: map[string]*ledger.Entry{}, last: map[string]*history.Row{}, next: map[string]*history.Row{}, repairs: map[string]*ledger.Entry{}}
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	entries, read, older := map[string]*ledger.Entry{}, 0, 0
+	var e *ledger.Entry // of the row; nil if it is malformed
+	older := 0
 	records := func(yield func(ledger.Record, error) bool) {
-		for r, err := range ledger.Read(c.Repository.Commits(reading, "", branch.Limit{})) {
-			if read++; err == nil {
-				c.doing(read)
-				if r.Entry != nil {
-					entries[r.Commit.ID] = r.Entry
-				}
-				if !r.Commit.At.After(at) {
-					if older++; p.at == "" {
-						p.at = r.Commit.ID
-					}
+		for r, err := range c.log(ctx, "") {
+			if e = r.Entry; err == nil && !r.Commit.At.After(at) {
+				if older++; p.at == "" {
+					p.at = r.Commit.ID
 				}
 			}
 			if !yield(r, err) {
@@ -61,8 +53,6 @@ func (c Config) around(ctx context.Context, at time.Time, want string) (*past, e
 		if err != nil {
 			return nil, err
 		}
-		e := entries[row.Commit]
-		delete(entries, row.Commit)
 		p.note(&row, e, at)
 		_, done := p.last[want]
 		if want != "" && done && row.At.Before(at.Add(-condition.RepairShown)) || older > deepBefore {

@@ -56,17 +56,15 @@ func (p *Policy) setBy(setting string) string {
 // wrote returns the changes that made a policy what it is at a commit: its last change, and the
 // last change of the setting called limit. If one of them was merged, it returns the merge too.
 func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]history.Row, error) {
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
 	rows.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
 		look := rows.Selection()
 		look.Below = []string{dir} // the others are not asked for
-		return c.Repository.Edits(reading, commits, trees, look)
+		return c.Repository.Edits(ctx, commits, trees, look)
 	}
 	var all []history.Row
 	written, set := false, limit == ""
-	for row, err := range rows.Rows(c.people(c.Repository.Commits(reading, commit, branch.Limit{}))) {
+	for row, err := range rows.Rows(c.people(ctx, commit)) {
 		switch {
 		case err != nil:
 			return all, err
@@ -90,13 +88,10 @@ func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]history
 	return all, nil
 }
 
-// people returns the commits by people.
-func (c Config) people(commits iter.Seq2[branch.Commit, error]) iter.Seq2[ledger.Record, error] {
+// people yields the commits by people among a commit and its ancestors.
+func (c Config) people(ctx context.Context, commit string) iter.Seq2[ledger.Record, error] {
 	return func(yield func(ledger.Record, error) bool) {
-		n := 0
-		for r, err := range ledger.Read(commits) {
-			n++
-			c.doing(n)
+		for r, err := range c.log(ctx, commit) {
 			if (err != nil || r.Entry == nil) && !yield(r, err) {
 				return
 			}

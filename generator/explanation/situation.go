@@ -134,11 +134,7 @@ func (m *situation) demand() []string {
 func (m *situation) inFlight() []InFlight {
 	var seen map[string]plan.Seen
 	if m.before != nil {
-		for _, s := range m.before.Observation.Overlays {
-			if s.Overlay == m.overlay.Name {
-				seen = s.Dispatches
-			}
-		}
+		seen = m.before.Observation.Supply(m.overlay.Name).Dispatches
 	}
 	var all []InFlight
 	for _, d := range m.overlay.Dispatches {

@@ -2,7 +2,6 @@ package history
 
 import (
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -128,15 +127,7 @@ func (r *Replay) of(overlay string) *inGit {
 
 // observed returns the sample of an overlay in an observation, without agents in flight.
 func observed(o plan.Observation, s plan.Supply) Sample {
-	x := Sample{Overlay: s.Overlay, At: o.At, Busy: s.Busy, Connected: s.Own + s.Stopping}
+	x := Sample{Overlay: s.Overlay, At: o.At, Oldest: o.Oldest(s.Overlay), Busy: s.Busy, Connected: s.Own + s.Stopping}
 	x.Pending, x.Idle = o.Count(s.Overlay)
-	for _, d := range o.Jobs {
-		if d.Pending == 0 || d.Oldest == nil || !slices.Contains(d.Overlays, s.Overlay) {
-			continue
-		}
-		if x.Oldest.IsZero() || d.Oldest.Before(x.Oldest) {
-			x.Oldest = *d.Oldest
-		}
-	}
 	return x
 }
