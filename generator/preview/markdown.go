@@ -2,6 +2,7 @@ package preview
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,24 +75,21 @@ type group struct {
 // grouped groups overlays with the same change that were not simulated.
 func grouped(changes []Change) []group {
 	var all []group
-next:
 	for _, c := range changes {
-		for i := range all {
-			if g := &all[i]; g.Kind == Changed && c.Kind == Changed && g.Replay == nil && c.Replay == nil && g.NotPlayed == c.NotPlayed &&
-				g.Invalid == c.Invalid && fmt.Sprint(g.Settings) == fmt.Sprint(c.Settings) && sameJob(g.Change, c) {
-				g.overlays = append(g.overlays, c.Overlay)
-				continue next
-			}
+		same := slices.IndexFunc(all, func(g group) bool {
+			return g.Kind == Changed && c.Kind == Changed && g.Replay == nil && c.Replay == nil && g.NotPlayed == c.NotPlayed &&
+				g.Invalid == c.Invalid && slices.Equal(g.Settings, c.Settings) && changedLines(g.Job) == changedLines(c.Job)
+		})
+		if same >= 0 {
+			all[same].overlays = append(all[same].overlays, c.Overlay)
+			continue
 		}
 		all = append(all, group{[]string{c.Overlay}, c})
 	}
 	return all
 }
 
-// sameJob reports whether two Jobs change in the same way. Only removed and added lines count, because
-// the context contains names.
-func sameJob(a, b Change) bool { return changedLines(a.Job) == changedLines(b.Job) }
-
+// changedLines returns the removed and added lines of a diff, because the context contains names.
 func changedLines(text string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {
