@@ -219,14 +219,10 @@ func (h recent) decide(o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[
 	if !ok || o.Policy.Queue == "" {
 		return nil, nil
 	}
+	polled := slices.ContainsFunc(e.Observation.Overlays, func(s plan.Supply) bool { return s.Overlay == o.Name })
 	for _, d := range plan.Decide(e.Commit, all, e.Observation) {
-		if d.Overlay != o.Name {
-			continue
-		}
-		for _, x := range e.Observation.Overlays {
-			if x.Overlay == o.Name {
-				return &d, x.Dispatches
-			}
+		if polled && d.Overlay == o.Name {
+			return &d, e.Observation.Supply(o.Name).Dispatches
 		}
 	}
 	return nil, nil

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,8 +26,11 @@ type Flusher interface{ Flush() error }
 // NewHistoryPrinter returns the printer for a value of history's --output; nil if the value is
 // unknown. If by is not empty, it prints the totals of [history.Digest].
 func NewHistoryPrinter(format, by string, out HistoryOutput) HistoryPrinter {
-	if by != "" {
-		return newDigestPrinter(format, by, out)
+	switch {
+	case by != "" && slices.Contains([]string{"table", "wide", "json"}, format):
+		return &digestPrinter{out: out, json: format == "json", digest: history.Digest{By: history.By(by)}}
+	case by != "":
+		return nil
 	}
 	head := []string{"TIME", "OVERLAY", "ACT", "AGENTS", "WHY", "OUTCOME"}
 	switch format {
@@ -40,14 +44,6 @@ func NewHistoryPrinter(format, by string, out HistoryOutput) HistoryPrinter {
 		return &yamlPrinter{out: out}
 	case "csv":
 		return &csvPrinter{out: out}
-	}
-	return nil
-}
-
-func newDigestPrinter(format, by string, out HistoryOutput) HistoryPrinter {
-	switch format {
-	case "table", "wide", "json":
-		return &digestPrinter{out: out, json: format == "json", digest: history.Digest{By: history.By(by)}}
 	}
 	return nil
 }

@@ -55,15 +55,12 @@ func PrintStatus(out Output, f FleetStatus, wide, whole bool) error {
 
 // oldest returns the time of the oldest observation; zero if none is outdated.
 func (f FleetStatus) oldest() time.Time {
-	oldest := f.At.Add(-condition.OutdatedAfter)
-	found := false
+	var oldest time.Time
 	for _, o := range f.Overlays {
-		if o.Observed != nil && o.Observed.At.Before(oldest) {
-			oldest, found = o.Observed.At, true
+		outdated := o.Observed != nil && f.At.Sub(o.Observed.At) > condition.OutdatedAfter
+		if outdated && (oldest.IsZero() || o.Observed.At.Before(oldest)) {
+			oldest = o.Observed.At
 		}
-	}
-	if !found {
-		return time.Time{}
 	}
 	return oldest
 }
@@ -120,30 +117,24 @@ func (f FleetStatus) table(wide bool) Table {
 // figures are the numbers of a row from MIN to DESIRED; those that are not known
 // are no zeros.
 func (o overlayStatus) figures() []Cell {
-	numbers := []int{o.Min, o.Max, len(o.Dispatches), o.InFlight}
-	known := 2
-	if o.Queue == "" { // the policy cannot be read
-		known = 0
-	} else if o.State != string(plan.Invalid) {
-		known = len(numbers)
-	}
-	observed := o.Observed != nil
-	if observed {
-		numbers = append(numbers, o.Observed.Pending, o.Observed.Idle, o.Observed.Busy, o.Observed.Desired)
-	} else {
-		numbers = append(numbers, 0, 0, 0, 0)
-	}
-	cells := make([]Cell, len(numbers))
-	for i, n := range numbers {
-		if i >= 4 {
-			cells[i].Style = Faint // of the last poll
+	figure := func(n int, known bool, style Style) Cell {
+		if !known {
+			return Cell{Unknown, style}
 		}
-		cells[i].Text = Unknown
-		if i < known || i >= 4 && observed {
-			cells[i].Text = strconv.Itoa(n)
-		}
+		return Cell{strconv.Itoa(n), style}
 	}
-	return cells
+	readable := o.Queue != "" // the policy
+	valid := readable && o.State != string(plan.Invalid)
+	var poll observedStatus
+	if o.Observed != nil {
+		poll = *o.Observed
+	}
+	polled := func(n int) Cell { return figure(n, o.Observed != nil, Faint) }
+	return []Cell{
+		figure(o.Min, readable, Plain), figure(o.Max, readable, Plain),
+		figure(len(o.Dispatches), valid, Plain), figure(o.InFlight, valid, Plain),
+		polled(poll.Pending), polled(poll.Idle), polled(poll.Busy), polled(poll.Desired),
+	}
 }
 
 // short returns an operation in at most two words: its kind and the number of agents, if any.
