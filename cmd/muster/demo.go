@@ -15,7 +15,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -217,18 +216,6 @@ func (d *demo) showProgress() {
 	}
 }
 
-// overlays returns the sorted names of the overlays in decisions.
-func (d *demo) overlays() []string {
-	var names []string
-	for _, t := range d.ticks {
-		for _, x := range t.Decisions {
-			names = append(names, x.Overlay)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 // demoClock advances simulated time: Sleep returns at once, after all events of the interval
 // have happened.
 type demoClock struct {
@@ -293,7 +280,7 @@ type account struct {
 func (d *demo) accounts() map[string]*account {
 	all := map[string]*account{}
 	of := map[string]*account{} // by agent
-	for _, name := range d.overlays() {
+	for _, name := range demoQueues {
 		all[name] = &account{}
 	}
 	for _, a := range d.buildkite.Agents() {
@@ -322,7 +309,7 @@ func (d *demo) table(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "OVERLAY\tJOBS\tMEDIAN WAIT\tP95 WAIT\tAGENTS STARTED\tUNUSED\tCOMMITS")
 	accounts := d.accounts()
-	for _, name := range d.overlays() {
+	for _, name := range demoQueues {
 		a := accounts[name]
 		waits := simulation.SumUp(a.waits)
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%d\n", name, len(a.waits), waits.P50.Round(time.Second), waits.P95.Round(time.Second), a.agents, a.unused, d.commits[name])
@@ -387,7 +374,7 @@ func (d *demo) timeline() chart.Timeline {
 			}
 		}
 	}
-	for _, name := range d.overlays() {
+	for _, name := range demoQueues {
 		series := all[name]
 		t.Bands = append(t.Bands,
 			chart.Stack{Title: name + ": jobs without an agent", Series: series[:1]},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -139,7 +140,7 @@ func (s *sheet) timelines() g.Node {
 	if n := len(s.Overlays) - len(s.lines); n > 0 {
 		note += fmt.Sprintf(" %d more overlays are only in the tables.", n)
 	}
-	if longest(s.Overlays) > maxDrawn {
+	if slices.ContainsFunc(s.Overlays, func(o report.Overlay) bool { return len(o.Samples) > maxDrawn }) {
 		note += fmt.Sprintf(" For an overlay with more than %d commits, each point is the maximum of several commits.", maxDrawn)
 	}
 	var lines g.Group
@@ -153,14 +154,6 @@ func (s *sheet) timelines() g.Node {
 		"timelines", "Timeline", h.P(h.Class("note"), g.Text(note)),
 		h.Div(h.Class("lines"), lines),
 	)
-}
-
-// longest returns the number of samples of the overlay that has the most.
-func longest(all []report.Overlay) (most int) {
-	for _, o := range all {
-		most = max(most, len(o.Samples))
-	}
-	return most
 }
 
 // summary describes a timeline in words, for readers who cannot see it.
