@@ -217,6 +217,16 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// atMostOne is cobra.MaximumNArgs(1) with another message; what describes the argument.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return fmt.Errorf("%s takes one %s: remove %q", cmd.CommandPath(), what, args[1])
+		}
+		return nil
+	}
+}
+
 // flagError adds a suggestion to unknown flags and describes valid values.
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
@@ -313,12 +323,15 @@ func (w watch) run(ctx context.Context, p program, out output.Output, show func(
 	for {
 		var shown bytes.Buffer
 		err := show(ctx, output.Output{Text: &output.Printable{To: &shown}, Raw: &shown, Colour: out.Colour})
+		if errors.Is(err, errChanges) {
+			err = nil
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !errors.Is(err, errChanges) && last == nil:
+		case err != nil && last == nil:
 			return err
-		case err != nil && !errors.Is(err, errChanges):
+		case err != nil:
 			p.printMessage("%v", err)
 		case p.screen.terminal:
 			if err := p.redraw(out, shown.Bytes()); err != nil {
@@ -329,7 +342,7 @@ func (w watch) run(ctx context.Context, p program, out output.Output, show func(
 				return err
 			}
 		}
-		if err == nil || errors.Is(err, errChanges) {
+		if err == nil {
 			last = shown.Bytes()
 		}
 		if p.clock.Sleep(ctx, pollInterval) != nil {

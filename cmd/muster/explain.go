@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"muster/cmd/muster/output"
 	"muster/generator"
@@ -48,19 +49,10 @@ repository. Times are in UTC. --at takes a time, as in 2026-11-21T02:15Z or 09:4
   muster explain 3f2c1ab
   muster explain default --at 09:40
   muster explain default-x3vyrzrm -o json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("muster explain takes one commit, dispatch, overlay or job: remove %q", args[1])
-			}
-			return nil
-		},
+		Args:              atMostOne("commit, dispatch, overlay or job"),
 		ValidArgsFunction: git.completion(1, func(o cloneNames) []string { return append(o.overlays, o.dispatches...) }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := ""
-			if len(args) > 0 {
-				name = args[0]
-			}
-			return e.run(cmd.Context(), name)
+			return e.run(cmd.Context(), strings.Join(args, ""))
 		},
 	}
 	git.addReading(c)

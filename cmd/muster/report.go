@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,10 +84,7 @@ func (r *reportFlags) config(args []string) (report.Config, error) {
 	if c.To, err = moment("until", r.until, now); err != nil {
 		return c, err
 	}
-	end := c.To
-	if end.IsZero() {
-		end = now
-	}
+	end := cmp.Or(c.To, now)
 	switch p := r.price.PerHour; {
 	case r.output != "html" && r.output != "md":
 		return c, output.Usage(fmt.Errorf("--output %q: use html or md", r.output))

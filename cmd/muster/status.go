@@ -31,25 +31,21 @@ also if overlays are suspended.`,
 		Example: `  muster status
   muster status default
   muster status -o wide --watch`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("muster status takes one overlay: remove %q", args[1])
-			}
-			return nil
-		},
+		Args:              atMostOne("overlay"),
 		ValidArgsFunction: s.git.completion(1, func(o cloneNames) []string { return o.overlays }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			show, ok := statusPrinters()[format]
 			if !ok {
 				return output.Usage(fmt.Errorf("--output %q: use table, wide, json, yaml or name", format))
 			}
-			source, err := s.statusSource()
+			repository, err := s.clone()
 			if err != nil {
 				return err
 			}
+			loader := s.loader() // it keeps its builds between polls
 			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out output.Output) error {
 				p.progress.Doing("reading the fleet repository")
-				f, err := s.git.status(ctx, source)
+				f, err := s.git.status(ctx, repository, loader)
 				p.progress.Done()
 				if err != nil {
 					return err
@@ -67,21 +63,6 @@ also if overlays are suspended.`,
 	c.Flags().StringVarP(&format, "output", "o", "table", "table, wide, json, yaml or name")
 	oneOf(c, "output", "table", "wide", "json", "yaml", "name")
 	return c
-}
-
-// statusSource is what status reads, and keeps between polls.
-type statusSource struct {
-	repository *gitops.Repository
-	loader     *fleet.Loader
-}
-
-// statusSource opens the repository; by default the one that contains the current directory.
-func (s *settings) statusSource() (*statusSource, error) {
-	repository, err := s.clone()
-	if err != nil {
-		return nil, err
-	}
-	return &statusSource{repository: repository, loader: s.loader()}, nil
 }
 
 // statusPrinters are the values of status's --output. whole selects all details, for a single
@@ -106,12 +87,14 @@ func statusPrinters() map[string]func(out output.Output, f output.FleetStatus, w
 }
 
 // status reads the fleet repository as it is now.
-func (s *gitSettings) status(ctx context.Context, f *statusSource) (output.FleetStatus, error) {
-	head, err := f.repository.Head(ctx)
+func (s *gitSettings) status(
+	ctx context.Context, repository *gitops.Repository, loader *fleet.Loader,
+) (output.FleetStatus, error) {
+	head, err := repository.Head(ctx)
 	if err != nil {
 		return output.FleetStatus{}, err
 	}
-	overlays, err := f.loader.LoadContext(ctx, head.Tree)
+	overlays, err := loader.LoadContext(ctx, head.Tree)
 	if err != nil {
 		return output.FleetStatus{}, output.Usage(fmt.Errorf("no overlays can be read below %q of the repository (--overlays says where they are): %w", path.Clean(s.overlays), err))
 	}
@@ -119,6 +102,6 @@ func (s *gitSettings) status(ctx context.Context, f *statusSource) (output.Fleet
 		return output.FleetStatus{}, err
 	}
 	now := s.program.clock.Now().UTC().Truncate(time.Second)
-	log := ledger.Read(f.repository.Commits(ctx, head.Commit, branch.Limit{Commits: output.MaxStatusCommits}))
+	log := ledger.Read(repository.Commits(ctx, head.Commit, branch.Limit{Commits: output.MaxStatusCommits}))
 	return output.ReadStatus(overlays, head.Commit, now, log)
 }

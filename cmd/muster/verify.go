@@ -64,12 +64,7 @@ repository. --signatures needs a clone, and uses its git and its keys.`,
   muster verify --since 7d
   muster verify origin/main..HEAD --strict
   muster verify --signatures -o json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("muster verify takes one range: remove %q", args[1])
-			}
-			return nil
-		},
+		Args:              atMostOne("range"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return v.run(cmd.Context(), strings.Join(args, ""))
@@ -212,8 +207,7 @@ func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository
 	case name == "":
 		return "", nil
 	case isClone(v.settings.git.repo):
-		dir := strings.TrimPrefix(v.settings.git.repo, "file://")
-		if commit := v.settings.program.commit(dir, name); commit != "" {
+		if commit := v.settings.program.commit(v.settings.git.repo, name); commit != "" {
 			return commit, nil
 		}
 		return "", output.Usage(fmt.Errorf("git found no commit %q here", name))
