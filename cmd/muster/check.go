@@ -331,27 +331,16 @@ func printCheckText(out io.Writer, c checkResult) error {
 
 // checkDocument is the document of -o json.
 type checkDocument struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Findings   []checkFinding `json:"findings"`
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Findings   []finding.Finding `json:"findings"`
 	// Failures are problems outside of the files.
 	Failures []string `json:"failures"`
 }
 
-type checkFinding struct {
-	// File is relative to the top of the fleet repository. Line counts from 1; it and Field are
-	// omitted if unknown.
-	File    string `json:"file"`
-	Line    int    `json:"line,omitempty"`
-	Field   string `json:"field,omitempty"`
-	Problem string `json:"problem"`
-	Remedy  string `json:"remedy,omitempty"`
-}
-
 func printCheckJSON(out io.Writer, c checkResult) error {
-	document := checkDocument{APIVersion: "muster.dev/v1alpha1", Kind: "Check", Findings: []checkFinding{}, Failures: []string{}}
-	for _, f := range c.findings {
-		document.Findings = append(document.Findings, checkFinding(f))
+	document := checkDocument{
+		APIVersion: "muster.dev/v1alpha1", Kind: "Check", Findings: append([]finding.Finding{}, c.findings...), Failures: []string{},
 	}
 	for _, f := range c.failures {
 		document.Failures = append(document.Failures, f.Error())

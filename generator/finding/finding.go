@@ -13,13 +13,14 @@ import (
 //	overlays/default/scaling.yaml:7: spec.max: is missing; write the maximum number of agents
 type Finding struct {
 	// File is the file or directory at fault, from the top of the repository.
-	File string
+	File string `json:"file"`
 	// Line counts from 1; it is 0 if it is unknown, or if the whole file is at fault.
-	Line int
+	Line int `json:"line,omitempty"`
 	// Field is the field's path, as in "spec.max"; empty if the whole file is at fault.
-	Field string
+	Field string `json:"field,omitempty"`
 	// Problem describes the problem, and Remedy what to write instead. Remedy may be empty.
-	Problem, Remedy string
+	Problem string `json:"problem"`
+	Remedy  string `json:"remedy,omitempty"`
 }
 
 // Error puts the finding on one line.
