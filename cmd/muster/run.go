@@ -191,7 +191,7 @@ func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Con
 			Overlays: s.git.overlays, Organisation: s.org, DryRun: f.dryRun,
 		},
 		Started: s.program.clock.Now(), Interval: f.interval, Longest: longestTick + f.jitter,
-		Receivers:    s.receivers(),
+		Receivers:    s.receivers,
 		Services:     services(s.git.traffic, github, client, s.agentAPI),
 		TokenExpires: func() time.Time { return client.Stats().TokenExpires },
 	}

@@ -94,8 +94,8 @@ func thisExecutable() (string, error) {
 // settings are the flags of the repository, of Buildkite and of the log.
 type settings struct {
 	git         gitSettings
-	notify      []string         // receivers of push notifications
-	notifier    *notify.Notifier // nil: no notifications
+	notify      []string // receivers of push notifications
+	notifier    *notify.Notifier
 	agent       agentSettings
 	trigger     *buildkite.Metrics // of ticks; nil: they trigger none
 	jobNotifier *jobNotifier       // nil: no job notifications
@@ -292,6 +292,8 @@ type agentSettings struct {
 	stacks *buildkite.Stacks // nil: REST is the source of jobs
 	// counter counts agents if there is no API token; otherwise it is nil.
 	counter *buildkite.Metrics
+	// stats are the counters of all clients.
+	stats []func() buildkite.Stats
 }
 
 func (a *agentSettings) addTo(c *cobra.Command) {
@@ -324,29 +326,21 @@ func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 		return nil, err
 	}
 	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log})
-	return m, output.Usage(err)
+	if err != nil {
+		return nil, output.Usage(err)
+	}
+	s.agent.stats = append(s.agent.stats, m.Stats)
+	return m, nil
 }
 
 // agentAPI returns the sum of the counters of all Agent API clients; used is false if there is
 // no such client.
 func (s *settings) agentAPI() (all buildkite.Stats, used bool) {
-	add := func(x buildkite.Stats) {
+	for _, stats := range s.agent.stats {
+		x := stats()
 		all.Requests, all.Failures, all.Received = all.Requests+x.Requests, all.Failures+x.Failures, all.Received+x.Received
-		used = true
 	}
-	if s.trigger != nil {
-		add(s.trigger.Stats())
-	}
-	if s.agent.stacks != nil {
-		add(s.agent.stacks.Stats())
-	}
-	if s.jobNotifier != nil {
-		add(s.jobNotifier.stacks.Stats())
-	}
-	if s.agent.counter != nil && s.agent.counter != s.trigger {
-		add(s.agent.counter.Stats())
-	}
-	return all, used
+	return all, len(s.agent.stats) > 0
 }
 
 // checkMetrics returns the problems that prevent ticks triggered by metrics. Without agent
@@ -397,7 +391,11 @@ func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, 
 		Key:         cmp.Or(s.agent.key, "muster-"+generator.FleetTag(s.git.repo, s.git.overlays)),
 		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout},
 	})
-	return k, output.Usage(err)
+	if err != nil {
+		return nil, output.Usage(err)
+	}
+	s.agent.stats = append(s.agent.stats, k.Stats)
+	return k, nil
 }
 
 // checkCounted returns the problems that prevent the inference of agents, if the snapshot
@@ -504,9 +502,6 @@ func (s *settings) makeNotifier(log *slog.Logger) error {
 			receivers = append(receivers, r)
 		}
 	}
-	if len(receivers) == 0 {
-		return nil
-	}
 	var err error
 	s.notifier, err = notify.New(notify.Config{
 		Repository: s.git.shown, Branch: s.git.branch, Receivers: receivers, Log: log, Now: s.program.clock.Now,
@@ -520,39 +515,22 @@ func (s *settings) makeNotifier(log *slog.Logger) error {
 // startNotifier starts to notify the receivers, until the context ends. stop waits for
 // notifications in progress.
 func (s *settings) startNotifier(ctx context.Context) (stop func()) {
-	if s.notifier == nil {
-		return func() {}
-	}
 	s.notifier.Start(ctx)
 	return s.notifier.Close
 }
 
 // checkReceivers returns the errors of test notifications.
 func (s *settings) checkReceivers(ctx context.Context) []error {
-	if s.notifier == nil {
-		return nil
-	}
 	s.program.progress.Doing("contacting the receivers")
 	return s.notifier.Check(ctx)
 }
 
-// receivers returns a function for the receivers' statistics; nil if there are no receivers.
-func (s *settings) receivers() func() []status.Receiver {
-	notifier := s.notifier
-	if notifier == nil {
-		return nil
-	}
-	return func() []status.Receiver {
-		return mapSlice(notifier.Stats(), func(r notify.Stats) status.Receiver {
-			return status.Receiver{Name: r.Name, Sent: r.Sent, Failed: r.Failed, Merged: r.Merged, Seconds: r.Last.Seconds()}
-		})
-	}
-}
-
 // landing returns the observer of pushes, which notifies the receivers.
-func (s *settings) landing() notify.Landing {
-	if s.notifier == nil {
-		return notify.Landing{}
-	}
-	return notify.Landing{Landed: s.notifier.Landed}
+func (s *settings) landing() notify.Landing { return notify.Landing{Landed: s.notifier.Landed} }
+
+// receivers returns the receivers' statistics.
+func (s *settings) receivers() []status.Receiver {
+	return mapSlice(s.notifier.Stats(), func(r notify.Stats) status.Receiver {
+		return status.Receiver{Name: r.Name, Sent: r.Sent, Failed: r.Failed, Merged: r.Merged, Seconds: r.Last.Seconds()}
+	})
 }
