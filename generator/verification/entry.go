@@ -47,18 +47,14 @@ func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
 		f.orders = ordered(r, changed)
 		return f, nil
 	}
+	if f.Verdict.Failed() && r.Entry.Version != w.Version {
+		if why := w.claims(r.Entry, changed); len(why) > 0 {
+			f.Verdict, f.Why = Forged, why
+		} else {
+			f.Verdict = OtherVersion
+		}
+	}
 	if !f.Verdict.Failed() && r.Entry.Kind == ledger.Dispatch {
-		f.orders = ordered(r, changed)
-	}
-	if same := r.Entry.Version == w.Version; !f.Verdict.Failed() || same {
-		return f, err
-	}
-	if why := w.claims(r.Entry, changed); len(why) > 0 {
-		f.Verdict, f.Why = Forged, why
-		return f, err
-	}
-	f.Verdict = OtherVersion
-	if r.Entry.Kind == ledger.Dispatch {
 		f.orders = ordered(r, changed)
 	}
 	return f, err
