@@ -2,19 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"muster/cmd/muster/output"
-	"muster/generator/ledger"
 	"muster/generator/simulation"
-	"muster/gitops/branch"
-	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,76 +165,5 @@ func TestSimulateRunsOneWorkloadByDefault(t *testing.T) {
 		if w != simulation.DefaultLoad && !strings.Contains(strings.ReplaceAll(stderr, "\n", ", "), " "+w+",") {
 			t.Errorf("%s is not among the other workloads:\n%s", w, stderr)
 		}
-	}
-}
-
-// TestSimulateHistory records a day in a repository and simulates it, with the overlay's policy
-// and with another.
-func TestSimulateHistory(t *testing.T) {
-	unraced.Only(t)
-	repository := gitserver.NewRepository(t)
-	const scaling = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: default, max: %d}\n"
-	commit := func(message string, at time.Time, changes ...branch.Change) {
-		t.Helper()
-		_, err := repository.Commit(message, at, changes...)
-		check(t, err)
-	}
-	commit("Begin\n", simulation.Start(), branch.Change{Path: "overlays/default/scaling.yaml", Content: fmt.Appendf(nil, scaling, 50)})
-	workload := simulation.Loads()[0].Generate(1, 2*time.Hour)
-	n := 0
-	simulation.Play(simulation.DefaultScenario(), workload, &simulation.Muster{}, func(a simulation.Operation) {
-		n++
-		op := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Decision: *a.Decision}
-		if len(a.Order) == 0 {
-			op.Kind = ledger.Retire
-		}
-		commit(ledger.Message(op, Version), a.Decision.At(), branch.Change{Path: "n", Content: fmt.Append(nil, n)})
-	})
-	jobs := func(args ...string) (table string) {
-		t.Helper()
-		code, table, stderr := simulated(t, append([]string{"--history", repository.Dir, "--algorithms", "muster"}, args...)...)
-		if code != exitOK {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
-		return table
-	}
-	own := jobs()
-	var rebuilt int
-	if _, err := fmt.Sscanf(own, "fleet: %d jobs", &rebuilt); err != nil || rebuilt < workload.Jobs()*95/100 || rebuilt > workload.Jobs()*105/100 {
-		t.Errorf("rebuilt %d jobs of %d (%v):\n%s", rebuilt, workload.Jobs(), err, own)
-	}
-	policy := tempFile(t, "scaling.yaml", fmt.Sprintf(scaling, 3))
-	if other := jobs("--policy", policy); other == own {
-		t.Errorf("max: 3 changed nothing:\n%s", other)
-	}
-	if code, stdout, stderr := simulated(t, "--history", repository.Dir, "--overlay", "overlays/other"); code != exitUsage || stdout != "" || !strings.Contains(stderr, "no observation of it in the history, which has observations of overlays/default") {
-		t.Errorf("another overlay: exit code %d, %q, %q", code, stdout, stderr)
-	}
-
-	// The same through --repo, with a password, and from within a clone.
-	server := serveGit(t, filepath.Dir(repository.Dir), gitserver.Options{Username: "robot", Password: "s3cret"})
-	url := server.URL + "/fleet.git"
-	password := tempFile(t, "password", "s3cret\n")
-	if _, table, stderr := simulated(t, "--history", "--repo", url, "--git-username", "robot", "--git-password-file", password, "--algorithms", "muster"); table != own {
-		t.Errorf("through --repo: %s\n%s", table, stderr)
-	}
-	if code, _, stderr := simulated(t, "--history", url, "--algorithms", "muster"); code == exitOK || !strings.Contains(stderr, "--git-password-file") {
-		t.Errorf("without the password: exit code %d, %s", code, stderr)
-	}
-	clone := filepath.Join(t.TempDir(), "fleet")
-	_, err := repository.Git("clone", "--quiet", repository.Dir, clone)
-	check(t, err)
-	if _, table, stderr := simulated(t, "--history="+filepath.Join(clone, "overlays", "default"), "--algorithms", "muster"); table != own {
-		t.Errorf("in a clone: %s\n%s", table, stderr)
-	}
-}
-
-// TestSimulateDamagedHistory asserts that a malformed commit of muster is an error.
-func TestSimulateDamagedHistory(t *testing.T) {
-	repository := gitserver.NewRepository(t)
-	_, err := repository.Commit("default: dispatch 1 agent\n\nx\n\nOverlay: overlays/default\nOperation: dispatch\n", simulation.Start(), branch.Change{Path: "x", Content: []byte("x")})
-	check(t, err)
-	if code, _, stderr := simulated(t, "--history", repository.Dir); code == exitOK || !strings.Contains(stderr, "Dispatch: there is no such trailer") {
-		t.Errorf("a damaged commit: exit code %d, %s", code, stderr)
 	}
 }

@@ -33,15 +33,3 @@ func TestBuild(t *testing.T) {
 		}
 	}
 }
-
-// TestVersionIsPrinted asserts that --version prints version and commit.
-func TestVersionIsPrinted(t *testing.T) {
-	for want, b := range map[string]build{
-		"muster version " + Version + "\n": {},
-		"muster version v1.2.3 (abcdef)\n": {"v1.2.3", "abcdef"},
-	} {
-		if code, out, errs := execute(t, program{args: []string{"--version"}, build: b}); code != exitOK || out != want {
-			t.Errorf("exit code %d, printed %q and %q, want %q", code, out, errs, want)
-		}
-	}
-}

@@ -188,11 +188,3 @@ func TestWatchOnATerminal(t *testing.T) {
 		}
 	}
 }
-
-// TestWatchEndsAfterFirstError asserts that an error of the first poll ends the command.
-func TestWatchEndsAfterFirstError(t *testing.T) {
-	_, p, stdout, stderr := fleetProgram(t, "plan", "defult", "--watch")
-	if code := p.run(t.Context()); code != exitUsage || stderr.String() != "muster: there is no overlay \"defult\"; did you mean default?\n" || stdout.Len() > 0 {
-		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
-	}
-}
