@@ -105,7 +105,7 @@ func started(t *testing.T, environ []string, args ...string) *process {
 	program, err := os.Executable()
 	check(t, err)
 	p := &process{Cmd: exec.Command(program, args...)}
-	p.Env = append(environ, realVariable+"=1")
+	p.Env = append(environ, realVariable+"=1", "GOCOVERDIR="+t.TempDir()) // for go test -cover
 	p.Stdout, p.Stderr = p, p
 	check(t, p.Start())
 	t.Cleanup(func() { _ = p.Process.Kill() })
