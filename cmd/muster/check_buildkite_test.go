@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -16,16 +15,6 @@ import (
 	"muster/gitops/leaktest"
 )
 
-// sleepingClock moves when somebody sleeps, and its Buildkite with it.
-type sleepingClock struct{ server *fakebuildkite.Server }
-
-func (c sleepingClock) Now() time.Time { return c.server.Now() }
-
-func (c sleepingClock) Sleep(_ context.Context, d time.Duration) error {
-	c.server.Advance(d)
-	return nil
-}
-
 // checkAgainst runs what check asks of Buildkite, for an overlay of the queue q.
 func checkAgainst(t *testing.T, s *fakebuildkite.Server, limited bool) (findings []string, log string) {
 	t.Helper()
@@ -37,7 +26,7 @@ func checkAgainst(t *testing.T, s *fakebuildkite.Server, limited bool) (findings
 	})
 	check(t, err)
 	tree := fstest.MapFS{"overlays/q/scaling.yaml": {Data: []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: q, max: 5}\n")}}
-	settings := &settings{program: program{clock: sleepingClock{s}}}
+	settings := &settings{program: program{clock: s}}
 	settings.git.overlays = "overlays"
 	for _, err := range settings.checkBuildkite(t.Context(), client, logger, tree) {
 		findings = append(findings, err.Error())
@@ -166,7 +155,7 @@ func TestCheckWaitsOutRateLimitOfMetrics(t *testing.T) {
 	s.AddAgentToken(s.AddCluster("ci"), leaktest.AgentToken)
 	s.Fail(fakebuildkite.Fault{Path: "/metrics", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}})
 	server := serveHTTP(t, s)
-	settings := &settings{program: program{clock: sleepingClock{s}}}
+	settings := &settings{program: program{clock: s}}
 	settings.org, settings.agent.files, settings.agent.url = "acme", []string{agentTokenFile(t)}, server.URL
 	began := s.Now()
 	findings := settings.checkMetrics(t.Context(), slog.New(slog.DiscardHandler), nil, plan.Snapshot{})

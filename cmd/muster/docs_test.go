@@ -13,7 +13,6 @@ import (
 	"muster/gitops/git/remote"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/tools/txtar"
 )
@@ -339,8 +338,9 @@ func TestCommands(t *testing.T) {
 			}
 			for _, m := range regexp.MustCompile("(?m)(?:^|[\\s$`])muster ([a-z]+(?:-[a-z]+)*)([^#&|;$`\n]*)").FindAllStringSubmatch(block, -1) {
 				looked++
-				command := find((program{}).command(), m[1])
-				if command == nil {
+				root := (program{}).command()
+				command, _, err := root.Find(m[1:2])
+				if err != nil || command == root {
 					t.Errorf("%s: muster has no command %s", page, m[1])
 					continue
 				}
@@ -355,13 +355,4 @@ func TestCommands(t *testing.T) {
 	if looked < 20 {
 		t.Errorf("looked at %d commands only", looked)
 	}
-}
-
-func find(root *cobra.Command, name string) *cobra.Command {
-	for _, c := range root.Commands() {
-		if c.Name() == name {
-			return c
-		}
-	}
-	return nil
 }

@@ -33,7 +33,11 @@ func watchMemory() (stop func() (heap, own, all uint64)) {
 			metrics.Read(sample)
 			heap = max(heap, sample[0].Value.Uint64())
 			if n%10 == 0 {
-				building = max(building, sumResident(builders()))
+				var now uint64
+				for _, pid := range builders() {
+					now += resident(pid)
+				}
+				building = max(building, now)
 			}
 			select {
 			case <-done:
@@ -73,11 +77,4 @@ func resident(pid string) uint64 {
 		}
 	}
 	return max(kib["VmHWM:"], kib["RssFile:"])<<10 - kib["RssFile:"]<<10
-}
-
-func sumResident(pids []string) (sum uint64) {
-	for _, pid := range pids {
-		sum += resident(pid)
-	}
-	return sum
 }

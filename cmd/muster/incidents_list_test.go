@@ -152,12 +152,7 @@ var incidents = []incident{
 	},
 	{
 		name: "git server down", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),
-		begin: func(w *incidentWorld) {
-			w.failGit(func(rw http.ResponseWriter, _ *http.Request) bool {
-				http.Error(rw, "unavailable", http.StatusServiceUnavailable)
-				return true
-			})
-		},
+		begin: func(w *incidentWorld) { w.gitDown.Store(true) },
 	},
 	{
 		name: "git credentials expired", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),

@@ -132,7 +132,8 @@ func (w *incidentWorld) get(path string) string {
 func (w *incidentWorld) command(args ...string) reading {
 	w.t.Helper()
 	var out, failed bytes.Buffer
-	p := program{args: args, environ: w.environ(), stdout: &out, stderr: &failed, clock: instantClock{w.clock.Now()}}
+	clock := endingClock{stoppedClock{w.clock.Now()}}
+	p := program{args: args, environ: w.environ(), stdout: &out, stderr: &failed, clock: clock}
 	code := p.run(w.t.Context())
 	r := readLines(out.String())
 	r.text, _, _ = strings.Cut(out.String(), "\n# overlays/") // the manifests that plan would commit

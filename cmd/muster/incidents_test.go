@@ -89,8 +89,7 @@ type incidentWorld struct {
 	syncer    *gitops.Repository
 	stopped   bool // the syncer
 	synced    string
-	// gitFault answers for the git server; it returns false if it does not.
-	gitFault atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
+	gitDown   atomic.Bool
 	// slow is the time that a response of Buildkite to muster run takes.
 	slow  atomic.Int64
 	clock *steppingClock
@@ -148,9 +147,11 @@ func newIncidentWorld(t *testing.T) *incidentWorld {
 // disturb lets the git server fail.
 func (w *incidentWorld) disturb(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if f := w.gitFault.Load(); f == nil || !(*f)(rw, r) {
-			next.ServeHTTP(rw, r)
+		if w.gitDown.Load() {
+			http.Error(rw, "unavailable", http.StatusServiceUnavailable)
+			return
 		}
+		next.ServeHTTP(rw, r)
 	})
 }
 
@@ -222,11 +223,6 @@ func (w *incidentWorld) dispatch() string {
 	return ""
 }
 
-// failGit lets the git server answer itself where the function returns true.
-func (w *incidentWorld) failGit(f func(http.ResponseWriter, *http.Request) bool) {
-	w.gitFault.Store(&f)
-}
-
 // hook gives the repository a hook that rejects every push with a message.
 func (w *incidentWorld) hook(message string) {
 	w.t.Helper()
@@ -266,12 +262,6 @@ func (c *steppingClock) Sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// instantClock is the clock of a command: no time passes while it runs, and it waits for nothing.
-type instantClock struct{ now time.Time }
-
-func (c instantClock) Now() time.Time                           { return c.now }
-func (instantClock) Sleep(context.Context, time.Duration) error { return context.Canceled }
 
 // environ is the environment of muster.
 func (w *incidentWorld) environ() []string {
@@ -332,7 +322,7 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 				samples = w.sample(samples, since)
 			}
 		}
-		w.buildkite.AdvanceTo(later(s.until, w.buildkite.Now()))
+		w.buildkite.AdvanceTo(s.until)
 		close(s.wake)
 	}
 }
@@ -354,13 +344,6 @@ func (w *incidentWorld) sample(samples []minuteSample, since time.Duration) []mi
 	}
 	samples[last].ticks = append(samples[last].ticks, readings)
 	return samples
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // incidentLog is the log of muster run.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -22,12 +21,6 @@ import (
 	"muster/generator/status"
 	"muster/generator/webhook"
 )
-
-// still is a clock that does not move.
-type still struct{ at *time.Time }
-
-func (s still) Now() time.Time                             { return *s.at }
-func (s still) Sleep(context.Context, time.Duration) error { return nil }
 
 // get returns the response of a handler to a GET request.
 func get(t *testing.T, h http.Handler, path string, header ...string) (code int, body string) {
@@ -57,11 +50,12 @@ func statusOf(t *testing.T, method, url, host string) int {
 // testEndpoints returns the endpoints of a muster that has just started, and its time.
 func testEndpoints(t *testing.T) (*endpoints, *time.Time) {
 	t.Helper()
-	now := time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
-	ends, err := newEndpoints(still{&now}, status.Config{Started: now, Interval: 15 * time.Second, Longest: longestTick}, nil)
+	clock := &jumpingClock{time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)}
+	config := status.Config{Started: clock.now, Interval: 15 * time.Second, Longest: longestTick}
+	ends, err := newEndpoints(clock, config, nil)
 	check(t, err)
 	t.Cleanup(ends.page.Close)
-	return ends, &now
+	return ends, &clock.now
 }
 
 // TestProbes asserts the responses of the probes at the start, after a successful tick, without

@@ -70,7 +70,7 @@ type stoppedClock struct{ now time.Time }
 func (c stoppedClock) Now() time.Time                                 { return c.now }
 func (stoppedClock) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
-// endingClock ends muster run after its first tick.
+// endingClock ends muster run after its first tick, and any wait of another command.
 type endingClock struct{ stoppedClock }
 
 func (endingClock) Sleep(context.Context, time.Duration) error { return context.Canceled }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"muster/gitops/leaktest"
 )
 
 // endless returns a fleet repository with a template that kustomize would build for an hour:
@@ -21,8 +20,7 @@ import (
 func endless(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	var quiet bytes.Buffer
-	check(t, initialise(&quiet, dir, newOverlay{queue: defaultQueue}))
+	check(t, initialise(io.Discard, dir, newOverlay{queue: defaultQueue}))
 	var objects, patches strings.Builder
 	for i := range 4000 {
 		fmt.Fprintf(&objects, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\n---\n", i)
@@ -63,13 +61,12 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 	}
 	t.Parallel()
 	dir := endless(t)
-	w := newScenario(t, t.TempDir())
+	w, fleet, _, _ := fleetProgram(t)
 	changes, err := filesBelow(os.DirFS(dir))
 	check(t, err)
-	_, err = w.repo.Commit("A fleet", start, changes...)
+	_, err = w.repo.Commit("An endless template", start, changes...)
 	check(t, err)
-	remote := []string{"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/",
-		"BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken, "MUSTER_STARTUP_JITTER=0s"}
+	remote := append(fleet.environ, "MUSTER_STARTUP_JITTER=0s")
 	for name, c := range map[string]struct {
 		environ, args []string
 		code          int
@@ -108,8 +105,7 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 func TestWarningsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	var quiet bytes.Buffer
-	check(t, initialise(&quiet, dir, newOverlay{queue: defaultQueue}))
+	check(t, initialise(io.Discard, dir, newOverlay{queue: defaultQueue}))
 	file := filepath.Join(dir, "overlays/default/template/kustomization.yaml")
 	text, err := os.ReadFile(file)
 	check(t, err)

@@ -44,27 +44,19 @@ var sampled = []string{"cron", "chains"}
 // page and the chart.
 func TestScalingQuality(t *testing.T) {
 	unraced.Only(t)
-	shown := filepath.Join(top, "docs", "explanation", "scaling-quality")
-	kept := func(name string) string { return filepath.Join(top, "testdata", "scaling-quality", name) }
-	read := func(name string) string {
-		text, err := os.ReadFile(name)
-		check(t, err)
-		return string(text)
-	}
+	const picture = "docs/explanation/scaling-quality.svg"
 	var all output.Comparison
-	check(t, json.Unmarshal([]byte(read(kept("results.json"))), &all))
-	text := read(kept("results.txt"))
-	picture := shown + ".svg"
+	check(t, json.Unmarshal([]byte(readText(t, "testdata/scaling-quality/results.json")), &all))
 	if *updateScripts {
-		check(t, os.WriteFile(picture, all.Chart(), 0o666))
+		check(t, os.WriteFile(filepath.Join(top, picture), all.Chart(), 0o666))
 		return
 	}
-	if diff := cmp.Diff(string(all.Chart()), read(picture)); diff != "" {
+	if diff := cmp.Diff(string(all.Chart()), readText(t, picture)); diff != "" {
 		t.Errorf("%s is not that of the kept run; run this test with -update (-want +got):\n%s", picture, diff)
 	}
 	fields := func(line string) string { return strings.Join(strings.Fields(line), " ") } // columns may be wider
 	printed := map[string]bool{}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(readText(t, "testdata/scaling-quality/results.txt")) {
 		printed[fields(line)] = true
 	}
 	for i, workload := range sampled {
