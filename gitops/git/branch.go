@@ -125,8 +125,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 		// A conflict has just returned this head: no further request is needed. (Other
 		// protocols return it at the beginning of each fetch.)
 		err := b.store.update(ctx, nil, seen)
-		var a *remote.Answer
-		if !errors.As(err, &a) || !a.RefusesRequest() {
+		if !remote.RefusesRequest(err) {
 			return err
 		}
 		b.store.reset() // it is incomplete

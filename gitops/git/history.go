@@ -355,8 +355,8 @@ func (h *history) fetchSince() (bool, error) {
 		if errors.Is(err, remote.ErrFilter) && h.given < len(filters())-1 {
 			continue
 		}
-		var a *remote.Answer
-		if errors.Is(err, remote.ErrUnknownHave) || errors.Is(err, remote.ErrTooMany) || errors.Is(err, remote.ErrNotOurs) || errors.As(err, &a) && a.RefusesRequest() {
+		refused := errors.Is(err, remote.ErrNotOurs) || remote.RefusesRequest(err)
+		if refused || errors.Is(err, remote.ErrUnknownHave) || errors.Is(err, remote.ErrTooMany) {
 			return false, nil
 		}
 		if err != nil {

@@ -88,8 +88,7 @@ func (b *Branch) storeAt(ctx context.Context, commit string, dirs []string) (*st
 // moved returns [branch.ErrMoved] if a host refused the former head, here, with a message or a status,
 // and the branch has moved since. Some hosts send only the current head, which is also git's default.
 func (b *Branch) moved(ctx context.Context, here plumbing.Hash, err error) error {
-	var a *remote.Answer
-	refused := errors.Is(err, remote.ErrNotOurs) || errors.As(err, &a) && a.RefusesRequest()
+	refused := errors.Is(err, remote.ErrNotOurs) || remote.RefusesRequest(err)
 	if !refused || here.IsZero() {
 		return err
 	}
@@ -111,8 +110,7 @@ func (s *store) past(ctx context.Context, commit plumbing.Hash) (*pack, plumbing
 	var failed error
 	for _, q := range requests {
 		answer, err := s.server.Fetch(ctx, nil, q)
-		var a *remote.Answer
-		if errors.Is(err, remote.ErrNotOurs) || q.Wants[0] != s.head && errors.As(err, &a) && a.RefusesRequest() {
+		if errors.Is(err, remote.ErrNotOurs) || q.Wants[0] != s.head && remote.RefusesRequest(err) {
 			failed = err // some hosts report that by a status
 			continue
 		}

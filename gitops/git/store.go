@@ -129,8 +129,7 @@ func (s *store) update(ctx context.Context, session transport.UploadPackSession,
 	}
 	s.server.Log.Debug("fetching the changes failed, fetching the whole commit", "reason", s.server.Printable(err.Error()))
 	s.clear()
-	var a *remote.Answer
-	refused := errors.As(err, &a) && a.RefusesRequest()
+	refused := remote.RefusesRequest(err)
 	if err = s.start(ctx, nil, head); err == nil {
 		s.noChanges = refused
 	}

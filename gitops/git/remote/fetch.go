@@ -54,9 +54,8 @@ const Exact = packp.Filter("tree:0")
 // reading changes nothing, and servers and proxies close connections that are open for long.
 func (c *Connection) Fetch(ctx context.Context, session transport.UploadPackSession, q Request) (*Download, error) {
 	data, err := c.fetchOnce(ctx, session, q)
-	var a *Answer
 	// The request had no thin-pack. Some hosts report that, others only a status.
-	refused := len(q.Edge) > 0 && errors.As(err, &a) && a.RefusesRequest()
+	refused := len(q.Edge) > 0 && RefusesRequest(err)
 	if err != nil && !c.AlwaysThin && (refused || NeedsThinPack.Match(err.Error())) {
 		c.AlwaysThin = true
 		data, err = c.fetchOnce(ctx, nil, q)
@@ -139,7 +138,6 @@ func (c *Connection) uploadRequest(q Request) *packp.UploadPackRequest {
 // status of a request with a filter may be about the filter: a request without it shows that.
 func recognise(err error, q Request) error {
 	text := err.Error()
-	var a *Answer
 	switch {
 	case NeedsThinPack.Match(text):
 		return err
@@ -147,7 +145,7 @@ func recognise(err error, q Request) error {
 		return fmt.Errorf("%w: %w", ErrFilter, err)
 	case RefusesObject.Match(text):
 		return fmt.Errorf("%w: %w", ErrNotOurs, err)
-	case q.Filter != "" && errors.As(err, &a) && a.RefusesRequest():
+	case q.Filter != "" && RefusesRequest(err):
 		return fmt.Errorf("%w: %w", ErrFilter, err)
 	}
 	return err

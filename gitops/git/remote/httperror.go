@@ -45,11 +45,12 @@ func (a *Answer) Error() string {
 // Limits reports whether the cause is the number of requests, and not this request.
 func (a *Answer) Limits() bool { return RateLimited.MatchStatus(a.Status) || a.wait > 0 }
 
-// RefusesRequest reports whether the status shows that the same request would be refused again. It
-// is false if the cause is the number of requests, the authentication, or a proxy that does not
-// reach the server.
-func (a *Answer) RefusesRequest() bool {
-	return !NoRefusal.MatchStatus(a.Status) && !a.Limits()
+// RefusesRequest reports whether err is an [Answer] whose status shows that the same request would be
+// refused again. It is false if the cause is the number of requests, the authentication, or a proxy
+// that does not reach the server.
+func RefusesRequest(err error) bool {
+	var a *Answer
+	return errors.As(err, &a) && !NoRefusal.MatchStatus(a.Status) && !a.Limits()
 }
 
 // refused returns the error of a failed response. It returns nil if go-git reports the status; the
