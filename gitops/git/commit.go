@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -49,9 +50,7 @@ func encodeCommit(c *object.Commit) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the commit: %w", err)
 	}
-	var raw bytes.Buffer
-	_, err = raw.ReadFrom(reader)
-	return raw.Bytes(), err
+	return io.ReadAll(reader)
 }
 
 // rootOf returns the tree of a raw commit.

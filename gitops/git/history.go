@@ -94,11 +94,7 @@ func (b *Branch) startOf(ctx context.Context, from string) (plumbing.Hash, error
 	defer b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
-	head, session, err := b.server.HeadOf(ctx, b.name)
-	if session != nil {
-		session.Close()
-	}
-	return head, err
+	return b.pollHead(ctx)
 }
 
 const (

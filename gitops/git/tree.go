@@ -106,8 +106,7 @@ func compareNames(a []byte, aDir bool, b []byte, bDir bool) int {
 // a directory of one name have two indexes.
 func (t *tree) find(name string, dir bool) (int, bool) {
 	want := []byte(name)
-	i := sort.Search(t.len(), func(i int) bool { return compareNames(t.name(i), t.isDir(i), want, dir) >= 0 })
-	return i, i < t.len() && t.isDir(i) == dir && string(t.name(i)) == name
+	return sort.Find(t.len(), func(i int) int { return compareNames(want, dir, t.name(i), t.isDir(i)) })
 }
 
 // lookup returns the directory or the file of that name.

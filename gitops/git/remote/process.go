@@ -103,29 +103,22 @@ var noFetch = []string{"GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none"}
 func WithoutRepository(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		switch name {
-		case "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE":
-			return true
-		}
-		return false
+		return slices.Contains([]string{
+			"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+			"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE",
+		}, name)
 	})
 }
 
 // minimal returns the variables of an environment that git needs. Others may contain tokens and
 // passwords, and hooks of the repository, which are other people's programs, would inherit them.
 func minimal(environ []string) []string {
-	var kept []string
-	for _, variable := range environ {
-		name, _, _ := strings.Cut(variable, "=")
-		switch strings.ToUpper(name) {
-		case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP", "TZ", "LANG", "LANGUAGE", "SYSTEMROOT",
-			"XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_GLOBAL", "GIT_EXEC_PATH":
-			kept = append(kept, variable)
-		default:
-			if strings.HasPrefix(name, "LC_") {
-				kept = append(kept, variable)
-			}
-		}
+	needed := []string{
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TEMP", "TMP", "TZ", "LANG", "LANGUAGE", "SYSTEMROOT",
+		"XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_GLOBAL", "GIT_EXEC_PATH",
 	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return !slices.Contains(needed, strings.ToUpper(name)) && !strings.HasPrefix(name, "LC_")
+	})
 }

@@ -186,18 +186,16 @@ type chunks [][]byte
 const chunkSize = 64 << 10
 
 func (c chunks) add(p []byte) chunks {
+	if c == nil {
+		c = chunks{nil} // most packs are small: the first grows
+	}
 	for len(p) > 0 {
-		last := len(c) - 1
-		switch {
-		case last < 0: // most packs are small: the first grows
-			c = append(c, nil)
-			continue
-		case len(c[last]) == chunkSize:
+		if len(c[len(c)-1]) == chunkSize {
 			c = append(c, make([]byte, 0, chunkSize))
-			continue
 		}
-		n := min(len(p), chunkSize-len(c[last]))
-		c[last] = append(c[last], p[:n]...)
+		last := &c[len(c)-1]
+		n := min(len(p), chunkSize-len(*last))
+		*last = append(*last, p[:n]...)
 		p = p[n:]
 	}
 	return c
