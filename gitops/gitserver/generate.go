@@ -1,13 +1,11 @@
 package gitserver
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,23 +29,10 @@ func GeneratedAt(i int) time.Time { return time.Unix(1_600_000_000+60*int64(i), 
 // Generate fills an empty repository with a company's GitOps monorepo of that size. The fleet's
 // directories are a small part of it. The same size gives the same commits.
 func (r Repository) Generate(size Size) error {
-	cmd := exec.Command("git", "fast-import", "--quiet")
-	cmd.Dir, cmd.Env = r.Dir, environment(exec.Command("git"))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(in, 1<<20)
-	size.stream(w)
-	err = w.Flush()
-	_ = in.Close()
-	if waitErr := cmd.Wait(); waitErr != nil || err != nil {
-		return fmt.Errorf("generating a repository: %w", waitErr)
-	}
-	return nil
+	var stream bytes.Buffer
+	size.write(&stream)
+	_, err := r.GitInput(stream.Bytes(), "fast-import", "--quiet")
+	return err
 }
 
 // AddPullRequests adds the refs of n pull requests, all at the same commit, to a repository whose refs
@@ -75,7 +60,8 @@ func (r Repository) AddPullRequests(n int) error {
 	return errors.Join(err, file.Close())
 }
 
-func (size Size) stream(w io.Writer) {
+// write writes the commits as git fast-import reads them.
+func (size Size) write(w *bytes.Buffer) {
 	random := rand.New(rand.NewPCG(1, 2))
 	file := func(path, content string) {
 		fmt.Fprintf(w, "M 100644 inline %s\ndata %d\n%s\n", path, len(content), content)

@@ -1,11 +1,11 @@
 package gitserver
 
 import (
-	"bytes"
 	"io"
 	"io/fs"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,35 +19,22 @@ type memory struct {
 	next http.Handler
 
 	mu      sync.Mutex
-	refs    map[string]string            // the refs of each repository at the time of its responses
-	answers map[string]map[string]answer // the responses of each repository, by request
+	refs    map[string]string             // the refs of each repository at the time of its responses
+	answers map[string]map[string]*answer // the responses of each repository, by request
 }
 
 // answer is git's response to a request.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
+type answer = httptest.ResponseRecorder
 
-// Header implements [http.ResponseWriter].
-func (a *answer) Header() http.Header { return a.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (a *answer) WriteHeader(status int) { a.status = status }
-
-// Write implements [http.ResponseWriter].
-func (a *answer) Write(text []byte) (int, error) { return a.body.Write(text) }
-
-func (a *answer) send(w http.ResponseWriter) {
-	maps.Copy(w.Header(), a.header)
-	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body.Bytes()) // the client may have left
+func send(w http.ResponseWriter, a *answer) {
+	maps.Copy(w.Header(), a.Header())
+	w.WriteHeader(a.Code)
+	_, _ = w.Write(a.Body.Bytes()) // the client may have left
 }
 
 // remember returns a handler that responds to reads from memory if possible.
 func remember(root string, next http.Handler) http.Handler {
-	return &memory{root: root, next: next, refs: map[string]string{}, answers: map[string]map[string]answer{}}
+	return &memory{root: root, next: next, refs: map[string]string{}, answers: map[string]map[string]*answer{}}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -68,33 +55,33 @@ func (m *memory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = again(r, question)
 	key := strings.Join([]string{r.Method, r.URL.RequestURI(), r.Header.Get("Git-Protocol"), r.Header.Get("Content-Encoding"), string(question)}, "\n")
 	refs := refsOf(filepath.Join(m.root, filepath.FromSlash(repository)))
-	if known, ok := m.known(repository, refs, key); ok {
-		known.send(w)
+	if known := m.known(repository, refs, key); known != nil {
+		send(w, known)
 		return
 	}
-	a := answer{header: http.Header{}, status: http.StatusOK}
-	m.next.ServeHTTP(&a, r)
-	if a.status == http.StatusOK && refs == refsOf(filepath.Join(m.root, filepath.FromSlash(repository))) {
+	a := httptest.NewRecorder()
+	m.next.ServeHTTP(a, r)
+	if a.Code == http.StatusOK && refs == refsOf(filepath.Join(m.root, filepath.FromSlash(repository))) {
 		m.note(repository, refs, key, a)
 	}
-	a.send(w)
+	send(w, a)
 }
 
-func (m *memory) known(repository, refs, key string) (answer, bool) {
+// known returns a response that is still valid; nil if there is none.
+func (m *memory) known(repository, refs, key string) *answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.refs[repository] != refs {
-		return answer{}, false
+		return nil
 	}
-	a, ok := m.answers[repository][key]
-	return a, ok
+	return m.answers[repository][key]
 }
 
-func (m *memory) note(repository, refs, key string, a answer) {
+func (m *memory) note(repository, refs, key string, a *answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.answers[repository] == nil || m.refs[repository] != refs {
-		m.refs[repository], m.answers[repository] = refs, map[string]answer{}
+		m.refs[repository], m.answers[repository] = refs, map[string]*answer{}
 	}
 	m.answers[repository][key] = a
 }

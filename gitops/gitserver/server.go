@@ -106,9 +106,6 @@ func (s *Server) Requests() []string {
 
 // CertificatePEM returns the self-signed certificate of a TLS server.
 func (s *Server) CertificatePEM() []byte {
-	if s.http.Certificate() == nil {
-		return nil
-	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
 }
 

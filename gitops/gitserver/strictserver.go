@@ -92,24 +92,20 @@ func (s Strict) Wrap(next http.Handler) http.Handler {
 
 // advertise removes capabilities that the host does not offer.
 func (s Strict) advertise(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	answer := httptest.NewRecorder()
-	next.ServeHTTP(answer, r)
-	body := answer.Body.Bytes()
+	a := httptest.NewRecorder()
+	next.ServeHTTP(a, r)
+	body := a.Body.Bytes()
 	if line, at, ok := capabilityLine(body); ok {
 		name, caps, _ := strings.Cut(line, "\x00")
 		kept := slices.DeleteFunc(strings.Fields(caps), func(c string) bool {
 			named, _, _ := strings.Cut(c, "=")
 			return slices.Contains(s.Hides, named)
 		})
-		body = slices.Concat(body[:at], packet(name+"\x00"+strings.Join(kept, " ")+"\n"), body[at+4+len(line):])
+		first := packet(name + "\x00" + strings.Join(kept, " ") + "\n")
+		a.Body = bytes.NewBuffer(slices.Concat(body[:at], first, body[at+4+len(line):]))
+		a.Header().Del("Content-Length")
 	}
-	for name, values := range answer.Header() {
-		if name != "Content-Length" {
-			w.Header()[name] = values
-		}
-	}
-	w.WriteHeader(answer.Code)
-	_, _ = w.Write(body)
+	send(w, a)
 }
 
 // send refuses a request that the host does not accept.
