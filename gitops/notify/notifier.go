@@ -229,12 +229,10 @@ func (t *sender) send(ctx context.Context) {
 // pause waits before a try: a random time of at most half a second, then of two.
 func pause(ctx context.Context, try int) error {
 	longest := 500 * time.Millisecond << (2 * (try - 1))
-	timer := time.NewTimer(longest/2 + rand.N(longest/2))
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-time.After(longest/2 + rand.N(longest/2)):
 		return nil
 	}
 }
