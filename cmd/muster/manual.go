@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"path"
 	"regexp"
 	"slices"
@@ -525,7 +524,7 @@ func (s *gitSettings) pulls() (*github.Pulls, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := github.PullsConfig{Owner: owner, Name: name, API: s.githubAPI, Client: &http.Client{Timeout: time.Minute}, Now: s.program.clock.Now, Sleep: s.program.clock.Sleep}
+	c := github.PullsConfig{Owner: owner, Name: name, API: s.githubAPI, Now: s.program.clock.Now, Sleep: s.program.clock.Sleep}
 	if app != nil {
 		c.Token = app.Token
 	} else if token := cmp.Or(s.program.variable("GH_TOKEN"), s.program.variable("GITHUB_TOKEN")); token != "" {

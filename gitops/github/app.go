@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -118,25 +117,18 @@ func (a *App) identity() (string, error) {
 		return "", err
 	}
 	now := a.Now()
-	var parts []string
-	for _, part := range []any{
-		map[string]string{"alg": "RS256", "typ": "JWT"},
-		// A minute back, for clocks that differ; ten minutes is the most.
-		map[string]any{"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(8 * time.Minute).Unix(), "iss": a.ID},
-	} {
-		text, err := json.Marshal(part)
-		if err != nil {
-			return "", err
-		}
-		parts = append(parts, base64.RawURLEncoding.EncodeToString(text))
-	}
-	signed := strings.Join(parts, ".")
+	// A minute back, for clocks that differ; ten minutes is the most.
+	claims, _ := json.Marshal(map[string]any{ // numbers and a text can always be written
+		"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(8 * time.Minute).Unix(), "iss": a.ID,
+	})
+	encode := base64.RawURLEncoding.EncodeToString
+	signed := encode([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + encode(claims)
 	sum := sha256.Sum256([]byte(signed))
 	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
 	if err != nil {
 		return "", fmt.Errorf("signing as the GitHub App: %w", err)
 	}
-	return signed + "." + base64.RawURLEncoding.EncodeToString(signature), nil
+	return signed + "." + encode(signature), nil
 }
 
 // readKey reads an RSA key in PKCS #1 or PKCS #8.

@@ -11,15 +11,13 @@ import (
 	"github.com/google/go-github/v50/github"
 )
 
-// PullsConfig selects a repository. All but API and Client is required.
+// PullsConfig selects a repository. All but API is required.
 type PullsConfig struct {
 	Owner, Name string
 	// API is the address of GitHub's API; empty means https://api.github.com/.
 	API string
 	// Token returns a token: of an App, of a workflow, or of a person.
 	Token func(context.Context) (string, error)
-	// Client makes the requests; nil means one with a time-out of a minute.
-	Client *http.Client
 	// Now is the clock, and Sleep waits, until the context ends.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
@@ -31,16 +29,10 @@ type Pulls struct {
 	client *github.Client
 }
 
-// NewPulls validates the configuration. It does not connect.
+// NewPulls validates the address of the API. It does not connect.
 func NewPulls(c PullsConfig) (*Pulls, error) {
-	if c.Owner == "" || c.Name == "" || c.Token == nil || c.Now == nil || c.Sleep == nil {
-		return nil, errors.New("pull requests on GitHub need the repository's owner and name, a token and a clock")
-	}
-	client, err := newClient(c.API, c.Client, tokens{get: c.Token})
-	if err != nil {
-		return nil, err
-	}
-	return &Pulls{PullsConfig: c, client: client}, nil
+	client, err := newClient(c.API, nil, tokens{get: c.Token})
+	return &Pulls{PullsConfig: c, client: client}, err
 }
 
 const (

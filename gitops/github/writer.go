@@ -3,7 +3,6 @@ package github
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -66,12 +65,9 @@ type Writer struct {
 	unsigned bool
 }
 
-// NewWriter validates the configuration and returns a writer. It does not connect. One goroutine uses a
+// NewWriter validates the address of the API and returns a writer. It does not connect. One goroutine uses a
 // Writer at a time.
 func NewWriter(c Config) (*Writer, error) {
-	if c.Repository == nil || c.Token == nil || c.Owner == "" || c.Name == "" || c.Now == nil {
-		return nil, errors.New("writing through GitHub's API needs a repository, its owner and name, a token and a clock")
-	}
 	c.Branch = cmp.Or(c.Branch, "main")
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	client, err := newClient(c.API, c.Client, tokens{get: c.Token, refused: c.Refused})
