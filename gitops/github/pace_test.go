@@ -154,7 +154,7 @@ func TestLimitsSharedWithOthers(t *testing.T) {
 	}
 }
 
-// TestPace: a burst is free, later writes are paced, and the error has the reason.
+// TestPace: a burst is free, and later writes are paced.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	c := newClock()
@@ -164,16 +164,6 @@ func TestPace(t *testing.T) {
 	}
 	if n < 60 || n >= githubtest.MinuteContent {
 		t.Errorf("%d operations at once, want almost %d", n, githubtest.MinuteContent)
-	}
-	head, err := w.Head(t.Context())
-	must(t, err)
-	for range 2 {
-		if _, err = w.Push(t.Context(), head, commit("a", []byte("a"))); err != nil {
-			break
-		}
-	}
-	if err == nil || !strings.Contains(err.Error(), "to stay below GitHub's limits (80 writes a minute, 500 an hour)") {
-		t.Errorf("it says %v", err)
 	}
 	if limiter.Refused() > 0 {
 		t.Errorf("GitHub refused %d requests", limiter.Refused())

@@ -16,8 +16,8 @@ import (
 // files are written with mode 100644 is what its users found (babarot/gh-infra, pull
 // request 167; changesets/ghcommit, pull request 45).
 type CommitInput struct {
-	// Branch is the branch's identifier, or its repository and name.
-	Branch struct{ ID, RepositoryNameWithOwner, BranchName string }
+	// Branch is the branch's identifier. GitHub also takes its repository and name.
+	Branch struct{ ID string }
 	// Message is the first line and the rest.
 	Message         struct{ Headline, Body string }
 	ExpectedHeadOid string
@@ -100,9 +100,8 @@ func refusedAppend(kind, words string) (int, any, error) {
 
 // problem returns the problem of the input, independent of the head; empty if valid.
 func (in CommitInput) problem() (kind, words string) {
-	byName := in.Branch.RepositoryNameWithOwner == Owner+"/"+Name && strings.TrimPrefix(in.Branch.BranchName, "refs/heads/") == "main"
 	switch {
-	case in.Branch.ID != "" && in.Branch.ID != refID, in.Branch.ID == "" && !byName:
+	case in.Branch.ID != refID:
 		return "NOT_FOUND", "Could not resolve to a branch."
 	case in.Message.Headline == "" || strings.Contains(in.Message.Headline, "\n"):
 		return "UNPROCESSABLE", "A commit message headline is one line." // GitHub's words are not known
@@ -158,7 +157,7 @@ func (s *Server) changed(head string, in CommitInput) (tree, kind, words string)
 		size += len(content)
 		contents = append(contents, content)
 	}
-	if s.tooLarge(len(adds)+len(removes), size) {
+	if tooLarge(len(adds)+len(removes), size) {
 		return "", "INTERNAL", "Something went wrong while executing your query. This may be the result of a timeout."
 	}
 	blobs, err := s.writeBlobs(contents)

@@ -111,7 +111,7 @@ func (s *Server) createTree(_ *http.Request, ask treeInput) (int, any, error) {
 			contents = append(contents, []byte(*e.Content))
 		}
 	}
-	if s.tooLarge(len(ask.Tree), size) {
+	if tooLarge(len(ask.Tree), size) {
 		// GitHub's words (googleapis/code-suggester, issue 397; qoomon/actions--create-commit, issue 90).
 		return 0, nil, problem{http.StatusUnprocessableEntity, "Sorry, your request timed out.  It's likely that your input was too large to process.  Consider building the tree incrementally, or building the commits you need in a local clone of the repository and then pushing them to GitHub."}
 	}
@@ -167,11 +167,8 @@ func (s *Server) getRef(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, problem{http.StatusNotFound, "Not Found"}
 	}
-	return http.StatusOK, ref(r.PathValue("branch"), sha), nil
-}
-
-func ref(branch, sha string) map[string]any {
-	return map[string]any{"ref": "refs/heads/" + branch, "object": map[string]string{"type": "commit", "sha": sha}}
+	object := map[string]string{"type": "commit", "sha": sha}
+	return http.StatusOK, map[string]any{"ref": "refs/heads/" + r.PathValue("branch"), "object": object}, nil
 }
 
 // compare says how two commits lie to each other, and gives those between them, the

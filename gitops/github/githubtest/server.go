@@ -51,8 +51,6 @@ type Server struct {
 	drop, dropBefore bool
 	// after is called after the next commit on a branch, before its response is lost.
 	after func()
-	// max and maxBytes limit the files and bytes of one tree or commit; zero means no limit.
-	max, maxBytes int
 	// made counts write requests; see Made.
 	made map[string]int
 	set  settings
@@ -129,26 +127,16 @@ func (s *Server) LoseNext(made bool, op func()) {
 	s.after, s.drop, s.dropBefore = op, made, !made
 }
 
-// Bound makes the server refuse trees and commits of more files, or bytes, in one request.
-// GitHub documents no bound; its users met one from some 200 files or 2.5 MB on
-// (codesandbox/codesandbox-client, issue 8614; ir-engine/ir-engine, pull request 647).
-func (s *Server) Bound(files, bytes int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.max, s.maxBytes = files, bytes
-}
-
 func (s *Server) count(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made[what]++
 }
 
-func (s *Server) tooLarge(files, bytes int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.max > 0 && files > s.max || s.maxBytes > 0 && bytes > s.maxBytes
-}
+// tooLarge reports whether one request has too many files or bytes for a tree or commit. GitHub
+// documents no bound; its users met one from some 200 files or 2.5 MB on
+// (codesandbox/codesandbox-client, issue 8614; ir-engine/ir-engine, pull request 647).
+func tooLarge(files, bytes int) bool { return files > 200 || bytes > 2_500_000 }
 
 // Made returns the number of write requests so far, rejected ones included, by mutation or last path
 // segment, as in "createCommitOnBranch": 2, "trees": 1.
