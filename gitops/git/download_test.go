@@ -204,9 +204,7 @@ func TestLongChainOfDeltas(t *testing.T) {
 		chain = append(chain, newObject{hash: nameOf(base.kind, content), rawObject: rawObject{base.kind, content},
 			base: chain[i].hash, delta: deltaOf(chain[i].data, content, nil)})
 	}
-	data, err := writePack(chain, true)
-	must(t, err)
-	p, err := indexPack(t.Context(), fetched(data), nil)
+	p, err := indexPack(t.Context(), fetched(writePack(chain, true)), nil)
 	must(t, err)
 	last := chain[long].hash
 	clear(chain) // what the test holds itself lets the collector wait longer

@@ -57,10 +57,7 @@ func (b *Branch) send(ctx context.Context, to target, head plumbing.Hash, object
 	if !adv.Capabilities.Supports(capability.ReportStatus) {
 		return attempt{err: errors.New("the server does not report the result of a push (report-status), which is required")}
 	}
-	data, err := writePack(objects, !adv.Capabilities.Supports(noThin))
-	if err != nil {
-		return attempt{err: err}
-	}
+	data := writePack(objects, !adv.Capabilities.Supports(noThin))
 	report, message, err := requestUpdate(ctx, session, updateRequest(adv.Capabilities), to, head, data)
 	denied := report != nil && report.UnpackStatus == "ok" && report.Error() != nil
 	var a *remote.Answer

@@ -49,10 +49,7 @@ func (b *Branch) tryMove(ctx context.Context) error {
 	case b.store.prior.IsZero():
 		return fmt.Errorf("%w: the branch has one commit", branch.ErrUnproven)
 	}
-	nothing, err := writePack(nil, false)
-	if err != nil {
-		return err
-	}
+	nothing := writePack(nil, false)
 	request := updateRequest(adv.Capabilities)
 	request.Capabilities.Delete(capability.Atomic) // with it, the message is the same for every failure
 	report, message, err := requestUpdate(ctx, session, request, target{b.name, b.store.prior}, b.store.head, nothing)
