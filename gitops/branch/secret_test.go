@@ -1,7 +1,10 @@
 package branch_test
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -18,7 +21,9 @@ func TestCensor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.Join([]string{s, string(inJSON), url.QueryEscape(s), url.PathEscape(s)}, " and ")
+		text := fmt.Sprintf("%s, %s, %q or %+q", s, inJSON, s, s) +
+			strings.Join([]string{url.QueryEscape(s), url.PathEscape(s), url.UserPassword("robot", s).String()}, " and ") +
+			base64.StdEncoding.EncodeToString([]byte(s)) + hex.EncodeToString([]byte(s))
 		if leaks := leaktest.Leaks(branch.Censor("it said "+text, "", s)); len(leaks) > 0 {
 			t.Errorf("%s: %q", name, leaks)
 		}

@@ -132,32 +132,28 @@ func TestBatchesOfLargeFiles(t *testing.T) {
 func TestTreeOfManyDirectories(t *testing.T) {
 	s := &store{objects: newObjects("deploy")}
 	below := entry{mode: filemode.Regular, hash: nameOf(plumbing.BlobObject, nil)}
-	for range 12 {
-		var edits []edit
-		for i := range 10 {
-			e := below
-			e.name = string(rune('a' + i))
-			edits = append(edits, edit{name: e.name, dir: e.mode == filemode.Dir, to: &e})
-		}
-		raw, _, err := (&tree{}).splice(edits)
-		must(t, err)
-		parsed, err := parseTree(raw)
-		must(t, err)
+	add := func(entries map[string]entry) {
+		raw := rawTree(entries)
 		below = entry{mode: filemode.Dir, hash: nameOf(plumbing.TreeObject, raw)}
-		s.trees[below.hash] = parsed
+		s.trees[below.hash], _ = parseTree(raw)
 	}
-	top := below
-	top.name = "deploy"
-	raw, _, err := (&tree{}).splice([]edit{{name: top.name, dir: true, to: &top}})
-	must(t, err)
-	root := nameOf(plumbing.TreeObject, raw)
-	s.trees[root], _ = parseTree(raw)
-	s.prune(root)
+	for range 12 {
+		entries := map[string]entry{}
+		for _, name := range strings.Split("abcdefghij", "") {
+			below.name = name
+			entries[name] = below
+		}
+		add(entries)
+	}
+	deploy := below
+	deploy.name = "deploy"
+	add(map[string]entry{deploy.name: deploy})
+	s.prune(below.hash)
 	if len(s.trees) != 13 {
 		t.Errorf("%d trees are kept, want 13", len(s.trees))
 	}
 	b := &batch{store: s, seen: map[plumbing.Hash]bool{}}
-	b.addBelow(below.hash)
+	b.addBelow(deploy.hash)
 	if len(b.wants) != 1 || slices.Contains(b.wants, plumbing.ZeroHash) {
 		t.Errorf("wants %v", b.wants)
 	}

@@ -159,6 +159,22 @@ func files() []branch.Change {
 	}
 }
 
+// newRepository makes a repository with [files].
+func newRepository(t testing.TB) gitserver.Repository {
+	t.Helper()
+	r := gitserver.NewRepository(t)
+	seed(t, r, files()...)
+	return r
+}
+
+// newServer makes a repository with [files], and serves it.
+func newServer(t testing.TB, o gitserver.Options) gitserver.Fleet {
+	t.Helper()
+	f := gitserver.NewServer(t, o)
+	seed(t, f.Repository, files()...)
+	return f
+}
+
 func headOf(t testing.TB, r *git.Branch) branch.Head {
 	t.Helper()
 	head, err := r.Head(t.Context())

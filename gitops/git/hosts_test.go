@@ -2,7 +2,6 @@ package git_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -101,9 +99,6 @@ func TestStatusMessages(t *testing.T) {
 		"a proxy": {gitserver.Response{Status: 502, Type: "text/html", Words: "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"},
 			"the git host answers with 502 Bad Gateway"},
 		"a page without a title": {gitserver.Response{Status: 500, Type: "text/html", Words: "<p>out of <b>disk</b><script>track()</script></p>"}, "500 Internal Server Error: out of disk"},
-		// Bitbucket Data Center REST API, "Errors & Validation".
-		"Bitbucket": {gitserver.Response{Status: 409, Type: "application/json", Words: `{"errors":[{"context":null,"message":"The repository is read-only","exceptionName":null}]}`},
-			"409 Conflict: The repository is read-only"},
 		// The message alone is shown of JSON.
 		"GitLab":                    {inJSON(`{"error":"out of order"}`), outOfOrder},
 		"Bitbucket Cloud":           {inJSON(`{"type":"error","error":{"message":"out of order","id":"1"}}`), outOfOrder},
@@ -196,8 +191,7 @@ func TestStatusUnrelatedToFilter(t *testing.T) {
 func TestRedirectToAnotherHost(t *testing.T) {
 	t.Parallel()
 	host := &asking{}
-	there := gitserver.NewServer(t, gitserver.Options{Wrap: host.wrap})
-	seed(t, there.Repository, files()...)
+	there := newServer(t, gitserver.Options{Wrap: host.wrap})
 	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, there.Server.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
 	}))
@@ -236,8 +230,7 @@ func TestHostKeyOfUnknownType(t *testing.T) {
 func TestHooksSeeNoSecret(t *testing.T) {
 	t.Setenv("BUILDKITE_API_TOKEN", "bkua-secret")
 	t.Setenv("MUSTER_GIT_PASSWORD", "git-secret")
-	r := gitserver.NewRepository(t)
-	seed(t, r, files()...)
+	r := newRepository(t)
 	out := filepath.Join(t.TempDir(), "environment")
 	hook(t, r, "pre-receive", "env >"+out+"\n")
 	repository := open(t, git.Config{URL: r.Dir})
@@ -288,8 +281,7 @@ func TestTokenInQuery(t *testing.T) {
 // the push is verified.
 func TestUnreliableReportOfPush(t *testing.T) {
 	t.Parallel()
-	r := gitserver.NewRepository(t)
-	seed(t, r, files()...)
+	r := newRepository(t)
 	lost := ""
 	config := serveStrict(t, r, gitserver.Strict{Hides: append(gitserver.Dulwich().Hides, "agent", "side-band-64k"), Receive: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
 		if lost == "" {
@@ -314,8 +306,7 @@ func TestUnreliableReportOfPush(t *testing.T) {
 // TestBranchMovesDuringRead: if the host sends only the current head, the read is repeated.
 func TestBranchMovesDuringRead(t *testing.T) {
 	t.Parallel()
-	f := gitserver.NewRepository(t)
-	seed(t, f, files()...)
+	f := newRepository(t)
 	moves := 0
 	config := serveStrict(t, f, gitserver.Strict{Hides: gitserver.Dulwich().Hides, Upload: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
 		if moves > 0 {
@@ -404,8 +395,7 @@ func TestPastFromHostThatRefuses(t *testing.T) {
 // commits since, the result is unknown.
 func TestResultOfConflict(t *testing.T) {
 	t.Parallel()
-	r := gitserver.NewRepository(t)
-	seed(t, r, files()...)
+	r := newRepository(t)
 	reads, away := 0, false
 	config := serveStrict(t, r, gitserver.Strict{
 		Upload: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
@@ -443,8 +433,7 @@ func TestResultOfConflict(t *testing.T) {
 // TestHostRefusesChangesSinceCommit: a refused request for changes since a commit is not repeated.
 func TestHostRefusesChangesSinceCommit(t *testing.T) {
 	t.Parallel()
-	r := gitserver.NewRepository(t)
-	seed(t, r, files()...)
+	r := newRepository(t)
 	reads := 0
 	config := serveStrict(t, r, gitserver.Strict{Hides: gitserver.Dulwich().Hides, Upload: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
 		reads++
@@ -463,26 +452,5 @@ func TestHostRefusesChangesSinceCommit(t *testing.T) {
 		if headID := headOf(t, b); headID.Commit != head || reads != want {
 			t.Errorf("the head is %s after %d requests, want %s after %d", headID.Commit, reads, head, want)
 		}
-	}
-}
-
-// TestMissingRepository: what hosts print over ssh for a repository that does not exist, or that the
-// key may not read.
-func TestMissingRepository(t *testing.T) {
-	t.Parallel()
-	for host, message := range map[string]string{
-		"Gitea":           "Gitea: Cannot find repository: fleet/none",
-		"gitolite":        "FATAL: R any none robot DENIED by fallthru\n(or you mis-spelled the reponame)",
-		"Bitbucket Cloud": "conq: repository access denied.",
-	} {
-		t.Run(host, func(t *testing.T) {
-			t.Parallel()
-			ssh := func(ctx context.Context, _ ...string) *exec.Cmd {
-				return exec.CommandContext(ctx, "sh", "-c", `printf '%s\n' "$1" >&2; exit 1`, "ssh", message)
-			}
-			_, err := open(t, git.Config{URL: "ssh://git@git.example.com/fleet/none", Credentials: remote.Credentials{SSHProgram: ssh}}).Head(t.Context())
-			want := "repository not found, or these credentials have no access: " + strings.ReplaceAll(message, "\n", "; ")
-			wantError(t, err, want)
-		})
 	}
 }
