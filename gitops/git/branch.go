@@ -197,7 +197,8 @@ type Config struct {
 	// the repository has checked out, and can only be read.
 	Branch string
 	// ReadAhead is a directory that is fetched, with everything below it, before it is read, and
-	// kept. Everything else is fetched when it is read. Empty means no directory.
+	// kept. Everything else is fetched when it is read. Empty means no directory. It must be a path
+	// that [branch.CheckPath] accepts, as must ReadFirst.
 	ReadAhead string
 	// ReadFirst are directories that the first fetch includes.
 	ReadFirst []string
@@ -225,20 +226,9 @@ const DefaultTimeout = 2 * time.Minute
 // withDefaults sets defaults and validates the configuration.
 func (c Config) withDefaults() (Config, error) {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
-	if c.Timeout < 0 {
-		return c, errors.New("the time-out for git must be positive")
-	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Remedy == nil {
 		c.Remedy = func(err error) error { return err }
-	}
-	for _, dir := range append([]string{c.ReadAhead}, c.ReadFirst...) {
-		if dir == "" {
-			continue
-		}
-		if err := branch.CheckPath(dir); err != nil {
-			return c, fmt.Errorf("the directories to read ahead: %w", err)
-		}
 	}
 	c.Branch = strings.TrimPrefix(c.Branch, "refs/heads/")
 	if err := plumbing.NewBranchReferenceName(c.Branch).Validate(); err != nil {

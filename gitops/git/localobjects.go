@@ -100,18 +100,15 @@ func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
 		return plumbing.ZeroHash, rawObject{}, err
 	}
 	words := strings.Fields(line)
-	if len(words) < 2 || !plumbing.IsHash(words[0]) {
+	if len(words) < 2 || len(words) > 3 || !plumbing.IsHash(words[0]) {
 		return plumbing.ZeroHash, rawObject{}, fmt.Errorf("%w %.80q", errAnswer, line)
 	}
 	name := plumbing.NewHash(words[0])
-	if len(words) == 2 && words[1] == "missing" {
+	if words[1] == "missing" {
 		return name, rawObject{}, fmt.Errorf("object %s: %w", name, branch.ErrMissing)
 	}
-	if len(words) != 3 {
-		return name, rawObject{}, fmt.Errorf("%w %.80q", errAnswer, line)
-	}
 	kind, kindErr := plumbing.ParseObjectType(words[1])
-	size, sizeErr := strconv.ParseInt(words[2], 10, 64)
+	size, sizeErr := strconv.ParseInt(words[len(words)-1], 10, 64)
 	if kindErr != nil || sizeErr != nil || size < 0 {
 		return name, rawObject{}, fmt.Errorf("%w %.80q", errAnswer, line)
 	}
