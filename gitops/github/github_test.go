@@ -1,8 +1,6 @@
 package github_test
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -179,10 +177,5 @@ func TestErrors(t *testing.T) {
 	_, err = w.Push(t.Context(), head, commit("a", []byte("a")))
 	if err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "ghs_") {
 		t.Errorf("Push with a revoked token: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := app(s, c).Token(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Token with a context that is over: %v", err)
 	}
 }

@@ -202,7 +202,7 @@ func TestLimitOfACommit(t *testing.T) {
 			t.Errorf("%v, want to wait %s", err, test.want)
 		}
 		_, err = w.Push(t.Context(), head, commit("b", []byte("b")))
-		if !errors.As(err, &wait) || !strings.Contains(err.Error(), "to stay below GitHub's limits (80 writes a minute, 500 an hour)") {
+		if !errors.As(err, &wait) || !strings.Contains(err.Error(), "GitHub's limits (80 writes a minute, 500 an hour)") {
 			t.Errorf("at once again: %v", err)
 		}
 		c.advance(test.want)

@@ -18,8 +18,7 @@ import (
 func notified(t *testing.T, p notify.Push, fields string) request {
 	t.Helper()
 	s := newSyncer(t, leaktest.GitPassword, nil)
-	l, logger := newLog(t)
-	n := notifier(t, logger, "url="+s.URL+"/api/webhook,"+fields)
+	n, l := notifier(t, "url="+s.URL+"/api/webhook,"+fields)
 	n.Start(t.Context())
 	n.Landed(p)
 	n.Close()

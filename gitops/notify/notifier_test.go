@@ -47,8 +47,7 @@ func TestNotifiesEachReceiver(t *testing.T) {
 func TestNotifiesAfterContextEnds(t *testing.T) {
 	t.Parallel()
 	a := newSyncer(t, leaktest.GitPassword, nil)
-	_, logger := newLog(t)
-	n := notifier(t, logger, flux(t, a))
+	n, _ := notifier(t, flux(t, a))
 	ctx, end := context.WithCancel(t.Context())
 	n.Start(ctx)
 	end()
@@ -74,8 +73,7 @@ func TestSlowReceiverGetsLatestPush(t *testing.T) {
 		return false
 	})
 	quick := newSyncer(t, leaktest.GitPassword, nil)
-	_, logger := newLog(t)
-	n := notifier(t, logger, flux(t, slow), strings.Replace(flux(t, quick), "name=flux", "name=quick", 1))
+	n, _ := notifier(t, flux(t, slow), strings.Replace(flux(t, quick), "name=flux", "name=quick", 1))
 	n.Start(t.Context())
 	n.Landed(push(1))
 	slow.wait(1)
@@ -115,8 +113,7 @@ func TestFailureIsLoggedOnce(t *testing.T) {
 		}
 		return false
 	})
-	l, logger := newLog(t)
-	n := notifier(t, logger, flux(t, s))
+	n, l := notifier(t, flux(t, s))
 	n.Start(t.Context())
 	for i, requests := range []int{2, 1, 1, 1, 1} {
 		n.Landed(push(i + 1))
@@ -155,8 +152,7 @@ func settle(t *testing.T, n *notify.Notifier, pushes int64) {
 // notifyOnce notifies receivers of the first push, and returns the notifier, which is closed, and the log.
 func notifyOnce(t *testing.T, receivers ...string) (n *notify.Notifier, log []string) {
 	t.Helper()
-	l, logger := newLog(t)
-	n = notifier(t, logger, receivers...)
+	n, l := notifier(t, receivers...)
 	n.Start(t.Context())
 	n.Landed(push(1))
 	n.Close()
@@ -171,8 +167,7 @@ func TestSilentReceiverFails(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	})
-	l, logger := newLog(t)
-	n := notifier(t, logger, flux(t, s))
+	n, l := notifier(t, flux(t, s))
 	n.Impatient(50*time.Millisecond, 100*time.Millisecond) // the pause alone is longer than what is left
 	n.Start(t.Context())
 	for i := range 2 {
@@ -200,8 +195,7 @@ func TestRetryIncludesLaterPush(t *testing.T) {
 		}
 		return n == 1
 	})
-	_, logger := newLog(t)
-	n := notifier(t, logger, flux(t, s))
+	n, _ := notifier(t, flux(t, s))
 	n.Start(t.Context())
 	n.Landed(push(1))
 	s.wait(1)
@@ -225,8 +219,7 @@ func TestHangingReceiverEndsWithContext(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	})
-	l, logger := newLog(t)
-	n := notifier(t, logger, flux(t, s))
+	n, l := notifier(t, flux(t, s))
 	ctx, cancel := context.WithCancel(t.Context())
 	n.Start(ctx)
 	n.Landed(push(1))
@@ -321,8 +314,7 @@ func TestSecretIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, leaktest.GitPassword, nil)
 	name := file(t, leaktest.GitPassword)
-	_, logger := newLog(t)
-	n := notifier(t, logger, "kind=flux,url="+s.URL+",secret-file="+name)
+	n, _ := notifier(t, "kind=flux,url="+s.URL+",secret-file="+name)
 	n.Start(t.Context())
 	n.Landed(push(1))
 	settle(t, n, 1)

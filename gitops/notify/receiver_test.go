@@ -96,10 +96,10 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"kind=flux", "kind=argocd,as=github", "kind=argocd,as=gitlab", "kind=argocd,as=gogs", "kind=argocd,as=bitbucket-server"} {
 		s := newSyncer(t, leaktest.GitPassword, nil)
-		_, logger := newLog(t)
 		good := fmt.Sprintf("%s,url=%s,secret-file=%s,name=good", kind, s.URL, file(t, leaktest.GitPassword))
 		bad := fmt.Sprintf("%s,url=%s,secret-file=%s,name=bad", kind, s.URL, file(t, leaktest.AgentToken))
-		findings := notifier(t, logger, good, bad).Check(t.Context())
+		n, _ := notifier(t, good, bad)
+		findings := n.Check(t.Context())
 		if len(findings) != 1 {
 			t.Fatalf("%s: %q", kind, findings)
 		}
@@ -121,9 +121,8 @@ func TestCheckURL(t *testing.T) {
 			rw.WriteHeader(status)
 			return true
 		})
-		_, logger := newLog(t)
-		found := notifier(t, logger, "kind=url,url="+s.URL).Check(t.Context())
-		if len(found) != findings {
+		n, _ := notifier(t, "kind=url,url="+s.URL)
+		if found := n.Check(t.Context()); len(found) != findings {
 			t.Errorf("%d: %q", status, found)
 		}
 		for _, r := range s.requests() {

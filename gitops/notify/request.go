@@ -177,10 +177,8 @@ func (p post) do(ctx context.Context, method string, made event, secrets []strin
 	switch address := (*url.Error)(nil); {
 	case errors.Is(err, context.DeadlineExceeded):
 		return errSilent
-	case errors.As(err, &address): // which shows the whole URL
+	case errors.As(err, &address): // as every other error, which shows the whole URL
 		return errors.New(words(branch.Censor(address.Err.Error(), secrets...)))
-	case err != nil:
-		return errors.New(words(branch.Censor(err.Error(), secrets...)))
 	}
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, longestAnswer))

@@ -140,11 +140,6 @@ func (l *log) all() []string {
 	return slices.Clone(l.lines)
 }
 
-func newLog(t *testing.T) (*log, *slog.Logger) {
-	l := &log{}
-	return l, leaktest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(l, nil)))
-}
-
 // file writes a file and returns its path.
 func file(t *testing.T, text string) string {
 	t.Helper()
@@ -163,9 +158,11 @@ func clock() func() time.Time {
 
 const fleet = "ssh://git@git.example.com:2222/acme/fleet.git"
 
-// notifier returns one that is not started.
-func notifier(t *testing.T, logger *slog.Logger, receivers ...string) *notify.Notifier {
+// notifier returns one that is not started, and its log.
+func notifier(t *testing.T, receivers ...string) (*notify.Notifier, *log) {
 	t.Helper()
+	l := &log{}
+	logger := leaktest.Log(func(text string) { t.Error(text) }, slog.New(slog.NewTextHandler(l, nil)))
 	cfg := notify.Config{Repository: fleet, Branch: "main", Log: logger, Now: clock()}
 	for _, text := range receivers {
 		r, err := notify.Parse(text)
@@ -174,7 +171,7 @@ func notifier(t *testing.T, logger *slog.Logger, receivers ...string) *notify.No
 	}
 	n, err := notify.New(cfg)
 	must(t, err)
-	return n
+	return n, l
 }
 
 // flux is a receiver of Flux's at a syncer.

@@ -287,7 +287,8 @@ func paths(t *testing.T, h Harness, r gitserver.Repository) {
 		for _, path := range paths {
 			changes = append(changes, write(path, "x"))
 		}
-		if _, err := w.Push(t.Context(), headID, []branch.Draft{commit("bad", changes...)}); !errors.Is(err, branch.ErrInvalid) {
+		_, err := w.Push(t.Context(), headID, []branch.Draft{commit("bad", changes...)})
+		if !errors.Is(err, branch.ErrInvalid) {
 			t.Errorf("writing %q: %v, want ErrInvalid", paths, err)
 		}
 	}
