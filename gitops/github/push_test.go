@@ -109,27 +109,6 @@ func TestRequestsOfCommits(t *testing.T) {
 	}
 }
 
-// TestMessageIsKept: GitHub keeps a message but for its last line end. A commit's time is
-// GitHub's.
-func TestMessageIsKept(t *testing.T) {
-	t.Parallel()
-	_, c, _, w, head := opened(t)
-	at := c.Now()
-	message := "default: dispatch 2 agents\n\n2 jobs are pending.\n\nOverlay: overlays/default\nObservation: {\"version\":2}\nCI: [skip ci]\n"
-	c.advance(time.Minute)
-	head, err := w.Push(t.Context(), head, []branch.Draft{{Message: message, At: at, Changes: []branch.Change{file("a", "a")}}})
-	must(t, err)
-	for commit, err := range w.Commits(t.Context(), head.Commit, branch.Limit{Commits: 1}) {
-		must(t, err)
-		if got := strings.TrimSuffix(commit.Message, "\n"); got != strings.TrimSuffix(message, "\n") {
-			t.Errorf("the message is %q, want %q", got, message)
-		}
-		if !commit.At.Equal(c.Now()) {
-			t.Errorf("the commit is of %s, want GitHub's %s", commit.At, c.Now())
-		}
-	}
-}
-
 // TestResponseLost asserts what Push returns if the response to a commit is lost: the commit if it was
 // made, also if others have committed on top of it; a conflict if others committed instead; and
 // otherwise an error after which the same push succeeds.

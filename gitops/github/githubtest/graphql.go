@@ -12,10 +12,9 @@ import (
 // nodeID its identifier in GraphQL.
 const repositoryID, nodeID = "1296269", "R_kgDOABPHjQ"
 
-// settings are what an owner may set otherwise. The zero value is an App that may write,
-// and whose commits are signed.
+// settings are what an owner may set otherwise.
 type settings struct {
-	contents string
+	contents string // read, write or none
 	unsigned bool
 	moved    bool
 }
@@ -25,11 +24,7 @@ type settings struct {
 // "read"}). What the App may not do at all is not listed.
 func (s settings) permissions() map[string]string {
 	all := map[string]string{"metadata": "read"}
-	switch s.contents {
-	case "":
-		all["contents"] = "write"
-	case "none":
-	default:
+	if s.contents != "none" {
 		all["contents"] = s.contents
 	}
 	return all

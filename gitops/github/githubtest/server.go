@@ -75,6 +75,7 @@ func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, e
 	s := &Server{
 		AppID: "4711", Installation: 42, KeyFile: filepath.Join(dir, "app.pem"),
 		repository: r, dir: dir, key: key, now: now, tokens: map[string]time.Time{}, made: map[string]int{},
+		set: settings{contents: "write"},
 	}
 	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
 	if err := os.WriteFile(s.KeyFile, pem.EncodeToMemory(block), 0o600); err != nil {
