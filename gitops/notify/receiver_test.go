@@ -75,7 +75,7 @@ func TestNew(t *testing.T) {
 
 // echo answers with the credential that it was sent.
 func echo(_ int, rw http.ResponseWriter, r *http.Request) bool {
-	http.Error(rw, "not you, "+r.Header.Get("Authorization"), http.StatusForbidden)
+	http.Error(rw, "not you, "+r.Header.Get("Authorization")+r.Header.Get("X-Gitlab-Token"), http.StatusForbidden)
 	return true
 }
 
@@ -130,5 +130,17 @@ func TestCheckURL(t *testing.T) {
 				t.Errorf("it was sent %s %s", r.method, r.body)
 			}
 		}
+	}
+}
+
+// TestCheckReportsNoSecret asserts that a finding contains neither the secret of a URL nor that of a
+// file if the receiver repeats them.
+func TestCheckReportsNoSecret(t *testing.T) {
+	t.Parallel()
+	s := newSyncer(t, "", echo)
+	n, _ := notifier(t, "kind=argocd,as=gitlab,url="+s.URL+"/"+leaktest.GitHubToken+",secret-file="+file(t, leaktest.GitPassword))
+	for _, err := range n.Check(t.Context()) {
+		clean(t, err.Error())
+		contains(t, err.Error(), "403 Forbidden: not you, [secret]")
 	}
 }
