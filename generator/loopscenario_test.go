@@ -170,7 +170,7 @@ func (m *muster) noteCall() {
 	}
 }
 
-// loopTicked holds a tick of the loop to the rules of generator/wake.go: why it began, and
+// loopTicked holds a tick of the loop to the rules of generator/trigger.go: why it began, and
 // when (docs/architecture.md, "Triggers").
 func (a *audit) loopTicked(m *muster, r generator.Report) {
 	w, last := a.w, m.last

@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +12,6 @@ import (
 
 	"muster/cmd/muster/output"
 	"muster/generator/finding"
-	"muster/generator/policy"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -122,81 +116,6 @@ func (p program) variable(name string) string {
 	return ""
 }
 
-// cloneNames are the completions from the files of a local clone.
-type cloneNames struct{ overlays, queues, dispatches []string }
-
-// namesInClone reads the work tree of a local repository, by default the one that contains the
-// current directory. It returns the zero value if there is no work tree. It contacts no server
-// and builds nothing.
-func (p program) namesInClone(repo, overlays string) cloneNames {
-	var o cloneNames
-	top, err := p.cloneAt(repo)
-	if err != nil {
-		return o
-	}
-	root, err := os.OpenRoot(top) // no link leads out of it
-	if err != nil {
-		return o
-	}
-	defer func() { _ = root.Close() }()
-	overlays = path.Clean(overlays)
-	const deepest, most = 8, 5000
-	visited := 0
-	_ = fs.WalkDir(root.FS(), overlays, func(name string, d fs.DirEntry, err error) error {
-		if visited++; err != nil || visited > most || d.IsDir() && strings.Count(name, "/") > deepest {
-			return fs.SkipDir
-		}
-		dir, file := path.Split(name)
-		dir = strings.TrimSuffix(dir, "/")
-		switch {
-		case file == "scaling.yaml" && dir != overlays:
-			o.overlays = append(o.overlays, strings.TrimPrefix(dir, overlays+"/"))
-			if text, err := fs.ReadFile(root.FS(), name); err == nil {
-				if p, err := policy.Parse(name, text); err == nil {
-					o.queues = append(o.queues, p.Queue)
-				}
-			}
-		case path.Base(dir) == "dispatches" && strings.HasSuffix(file, ".yaml") && file != "kustomization.yaml" && file != "state.yaml":
-			o.dispatches = append(o.dispatches, strings.TrimSuffix(file, ".yaml"))
-		}
-		return nil
-	})
-	slices.Sort(o.queues)
-	o.queues = slices.Compact(o.queues)
-	return o
-}
-
-// withPrefix returns the words with a prefix.
-func withPrefix(words []string, begun string) []string {
-	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begun) })
-}
-
-// unlimited is a number of arguments.
-const unlimited = 1 << 30
-
-// completion returns a function that completes at most most arguments with chosen names of the
-// clone.
-func (s *gitSettings) completion(most int, choose func(cloneNames) []string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) >= most {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		words := slices.DeleteFunc(withPrefix(choose(s.program.namesInClone(s.repo, s.overlays)), begun), func(word string) bool { return slices.Contains(args, word) })
-		return words, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// oneOf completes a flag with fixed values.
-func oneOf(c *cobra.Command, flag string, values ...string) {
-	completeFlag(c, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
-	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
-		panic(err) // the command has no such flag: a defect
-	}
-}
-
 // unknownCommand rejects arguments of a command with subcommands.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -262,106 +181,6 @@ func helpCommand() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-}
-
-// completionCommand adds cobra's command, with an error for an unknown shell. It prints to the
-// root's current output.
-func completionCommand(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
-			c.Args = unknownCommand
-			c.SuggestionsMinimumDistance = 2
-			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-		}
-	}
-}
-
-// screen describes where muster's output goes. The zero value is not a terminal.
-type screen struct {
-	// terminal and progress report whether standard output and standard error are terminals.
-	terminal, progress bool
-}
-
-// output returns the output of commands, with colours if NO_COLOR (no-color.org) and the
-// terminal allow them.
-func (p program) output() output.Output {
-	var raw io.Writer = p.stdout
-	if clean, ok := p.stdout.(*output.Printable); ok {
-		raw = clean.To
-	}
-	return output.Output{
-		Text: p.stdout, Raw: raw,
-		Colour: p.screen.terminal && p.variable("NO_COLOR") == "" && p.variable("TERM") != "dumb",
-	}
-}
-
-// doneOnTerminal removes the progress line if standard output is a terminal.
-func (p program) doneOnTerminal() {
-	if p.screen.terminal {
-		p.progress.Done()
-	}
-}
-
-// pollInterval is the time between polls of --watch and --follow.
-const pollInterval = 15 * time.Second
-
-// watch is the flag --watch of commands that can repeat.
-type watch bool
-
-func (w *watch) addTo(c *cobra.Command) {
-	c.Flags().BoolVarP((*bool)(w), "watch", "w", false, "refresh continuously: redraw a terminal, otherwise print changes")
-}
-
-// run calls show once, or with --watch until the context ends. An error of the first call ends
-// the command; with --watch, later errors are printed, and the next call may succeed.
-func (w watch) run(ctx context.Context, p program, out output.Output, show func(context.Context, output.Output) error) error {
-	if !w {
-		return show(ctx, out)
-	}
-	var last []byte
-	for {
-		var shown bytes.Buffer
-		err := show(ctx, output.Output{Text: &output.Printable{To: &shown}, Raw: &shown, Colour: out.Colour})
-		if errors.Is(err, errChanges) {
-			err = nil
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && last == nil:
-			return err
-		case err != nil:
-			p.printMessage("%v", err)
-		case p.screen.terminal:
-			if err := p.redraw(out, shown.Bytes()); err != nil {
-				return err
-			}
-		case last == nil || !bytes.Equal(last, shown.Bytes()):
-			if _, err := out.Raw.Write(shown.Bytes()); err != nil {
-				return err
-			}
-		}
-		if err == nil {
-			last = shown.Bytes()
-		}
-		if p.clock.Sleep(ctx, pollInterval) != nil {
-			return nil
-		}
-	}
-}
-
-// redraw clears the screen and prints the time and the text.
-func (p program) redraw(out output.Output, shown []byte) error {
-	if err := out.Clear(); err != nil {
-		return err
-	}
-	head := fmt.Sprintf("%s  every %s, Ctrl-C ends it\n\n", p.clock.Now().UTC().Format(time.RFC3339), pollInterval)
-	if _, err := io.WriteString(out.Text, head); err != nil {
-		return err
-	}
-	_, err := out.Raw.Write(shown)
-	return err
 }
 
 func (p program) manCommand() *cobra.Command {

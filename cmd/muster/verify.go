@@ -148,8 +148,8 @@ func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository,
 		Overlays: s.git.overlays, Version: s.program.build.String(), Loader: s.loader,
 		Workers: runtime.GOMAXPROCS(0), Count: &v.count,
 		Files: func(ctx context.Context) (verification.Files, error) {
-			a, err := repository.Archive(ctx)
-			return archived{a}, err
+			a, err := repository.PastTrees(ctx)
+			return pastFiles{a}, err
 		},
 	}
 	if !clone {
@@ -227,21 +227,21 @@ func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository
 	return "", output.Usage(fmt.Errorf("the branch has no commit %s", name))
 }
 
-// archived implements [verification.Files] with the repository's history.
-type archived struct{ *git.Archive }
+// pastFiles implements [verification.Files] with the repository's history.
+type pastFiles struct{ *git.PastTrees }
 
 // Ahead implements [verification.Files].
-func (a archived) Ahead(ctx context.Context, commits []branch.Commit, dirs []string) error {
+func (a pastFiles) Ahead(ctx context.Context, commits []branch.Commit, dirs []string) error {
 	a.Know(commits)
 	var all []string
 	for _, c := range commits {
 		all = append(append(all, c.ID), c.Parents...)
 	}
-	return a.Archive.Ahead(ctx, all, dirs)
+	return a.PastTrees.Ahead(ctx, all, dirs)
 }
 
 // ID implements [verification.Files].
-func (archived) ID(content []byte) string { return git.BlobID(content) }
+func (pastFiles) ID(content []byte) string { return git.BlobID(content) }
 
 // verifyPrinter prints findings one by one.
 type verifyPrinter interface {

@@ -7,8 +7,10 @@ package explanation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"muster/generator/condition"
@@ -155,3 +157,32 @@ func (c Config) log(ctx context.Context, from string) iter.Seq2[ledger.Record, e
 		}
 	}
 }
+
+// Explain answers a question. It returns one explanation, except for a question without an overlay and
+// for a commit by people: then it returns one for each overlay. The error is an [Unknown] if the name
+// is not found.
+func (c Config) Explain(ctx context.Context, q Question) ([]Explanation, error) {
+	name := strings.TrimSuffix(q.Name, "/")
+	switch {
+	case jobRule.MatchString(name):
+		return c.job(ctx, name, q.At)
+	case name == "" && !q.At.IsZero():
+		return c.moments(ctx, "", q.At)
+	case name == "" || name == "HEAD" || commitRule.MatchString(name) || dispatchRule.MatchString(name):
+		f, err := c.find(ctx, name)
+		if err == nil && q.At.IsZero() {
+			return c.found(ctx, f)
+		}
+		var unknown *Unknown
+		if err == nil {
+			return nil, ErrOwnTime
+		}
+		if !errors.As(err, &unknown) || name == "" || name == "HEAD" {
+			return nil, err
+		}
+	}
+	return c.moments(ctx, c.replay().Name(name), q.At)
+}
+
+// ErrOwnTime reports a question with a time about a commit, which has its own time.
+var ErrOwnTime = errors.New("a commit and a dispatch have their own time: leave --at out, or name an overlay")

@@ -2,7 +2,6 @@ package explanation
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"iter"
 	"maps"
@@ -21,35 +20,6 @@ var (
 	dispatchRule = regexp.MustCompile(`^[a-z0-9-]+-[0-9a-hjkmnp-tv-z]{8}$`)
 	jobRule      = regexp.MustCompile(`^(https?://.*|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
 )
-
-// Explain answers a question. It returns one explanation, except for a question without an overlay and
-// for a commit by people: then it returns one for each overlay. The error is an [Unknown] if the name
-// is not found.
-func (c Config) Explain(ctx context.Context, q Question) ([]Explanation, error) {
-	name := strings.TrimSuffix(q.Name, "/")
-	switch {
-	case jobRule.MatchString(name):
-		return c.job(ctx, name, q.At)
-	case name == "" && !q.At.IsZero():
-		return c.moments(ctx, "", q.At)
-	case name == "" || name == "HEAD" || commitRule.MatchString(name) || dispatchRule.MatchString(name):
-		f, err := c.find(ctx, name)
-		if err == nil && q.At.IsZero() {
-			return c.found(ctx, f)
-		}
-		var unknown *Unknown
-		if err == nil {
-			return nil, ErrOwnTime
-		}
-		if !errors.As(err, &unknown) || name == "" || name == "HEAD" {
-			return nil, err
-		}
-	}
-	return c.moments(ctx, c.replay().Name(name), q.At)
-}
-
-// ErrOwnTime reports a question with a time about a commit, which has its own time.
-var ErrOwnTime = errors.New("a commit and a dispatch have their own time: leave --at out, or name an overlay")
 
 // found is the commit of a question.
 type found struct {

@@ -19,17 +19,17 @@ import (
 
 // people returns the rows of a commit by people: for each changed overlay one for its policy, one for
 // its template, and one for its other files.
-func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
+func (b *rowBuilder) people(c branch.Commit, edits branch.Edits) []Row {
 	blank := Row{At: c.At, Commit: c.ID, By: c.Author, Email: c.Email}
 	if edits.Unknown != nil {
-		m.Count.Unknown++
+		b.Count.Unknown++
 		blank.Operation, blank.Why = Unknown, "cannot be said: "+edits.Unknown.Error()
 		return []Row{blank}
 	}
 	merge := len(c.Parents) > 1
 	touched := map[string]*touches{}
 	for _, f := range edits.Files {
-		overlay, kind := m.place(f.Path)
+		overlay, kind := b.place(f.Path)
 		if merge && kind == ofDispatches {
 			continue // changes by commits of muster, which have rows of their own
 		}
@@ -46,7 +46,7 @@ func (m *maker) people(c branch.Commit, edits branch.Edits) []Row {
 		}
 	}
 	if len(rows) == 0 {
-		m.Count.Unrelated++
+		b.Count.Unrelated++
 	}
 	reason := reasonOf(c.Message)
 	reverted := Reverted(c.Message)
@@ -84,8 +84,8 @@ const (
 )
 
 // place returns the overlay and the purpose of a file. The base is a template of no overlay.
-func (m *maker) place(name string) (overlay string, k kind) {
-	if name == m.base() || strings.HasPrefix(name, m.base()+"/") {
+func (b *rowBuilder) place(name string) (overlay string, k kind) {
+	if name == b.base() || strings.HasPrefix(name, b.base()+"/") {
 		return "", ofTemplate
 	}
 	dir := path.Dir(name)
@@ -94,13 +94,13 @@ func (m *maker) place(name string) (overlay string, k kind) {
 		kind kind
 	}{{"dispatches", ofDispatches}, {"template", ofTemplate}} {
 		if at := strings.Index(dir+"/", "/"+x.part+"/"); at >= 0 {
-			return m.Name(dir[:at]), x.kind
+			return b.Name(dir[:at]), x.kind
 		}
 	}
 	if path.Base(name) == policyFile {
-		return m.Name(dir), ofPolicy
+		return b.Name(dir), ofPolicy
 	}
-	return m.Name(dir), ofOther
+	return b.Name(dir), ofOther
 }
 
 // touches contains the files of one overlay that a commit changed, by kind.

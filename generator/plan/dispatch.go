@@ -172,3 +172,32 @@ func WarmPoolID(id string) bool {
 	end := len(id) - idDigits
 	return end > 0 && strings.HasSuffix(id[:end], warmInfix)
 }
+
+// ClockSkew is the maximum difference between the clocks of muster and Buildkite; beyond it there is no
+// decision. The clocks of Kubernetes' nodes are assumed to be as exact.
+const ClockSkew = time.Minute
+
+// Grace is how long after its lease an index that was not seen is presumed lost: a minute for
+// clocks that differ, and a minute for what follows the agent's last check of the lease.
+//
+// An agent checks its lease when it starts and, once it is registered, again before it connects
+// (base/job.yaml). It then tries to connect for up to 45 s (buildkite-agent 3.138.2, ten times
+// every five seconds).
+const Grace = ClockSkew + time.Minute
+
+// Expired reports whether no agent of the dispatch can start any more.
+func (d Dispatch) Expired(now time.Time) bool {
+	return now.After(d.NotAfter.Add(Grace))
+}
+
+// Withdrawable reports whether the syncer has had time to create the dispatch's Job: a third of the
+// lease, and at most five minutes, which exceeds Argo CD's polling interval.
+func (d Dispatch) Withdrawable(now time.Time) bool {
+	return !now.Before(d.At.Add(min(d.NotAfter.Sub(d.At)/3, 5*time.Minute)))
+}
+
+// Stale reports whether the dispatch's lease expired so long ago that muster does not ask Buildkite
+// about its agents: muster did not run. It is retired without an outcome.
+func (d Dispatch) Stale(now time.Time) bool {
+	return now.After(d.NotAfter.Add(time.Hour))
+}

@@ -130,3 +130,75 @@ func (s *share) overdueOrders(now time.Time, after time.Duration) (all []overdue
 	slices.SortStableFunc(all, func(a, b overdueOrder) int { return a.at.Compare(b.at) })
 	return all
 }
+
+// OverdueAfter returns how long after its order an agent is overdue: twice the time that 99 of 100
+// agents took, at least a minute; zero if too little is known. After one and a half times that,
+// all overdue agents are presumed lost.
+func (b StartupTimes) OverdueAfter() time.Duration {
+	if !b.Known() {
+		return 0
+	}
+	return max(time.Minute, 2*b.Within(99))
+}
+
+// giveUp computes how many agents in flight are presumed lost, by dispatch: they are overdue, and
+// others are dispatched to replace them. They count against max until their lease expires, because
+// they may still register.
+//
+// An order may be overdue because of the syncer or full nodes; then its replacement would be
+// overdue too. So if at least half of an order of the same age or newer has registered, half of
+// the overdue agents are presumed lost, and all of them later. Otherwise one agent at a time is.
+func (s *share) giveUp(now time.Time) {
+	after := s.startupTimes.OverdueAfter()
+	if after == 0 || s.breaker.Open() {
+		return
+	}
+	s.overdue = map[string]int{}
+	served, one := s.servedAt(), 1
+	for _, o := range s.overdueOrders(now, after) {
+		n := o.agents
+		if now.Sub(o.at) < after*3/2 {
+			n = (n + 1) / 2
+		}
+		if served.Before(o.at) {
+			n = min(n, one)
+			one -= n
+		}
+		for _, d := range o.dispatches {
+			take := min(n, d.agents)
+			n -= take
+			s.overdue[d.dispatch] = take
+			s.sum.Overdue += take
+		}
+	}
+	if s.sum.Overdue > 0 {
+		s.sum.OverdueAfter = int(after / time.Second)
+	}
+}
+
+// served returns the orders in git with at least half of their agents registered, by their time in
+// seconds.
+func (s *share) served() map[int64]bool {
+	ordered, registered := map[int64]int{}, map[int64]int{}
+	for _, d := range s.overlay.Dispatches {
+		ordered[d.At.Unix()] += d.Agents
+		registered[d.At.Unix()] += s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+	}
+	all := map[int64]bool{}
+	for at, n := range registered {
+		all[at] = 2*n >= ordered[at]
+	}
+	return all
+}
+
+// servedAt returns the time of the newest order with at least half of its agents registered, in
+// git or retired.
+func (s *share) servedAt() time.Time {
+	newest, served := s.overlay.State.ServedAt, s.served()
+	for _, d := range s.overlay.Dispatches {
+		if served[d.At.Unix()] {
+			newest = later(d.At, newest)
+		}
+	}
+	return newest
+}

@@ -6,21 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"muster/generator/finding"
 	"muster/generator/ledger"
 	"muster/generator/simulation"
 )
-
-// Report is the effect of a pull request.
-type Report struct {
-	// Base and Head are the commits that were compared.
-	Base, Head string
-	Changes    []Change
-	// Findings are the problems in the files at the head, and New reports whether one is not at the
-	// base.
-	Findings []finding.Finding
-	New      func(finding.Finding) bool
-}
 
 const (
 	// maxSettings and maxJobLines are limits for one overlay, because comments have a maximum size.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"muster/generator/finding"
 	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/plan"
@@ -176,4 +177,15 @@ func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared b
 	}
 	c.Replay = &Replay{From: load.Start, To: load.Start.Add(load.Length), Before: rows[0].Measures, After: rows[1].Measures, Partial: shared}
 	return nil
+}
+
+// Report is the effect of a pull request.
+type Report struct {
+	// Base and Head are the commits that were compared.
+	Base, Head string
+	Changes    []Change
+	// Findings are the problems in the files at the head, and New reports whether one is not at the
+	// base.
+	Findings []finding.Finding
+	New      func(finding.Finding) bool
 }

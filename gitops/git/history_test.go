@@ -321,7 +321,7 @@ func TestLargeMessageHarmsNoOtherCommit(t *testing.T) {
 		if content, err := b.File(t.Context(), ids[1], "deploy/2"); err != nil || string(content) != "2" {
 			t.Errorf("a file of a large commit: %q, %v", content, err)
 		}
-		a, err := b.Archive(t.Context())
+		a, err := b.PastTrees(t.Context())
 		must(t, err)
 		defer a.Close()
 		_, err = a.Tree(t.Context(), ids[0])

@@ -166,7 +166,7 @@ func (c *catFile) close() {
 }
 
 // takeLocal keeps objects of a local repository.
-func (a *Archive) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
+func (a *PastTrees) takeLocal(ctx context.Context, hashes []plumbing.Hash) error {
 	s := a.store
 	for _, h := range hashes {
 		o, err := a.local.object(ctx, h)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestPast reads files and whole trees of earlier commits, before and after it reads the head, which
-// stays as it is, and an archive.
+// stays as it is, and past trees.
 func TestPast(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
@@ -60,7 +60,7 @@ func TestPast(t *testing.T) {
 		if _, err := b.Past(t.Context(), commits[0], []string{"../x"}); err == nil {
 			t.Error("a directory outside: want an error")
 		}
-		readArchive(t, archive(t, c), commits)
+		readPastTrees(t, pastTrees(t, c), commits)
 	})
 }
 

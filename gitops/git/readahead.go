@@ -25,47 +25,6 @@ type batch struct {
 // maxInBatch is the number of files that are fetched together.
 const maxInBatch = 1000
 
-// content returns a file, and fetches files with it that are likely to be read next.
-func (f *treeFS) content(name string, h plumbing.Hash) ([]byte, error) {
-	store := f.store
-	if raw, ok := store.get(h); ok {
-		store.heapLimit.add(len(raw.data))
-		return raw.data, nil
-	}
-	wants := []plumbing.Hash{h}
-	if err := store.readable(h); err != nil {
-		return nil, err
-	}
-	if store.mode == partial {
-		wants = f.batch(name, h).wants
-	}
-	err := store.fetchMissing(f.ctx, wants)
-	if err == nil && !store.hasAll(wants) {
-		store.adapt(len(wants), remote.ErrTooMany) // they exceed what is kept
-	} else {
-		store.adapt(len(wants), err)
-	}
-	if _, here := store.get(h); len(wants) > 1 && (errors.Is(err, remote.ErrTooMany) || err == nil && !here) {
-		// Together they are too large.
-		err = store.fetchMissing(f.ctx, []plumbing.Hash{h})
-	}
-	if errors.Is(err, remote.ErrTooMany) {
-		store.large[h] = -1
-	}
-	if large := store.readable(h); large != nil {
-		return nil, large
-	}
-	if err != nil {
-		return nil, err
-	}
-	raw, ok := store.get(h)
-	if !ok {
-		return nil, fmt.Errorf("the server did not send file %s", name)
-	}
-	store.heapLimit.add(len(raw.data))
-	return raw.data, nil
-}
-
 // batch returns the file h called name, with the files of the same directory and, below the directory
 // that is read ahead, with all others there, without those of large directories.
 func (f *treeFS) batch(name string, h plumbing.Hash) *batch {

@@ -100,8 +100,8 @@ type store struct {
 	heapLimit heapLimit // of what is read
 	objects
 
-	// archive is the [Archive] of the store; nil if it is a branch's.
-	archive *Archive
+	// pastTrees are the [PastTrees] of the store; nil if it is a branch's.
+	pastTrees *PastTrees
 }
 
 // reset drops everything, so that the next update starts from nothing.
@@ -312,8 +312,8 @@ func (s *store) object(ctx context.Context, h plumbing.Hash, kind plumbing.Objec
 // fetchMissing fetches single objects. If the server does not send them, it fetches the whole commit
 // again, as after a change in a directory that was not in use.
 func (s *store) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
-	if s.archive != nil {
-		return s.archive.fetchMissing(ctx, hashes)
+	if s.pastTrees != nil {
+		return s.pastTrees.fetchMissing(ctx, hashes)
 	}
 	if s.mode != partial {
 		head := s.head

@@ -139,8 +139,10 @@ func TestCheckReportsNoSecret(t *testing.T) {
 	t.Parallel()
 	s := newSyncer(t, "", echo)
 	n, _ := notifier(t, "kind=argocd,as=gitlab,url="+s.URL+"/"+leaktest.GitHubToken+",secret-file="+file(t, leaktest.GitPassword))
-	for _, err := range n.Check(t.Context()) {
-		clean(t, err.Error())
-		contains(t, err.Error(), "403 Forbidden: not you, [secret]")
+	found := n.Check(t.Context())
+	if len(found) != 1 {
+		t.Fatalf("%d findings, want 1", len(found))
 	}
+	clean(t, found[0].Error())
+	contains(t, found[0].Error(), "403 Forbidden: not you, [secret]")
 }

@@ -23,6 +23,7 @@ package fakebuildkite
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -275,4 +276,10 @@ func (h *Heap[T]) Pop() any {
 	clear((*h)[len(*h)-1:])
 	*h = (*h)[:len(*h)-1]
 	return last
+}
+
+// id returns the next identifier, in the form of a UUID: the same in every run.
+func (s *Server) id(kind byte) string {
+	s.seq++
+	return fmt.Sprintf("%c0000000-0000-4000-8000-%012x", kind, s.seq)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"strings"
 	"sync"
 
@@ -260,4 +261,22 @@ func LastLines(text string) string {
 		joined = begin + "… " + joined
 	}
 	return joined
+}
+
+// run starts the program at the other end of the stream. The stream ends it.
+func (s *stream) run(cmd *exec.Cmd) (*stream, error) {
+	cmd.Stderr = s.stderr
+	var err error
+	if s.in, err = cmd.StdinPipe(); err == nil {
+		s.out, err = cmd.StdoutPipe()
+	}
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		s.abort()
+		return nil, err
+	}
+	s.wait = sync.OnceValue(func() error { defer s.abort(); return cmd.Wait() })
+	return s, nil
 }

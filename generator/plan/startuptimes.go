@@ -138,106 +138,6 @@ func (b *StartupTimes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// The lease of a policy with "lease: auto".
-const (
-	// FirstLease is its length until enough start-up times are known.
-	FirstLease = 15 * time.Minute
-	// MinAutoLease is its minimum from then on.
-	MinAutoLease = 5 * time.Minute
-	// MaxAutoLease is its maximum.
-	MaxAutoLease = 30 * time.Minute
-)
-
-// AutoLease returns four times the 99th percentile, in whole minutes from [MinAutoLease] to
-// [MaxAutoLease]; [FirstLease] if too few start-up times are known.
-func (b StartupTimes) AutoLease() time.Duration {
-	if !b.Known() {
-		return FirstLease
-	}
-	lease := (4*b.Within(99) + time.Minute - 1).Truncate(time.Minute)
-	return min(max(lease, MinAutoLease), MaxAutoLease)
-}
-
-// OverdueAfter returns how long after its order an agent is overdue: twice the time that 99 of 100
-// agents took, at least a minute; zero if too little is known. After one and a half times that,
-// all overdue agents are presumed lost.
-func (b StartupTimes) OverdueAfter() time.Duration {
-	if !b.Known() {
-		return 0
-	}
-	return max(time.Minute, 2*b.Within(99))
-}
-
-// lease returns the lease of new dispatches.
-func (s *share) lease() time.Duration {
-	if s.policy.LeaseAuto {
-		return s.startupTimes.AutoLease()
-	}
-	return s.policy.Lease
-}
-
-// giveUp computes how many agents in flight are presumed lost, by dispatch: they are overdue, and
-// others are dispatched to replace them. They count against max until their lease expires, because
-// they may still register.
-//
-// An order may be overdue because of the syncer or full nodes; then its replacement would be
-// overdue too. So if at least half of an order of the same age or newer has registered, half of
-// the overdue agents are presumed lost, and all of them later. Otherwise one agent at a time is.
-func (s *share) giveUp(now time.Time) {
-	after := s.startupTimes.OverdueAfter()
-	if after == 0 || s.breaker.Open() {
-		return
-	}
-	s.overdue = map[string]int{}
-	served, one := s.servedAt(), 1
-	for _, o := range s.overdueOrders(now, after) {
-		n := o.agents
-		if now.Sub(o.at) < after*3/2 {
-			n = (n + 1) / 2
-		}
-		if served.Before(o.at) {
-			n = min(n, one)
-			one -= n
-		}
-		for _, d := range o.dispatches {
-			take := min(n, d.agents)
-			n -= take
-			s.overdue[d.dispatch] = take
-			s.sum.Overdue += take
-		}
-	}
-	if s.sum.Overdue > 0 {
-		s.sum.OverdueAfter = int(after / time.Second)
-	}
-}
-
-// served returns the orders in git with at least half of their agents registered, by their time in
-// seconds.
-func (s *share) served() map[int64]bool {
-	ordered, registered := map[int64]int{}, map[int64]int{}
-	for _, d := range s.overlay.Dispatches {
-		ordered[d.At.Unix()] += d.Agents
-		registered[d.At.Unix()] += s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
-	}
-	all := map[int64]bool{}
-	for at, n := range registered {
-		all[at] = 2*n >= ordered[at]
-	}
-	return all
-}
-
-// servedAt returns the time of the newest order with at least half of its agents registered, in
-// git or retired.
-func (s *share) servedAt() time.Time {
-	newest, served := s.overlay.State.ServedAt, s.served()
-	for _, d := range s.overlay.Dispatches {
-		if served[d.At.Unix()] {
-			newest = later(d.At, newest)
-		}
-	}
-	return newest
-}
-
 // learn updates the start-up times after the retirements, and the time of the newest served order.
 // Each dispatch contributes once, when it leaves git, with those of its agents that registered. If
 // the breaker opens because no agent of several orders registered, learn discards the known
@@ -269,48 +169,30 @@ func (s *share) learn() {
 // (Buildkite has listed its agent), in flight (it may still register), or lost (the lease and the
 // grace have expired). Supply consists of connected agents and of agents in flight.
 
-// ClockSkew is the maximum difference between the clocks of muster and Buildkite; beyond it there is no
-// decision. The clocks of Kubernetes' nodes are assumed to be as exact.
-const ClockSkew = time.Minute
+// The lease of a policy with "lease: auto".
+const (
+	// FirstLease is its length until enough start-up times are known.
+	FirstLease = 15 * time.Minute
+	// MinAutoLease is its minimum from then on.
+	MinAutoLease = 5 * time.Minute
+	// MaxAutoLease is its maximum.
+	MaxAutoLease = 30 * time.Minute
+)
 
-// Grace is how long after its lease an index that was not seen is presumed lost: a minute for
-// clocks that differ, and a minute for what follows the agent's last check of the lease.
-//
-// An agent checks its lease when it starts and, once it is registered, again before it connects
-// (base/job.yaml). It then tries to connect for up to 45 s (buildkite-agent 3.138.2, ten times
-// every five seconds).
-const Grace = ClockSkew + time.Minute
-
-// Expired reports whether no agent of the dispatch can start any more.
-func (d Dispatch) Expired(now time.Time) bool {
-	return now.After(d.NotAfter.Add(Grace))
-}
-
-// Withdrawable reports whether the syncer has had time to create the dispatch's Job: a third of the
-// lease, and at most five minutes, which exceeds Argo CD's polling interval.
-func (d Dispatch) Withdrawable(now time.Time) bool {
-	return !now.Before(d.At.Add(min(d.NotAfter.Sub(d.At)/3, 5*time.Minute)))
-}
-
-// Stale reports whether the dispatch's lease expired so long ago that muster does not ask Buildkite
-// about its agents: muster did not run. It is retired without an outcome.
-func (d Dispatch) Stale(now time.Time) bool {
-	return now.After(d.NotAfter.Add(time.Hour))
-}
-
-// inFlight returns the number of the overlay's agents in flight, and of agents in flight for a queue
-// or cluster that the policy no longer names: they are useless, but will run.
-func (s *share) inFlight(now time.Time) (agents, otherQueue int) {
-	for _, d := range s.overlay.Dispatches {
-		if d.Expired(now) {
-			continue
-		}
-		n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
-		if s.overlay.otherQueue(d) {
-			otherQueue += n
-		} else {
-			agents += n
-		}
+// AutoLease returns four times the 99th percentile, in whole minutes from [MinAutoLease] to
+// [MaxAutoLease]; [FirstLease] if too few start-up times are known.
+func (b StartupTimes) AutoLease() time.Duration {
+	if !b.Known() {
+		return FirstLease
 	}
-	return agents, otherQueue
+	lease := (4*b.Within(99) + time.Minute - 1).Truncate(time.Minute)
+	return min(max(lease, MinAutoLease), MaxAutoLease)
+}
+
+// lease returns the lease of new dispatches.
+func (s *share) lease() time.Duration {
+	if s.policy.LeaseAuto {
+		return s.startupTimes.AutoLease()
+	}
+	return s.policy.Lease
 }

@@ -1,7 +1,6 @@
 package fakebuildkite
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -152,10 +151,4 @@ func (s *Server) agentRecord(a *agent) AgentRecord {
 		r.Idle += s.now.Sub(a.since)
 	}
 	return r
-}
-
-// id returns the next identifier, in the form of a UUID: the same in every run.
-func (s *Server) id(kind byte) string {
-	s.seq++
-	return fmt.Sprintf("%c0000000-0000-4000-8000-%012x", kind, s.seq)
 }

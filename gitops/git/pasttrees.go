@@ -17,14 +17,14 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// Archive reads the files of many past commits, and objects that they share once. It keeps a limited
+// PastTrees reads the files of many past commits, and objects that they share once. It keeps a limited
 // number of objects, and does not change the branch. Close closes it.
 //
 // One git process reads a local repository. The error for an object that a shallow or partial clone
-// lacks is [branch.ErrMissing]. From a server the Archive fetches objects, those that
-// [Archive.Ahead] announces in batches. If the server does not send single objects, it fetches the
+// lacks is [branch.ErrMissing]. From a server it fetches objects, those that
+// [PastTrees.Ahead] announces in batches. If the server does not send single objects, it fetches the
 // whole history.
-type Archive struct {
+type PastTrees struct {
 	branch *Branch // locked by the trees
 	store  *store
 	local  *catFile // nil if objects are fetched from a server
@@ -39,17 +39,17 @@ const (
 	deepestDifference = 64
 )
 
-// Archive returns a reader of the branch's past. Those of a local repository work concurrently, those
+// PastTrees returns a reader of the branch's past. Those of a local repository work concurrently, those
 // of a server take turns.
-func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
+func (b *Branch) PastTrees(ctx context.Context) (*PastTrees, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := &Archive{branch: b, roots: map[plumbing.Hash]plumbing.Hash{}}
+	a := &PastTrees{branch: b, roots: map[plumbing.Hash]plumbing.Hash{}}
 	if b.server.Address.Endpoint.Protocol == "file" {
 		server := &remote.Connection{Address: b.server.Address, Log: b.server.Log, Traffic: &remote.Counter{}}
 		a.local = &catFile{dir: server.Address.Endpoint.Path}
 		a.branch = &Branch{name: b.name, server: server}
-		a.store = &store{server: server, mode: whole, objects: newObjects(""), archive: a}
+		a.store = &store{server: server, mode: whole, objects: newObjects(""), pastTrees: a}
 		a.branch.store = a.store
 		return a, nil
 	}
@@ -59,7 +59,7 @@ func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 		}
 	}
 	b.store.chooseMode()
-	a.store = &store{server: b.server, mode: b.store.mode, noLimit: b.store.noLimit, noDepth: b.store.noDepth, objects: newObjects(""), archive: a}
+	a.store = &store{server: b.server, mode: b.store.mode, noLimit: b.store.noLimit, noDepth: b.store.noDepth, objects: newObjects(""), pastTrees: a}
 	if a.store.mode == partial {
 		return a, nil
 	}
@@ -75,7 +75,7 @@ func (b *Branch) Archive(ctx context.Context) (*Archive, error) {
 }
 
 // Close ends the git process and frees the objects. The trees cannot be read any more.
-func (a *Archive) Close() {
+func (a *PastTrees) Close() {
 	a.branch.mu.Lock()
 	defer a.branch.mu.Unlock()
 	if a.local != nil {
@@ -86,7 +86,7 @@ func (a *Archive) Close() {
 }
 
 // Know records the trees of commits, so that the commits need not be read.
-func (a *Archive) Know(commits []branch.Commit) {
+func (a *PastTrees) Know(commits []branch.Commit) {
 	a.branch.mu.Lock()
 	defer a.branch.mu.Unlock()
 	for _, c := range commits {
@@ -96,7 +96,7 @@ func (a *Archive) Know(commits []branch.Commit) {
 	}
 }
 
-func (a *Archive) note(commit, root plumbing.Hash) {
+func (a *PastTrees) note(commit, root plumbing.Hash) {
 	if len(a.roots) >= maxRoots {
 		clear(a.roots)
 	}
@@ -104,7 +104,7 @@ func (a *Archive) note(commit, root plumbing.Hash) {
 }
 
 // Tree returns the files of a commit, which are read lazily with ctx like those of [Branch.Head].
-func (a *Archive) Tree(ctx context.Context, commit string) (fs.FS, error) {
+func (a *PastTrees) Tree(ctx context.Context, commit string) (fs.FS, error) {
 	a.branch.mu.Lock()
 	defer a.branch.mu.Unlock()
 	root, err := a.root(ctx, commit)
@@ -115,7 +115,7 @@ func (a *Archive) Tree(ctx context.Context, commit string) (fs.FS, error) {
 }
 
 // root returns the top tree of a commit.
-func (a *Archive) root(ctx context.Context, commit string) (plumbing.Hash, error) {
+func (a *PastTrees) root(ctx context.Context, commit string) (plumbing.Hash, error) {
 	h, err := parseCommit(commit)
 	if err != nil {
 		return plumbing.ZeroHash, err
@@ -135,7 +135,7 @@ func (a *Archive) root(ctx context.Context, commit string) (plumbing.Hash, error
 }
 
 // commit returns a raw commit.
-func (a *Archive) commit(ctx context.Context, h plumbing.Hash) ([]byte, error) {
+func (a *PastTrees) commit(ctx context.Context, h plumbing.Hash) ([]byte, error) {
 	var o rawObject
 	var err error
 	switch {
@@ -159,7 +159,7 @@ func (a *Archive) commit(ctx context.Context, h plumbing.Hash) ([]byte, error) {
 
 // Ahead fetches the files below some directories of commits from a server, in batches. It does
 // nothing for a local repository.
-func (a *Archive) Ahead(ctx context.Context, commits []string, dirs []string) error {
+func (a *PastTrees) Ahead(ctx context.Context, commits []string, dirs []string) error {
 	if a.local != nil || a.store.mode != partial {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (a *Archive) Ahead(ctx context.Context, commits []string, dirs []string) er
 	return nil
 }
 
-func (a *Archive) ahead(ctx context.Context, commits []string, dirs []string) error {
+func (a *PastTrees) ahead(ctx context.Context, commits []string, dirs []string) error {
 	var unknown []plumbing.Hash
 	for _, c := range commits {
 		if h := plumbing.NewHash(c); a.roots[h].IsZero() {
@@ -202,7 +202,7 @@ func (a *Archive) ahead(ctx context.Context, commits []string, dirs []string) er
 
 // aheadLevel fetches trees, and the requested files in them. It returns the
 // trees below that are wanted.
-func (a *Archive) aheadLevel(ctx context.Context, level map[plumbing.Hash]string, dirs []string, seen map[plumbing.Hash]bool) (map[plumbing.Hash]string, error) {
+func (a *PastTrees) aheadLevel(ctx context.Context, level map[plumbing.Hash]string, dirs []string, seen map[plumbing.Hash]bool) (map[plumbing.Hash]string, error) {
 	if _, err := a.store.fetchPast(ctx, slices.Collect(maps.Keys(level))); err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func (s *store) fetchPast(ctx context.Context, hashes []plumbing.Hash) (map[plum
 
 // fetchMissing fetches what a tree needs. Its error distinguishes objects that the repository
 // lacks, and objects that cannot be read now, from files that are too large for every reader.
-func (a *Archive) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
+func (a *PastTrees) fetchMissing(ctx context.Context, hashes []plumbing.Hash) error {
 	var err error
 	switch {
 	case a.local != nil:
@@ -291,7 +291,7 @@ func (a *Archive) fetchMissing(ctx context.Context, hashes []plumbing.Hash) erro
 // is not empty, it is a directory, and files outside it are left out. An invalid file name is
 // returned quoted, and is not a path then. The error is [branch.ErrMalformed] if
 // a tree of the second commit has a name twice.
-func (a *Archive) Differences(ctx context.Context, before, after, top string) ([]branch.Difference, error) {
+func (a *PastTrees) Differences(ctx context.Context, before, after, top string) ([]branch.Difference, error) {
 	a.branch.mu.Lock()
 	defer a.branch.mu.Unlock()
 	from, err := a.root(ctx, before)

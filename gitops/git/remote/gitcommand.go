@@ -7,65 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-
-	"github.com/go-git/go-git/v5/plumbing/transport"
 )
-
-// openProcess runs a service of the git binary on a local repository.
-func (c *Connection) openProcess(ctx context.Context, service, version string) (*stream, error) {
-	git, err := exec.LookPath("git")
-	if err != nil {
-		return nil, err
-	}
-	running, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(running, git, append(slices.Clone(c.offers(ctx, service)), strings.TrimPrefix(service, "git-"), c.Address.Endpoint.Path)...)
-	s := &stream{ctx: ctx, stderr: &Tail{}, abort: cancel}
-	cmd.Env = append(minimal(cmd.Environ()), versionVariable+"="+version)
-	if service == transport.UploadPackServiceName {
-		cmd.Env = append(cmd.Env, noFetch...)
-	}
-	return s.run(cmd)
-}
-
-// run starts the program at the other end of the stream. The stream ends it.
-func (s *stream) run(cmd *exec.Cmd) (*stream, error) {
-	cmd.Stderr = s.stderr
-	var err error
-	if s.in, err = cmd.StdinPipe(); err == nil {
-		s.out, err = cmd.StdoutPipe()
-	}
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		s.abort()
-		return nil, err
-	}
-	s.wait = sync.OnceValue(func() error { defer s.abort(); return cmd.Wait() })
-	return s, nil
-}
-
-// offers returns settings that allow single objects to be read from a local repository, unless its
-// configuration forbids that.
-func (c *Connection) offers(ctx context.Context, service string) []string {
-	if service != transport.UploadPackServiceName {
-		return nil
-	}
-	if c.local == nil {
-		c.local = []string{}
-		var said []byte // empty if nothing is set
-		if ask, err := Command(ctx, c.Address.Endpoint.Path, nil, "config", "--get-regexp", `^uploadpack\.allow`); err == nil {
-			said, _ = ask.Output()
-		}
-		for _, key := range []string{"uploadpack.allowfilter", "uploadpack.allowanysha1inwant"} {
-			if !strings.Contains(strings.ToLower(string(said)), key+" ") {
-				c.local = append(c.local, "-c", key+"=true")
-			}
-		}
-	}
-	return c.local
-}
 
 // Command returns a command that runs the git program on the repository in a local
 // directory, and not in a parent directory. git runs no program that the repository's

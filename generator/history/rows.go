@@ -75,34 +75,34 @@ func (c Config) Rows(records iter.Seq2[ledger.Record, error]) iter.Seq2[Row, err
 		if c.Count == nil {
 			c.Count = &Count{}
 		}
-		m := &maker{Config: c, max: minHeld, yield: yield}
+		b := &rowBuilder{Config: c, max: minHeld, yield: yield}
 		var last branch.Commit
 		for r, err := range records {
 			if err != nil {
-				if m.release() {
+				if b.release() {
 					yield(Row{}, err)
 				}
 				return
 			}
-			if m.isBeforeSince(r) {
+			if b.isBeforeSince(r) {
 				last.Parents = nil
 				break
 			}
 			last = r.Commit
-			if !m.add(r) {
+			if !b.add(r) {
 				return
 			}
 		}
 		if len(last.Parents) > 0 {
 			c.Count.Cut = last.ID
 		}
-		m.release()
+		b.release()
 	}
 }
 
-// maker makes rows of records. Rows after a commit by people are held back until there are enough such
+// rowBuilder makes rows of records. Rows after a commit by people are held back until there are enough such
 // commits to read their changes together.
-type maker struct {
+type rowBuilder struct {
 	Config
 	fates fates
 	yield func(Row, error) bool
@@ -123,86 +123,86 @@ const minHeld, maxHeld = 32, 4096
 const maxOld = 256
 
 // isBeforeSince reports whether a record and all later ones are before Since.
-func (m *maker) isBeforeSince(r ledger.Record) bool {
+func (b *rowBuilder) isBeforeSince(r ledger.Record) bool {
 	switch {
-	case m.Since.IsZero() || !r.Commit.At.Before(m.Since):
-		m.old = 0
+	case b.Since.IsZero() || !r.Commit.At.Before(b.Since):
+		b.old = 0
 		return false
 	case r.Entry != nil:
 		return true
 	}
-	m.old++
-	return m.old > maxOld
+	b.old++
+	return b.old > maxOld
 }
 
 // add adds the next record, and reports whether to continue.
-func (m *maker) add(r ledger.Record) bool {
-	m.Count.Commits++
+func (b *rowBuilder) add(r ledger.Record) bool {
+	b.Count.Commits++
 	switch {
 	case r.Entry != nil:
-		m.Count.Muster++
-		m.held = append(m.held, m.own(r.Entry))
+		b.Count.Muster++
+		b.held = append(b.held, b.own(r.Entry))
 	case r.Damage != nil:
-		m.Count.Malformed++
-		m.held = append(m.held, m.malformed(r))
+		b.Count.Malformed++
+		b.held = append(b.held, b.malformed(r))
 	default:
-		m.Count.Others++
-		if m.Edits == nil {
+		b.Count.Others++
+		if b.Edits == nil {
 			return true
 		}
-		m.held = append(m.held, Row{})
-		m.foreign = append(m.foreign, r.Commit)
+		b.held = append(b.held, Row{})
+		b.foreign = append(b.foreign, r.Commit)
 	}
-	if len(m.foreign) > 0 {
-		if m.trees == nil {
-			m.trees = map[string]string{}
+	if len(b.foreign) > 0 {
+		if b.trees == nil {
+			b.trees = map[string]string{}
 		}
-		m.trees[r.Commit.ID] = r.Commit.Tree
+		b.trees[r.Commit.ID] = r.Commit.Tree
 	}
-	if len(m.foreign) > 0 && len(m.held) < m.max {
+	if len(b.foreign) > 0 && len(b.held) < b.max {
 		return true
 	}
-	return m.release()
+	return b.release()
 }
 
 // release yields the held rows, and reports whether to continue.
-func (m *maker) release() bool {
+func (b *rowBuilder) release() bool {
 	var edits []branch.Edits
-	if len(m.foreign) > 0 {
+	if len(b.foreign) > 0 {
 		var err error
-		if edits, err = m.Edits(m.foreign, m.trees); err != nil {
-			m.yield(Row{}, err)
+		if edits, err = b.Edits(b.foreign, b.trees); err != nil {
+			b.yield(Row{}, err)
 			return false
 		}
-		m.max = min(m.max*2, maxHeld)
+		b.max = min(b.max*2, maxHeld)
 	}
 	next := 0 // of foreign
-	for _, held := range m.held {
+	for _, held := range b.held {
 		rows := []Row{held}
 		if held.Operation == "" {
-			rows = m.people(m.foreign[next], edits[next])
+			rows = b.people(b.foreign[next], edits[next])
 			next++
 		}
 		for _, row := range rows {
-			if !m.yield(row, nil) {
+			if !b.yield(row, nil) {
 				return false
 			}
 		}
 	}
-	m.held, m.foreign, m.trees = m.held[:0], nil, nil
+	b.held, b.foreign, b.trees = b.held[:0], nil, nil
 	return true
 }
 
 // own returns the row of a commit by muster.
-func (m *maker) own(e *ledger.Entry) Row {
-	m.fates.note(e)
+func (b *rowBuilder) own(e *ledger.Entry) Row {
+	b.fates.note(e)
 	row := Row{
-		At: e.At, Overlay: m.Name(e.Overlay), Operation: Operation(e.Kind), Agents: e.Agents, Dispatches: e.Dispatches,
+		At: e.At, Overlay: b.Name(e.Overlay), Operation: Operation(e.Kind), Agents: e.Agents, Dispatches: e.Dispatches,
 		Commit: e.Commit, By: e.Author, Email: e.Email, Queue: e.Observation.Queue, Version: e.Version,
 	}
 	if e.Kind == ledger.Dispatch {
-		row.Outcome = m.fates.outcome(e, m.Now)
-		row.Why = m.reason(e)
+		row.Outcome = b.fates.outcome(e, b.Now)
+		row.Why = b.reason(e)
 		return row
 	}
 	row.Why = tail(e.Summary)
@@ -216,11 +216,11 @@ func (m *maker) own(e *ledger.Entry) Row {
 const probeRule = " as a probe"
 
 // reason returns why agents were ordered, from the observation and the names of the dispatches.
-func (m *maker) reason(e *ledger.Entry) string {
-	pending, _ := e.Observation.Count(m.Name(e.Overlay))
+func (b *rowBuilder) reason(e *ledger.Entry) string {
+	pending, _ := e.Observation.Count(b.Name(e.Overlay))
 	upcoming := 0
 	for _, j := range e.Observation.Jobs {
-		if slices.Contains(j.Overlays, m.Name(e.Overlay)) {
+		if slices.Contains(j.Overlays, b.Name(e.Overlay)) {
 			upcoming += j.Upcoming
 		}
 	}
@@ -251,7 +251,7 @@ var headRule = regexp.MustCompile(`^(?:repair dispatches/|retire [0-9]+ dispatch
 func tail(summary string) string { return headRule.ReplaceAllString(summary, "") }
 
 // malformed returns the row of a commit by muster that cannot be parsed.
-func (m *maker) malformed(r ledger.Record) Row {
+func (b *rowBuilder) malformed(r ledger.Record) Row {
 	c := r.Commit
 	overlay, _, _ := strings.Cut(c.Message, ":") // from the subject, which is valid in all malformed messages
 	return Row{At: c.At, Overlay: strings.TrimSpace(overlay), Operation: Malformed, Why: "cannot be read: " + r.Damage.Error(), Commit: c.ID, By: c.Author, Email: c.Email}

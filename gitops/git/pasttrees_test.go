@@ -16,17 +16,17 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// archive opens an archive that ends with the test.
-func archive(t *testing.T, c git.Config) *git.Archive {
+// pastTrees opens past trees that ends with the test.
+func pastTrees(t *testing.T, c git.Config) *git.PastTrees {
 	t.Helper()
-	a, err := open(t, c).Archive(t.Context())
+	a, err := open(t, c).PastTrees(t.Context())
 	must(t, err)
 	t.Cleanup(a.Close)
 	return a
 }
 
-// readArchive reads and compares many commits, with and without their being fetched ahead.
-func readArchive(t *testing.T, a *git.Archive, commits []string) {
+// readPastTrees reads and compares many commits, with and without their being fetched ahead.
+func readPastTrees(t *testing.T, a *git.PastTrees, commits []string) {
 	t.Helper()
 	must(t, a.Ahead(t.Context(), commits[:60], []string{"f"}))
 	for back := range 66 { // the last ones are not announced
@@ -56,9 +56,9 @@ func readArchive(t *testing.T, a *git.Archive, commits []string) {
 	}
 }
 
-// TestArchiveDifferences compares what is not often seen: modes, a file that becomes a
+// TestPastTreesDifferences compares what is not often seen: modes, a file that becomes a
 // directory, names that are none, a name twice.
-func TestArchiveDifferences(t *testing.T) {
+func TestPastTreesDifferences(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	hash := func(arguments ...string) string {
@@ -81,7 +81,7 @@ func TestArchiveDifferences(t *testing.T) {
 	before := commit(entry("100644", "a", x) + entry("100644", "b", x))
 	blob := func(mode uint32) branch.Blob { return branch.Blob{ID: x, Mode: mode} }
 	hash("update-ref", "refs/heads/main", before)
-	a := archive(t, git.Config{URL: r.Dir})
+	a := pastTrees(t, git.Config{URL: r.Dir})
 	for name, test := range map[string]struct {
 		after string
 		want  []branch.Difference
@@ -104,14 +104,14 @@ func TestArchiveDifferences(t *testing.T) {
 	}
 }
 
-// TestArchiveMissing: missing objects of a clone are an error.
-func TestArchiveMissing(t *testing.T) {
+// TestPastTreesMissing: missing objects of a clone are an error.
+func TestPastTreesMissing(t *testing.T) {
 	t.Parallel()
 	r := gitserver.NewRepository(t)
 	past(t, r, 5)
 	clone := filepath.Join(t.TempDir(), "clone")
 	gitIn(t, r, "clone", "--quiet", "--bare", "--depth=2", "file://"+r.Dir, clone)
-	a, commits := archive(t, git.Config{URL: clone}), firstParents(t, r)
+	a, commits := pastTrees(t, git.Config{URL: clone}), firstParents(t, r)
 	_, err := a.Differences(t.Context(), commits[1], commits[0], "")
 	must(t, err)
 	if _, err := a.Differences(t.Context(), commits[2], commits[1], ""); !errors.Is(err, branch.ErrMissing) {
@@ -129,7 +129,7 @@ func TestExplicitBareRepositories(t *testing.T) {
 	t.Setenv("GIT_CONFIG_GLOBAL", settings)
 	c := git.Config{URL: r.Dir}
 	newest, _, _ := strings.Cut(listed(t, open(t, c), "", branch.Limit{})[0], "|")
-	_, err := archive(t, c).Tree(t.Context(), newest)
+	_, err := pastTrees(t, c).Tree(t.Context(), newest)
 	must(t, err)
 }
 
@@ -141,7 +141,7 @@ func TestPartialCloneWithoutHints(t *testing.T) {
 	past(t, r, 2)
 	dir := filepath.Join(t.TempDir(), "partial.git")
 	gitIn(t, r, "clone", "--quiet", "--bare", "--filter=blob:none", "file://"+r.Dir, dir)
-	tree, err := archive(t, git.Config{URL: dir}).Tree(t.Context(), gitIn(t, r, "rev-parse", "main"))
+	tree, err := pastTrees(t, git.Config{URL: dir}).Tree(t.Context(), gitIn(t, r, "rev-parse", "main"))
 	must(t, err)
 	if _, err := fs.ReadFile(tree, "f/2.txt"); err == nil || !strings.Contains(err.Error(), "promisor") || strings.Contains(err.Error(), "hint") {
 		t.Errorf("a file that is not here: %v", err)
