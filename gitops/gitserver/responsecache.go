@@ -67,7 +67,7 @@ func (m *memory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	send(w, a)
 }
 
-// known returns a response that is still valid; nil if there is none.
+// known returns a response that is still valid, or nil.
 func (m *memory) known(repository, refs, key string) *answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
