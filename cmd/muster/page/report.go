@@ -31,7 +31,7 @@ const (
 type sheet struct {
 	report.Report
 	price report.Price
-	lines []chart.Timeline
+	lines g.Group // timelines
 }
 
 // WriteReport writes a report as an HTML file.
@@ -39,7 +39,7 @@ func WriteReport(w io.Writer, r report.Report, price report.Price) error {
 	s := &sheet{Report: r, price: price}
 	for _, o := range r.Overlays {
 		if len(o.Samples) > 0 && len(s.lines) < maxCharts {
-			s.lines = append(s.lines, s.timeline(o))
+			s.lines = append(s.lines, s.figure(o))
 		}
 	}
 	var style strings.Builder
@@ -143,10 +143,7 @@ func (s *sheet) timelines() g.Node {
 	if slices.ContainsFunc(s.Overlays, func(o report.Overlay) bool { return len(o.Samples) > maxDrawn }) {
 		note += fmt.Sprintf(" For an overlay with more than %d commits, each point is the maximum of several commits.", maxDrawn)
 	}
-	var lines g.Group
-	for _, t := range s.lines {
-		lines = append(lines, figure(t, s.summary(t.Title), "data:image/svg+xml;base64,"+base64.StdEncoding.EncodeToString(t.SVG())))
-	}
+	lines := s.lines
 	if lines == nil {
 		lines = g.Group{h.P(g.Text("No commit of this period records an overlay."))}
 	}
@@ -156,14 +153,11 @@ func (s *sheet) timelines() g.Node {
 	)
 }
 
-// summary describes a timeline in words, for readers who cannot see it.
-func (s *sheet) summary(name string) string {
-	for _, o := range s.Overlays {
-		if o.Name == name {
-			return fmt.Sprintf("%d agents ordered in %d commits, %d registered, %d never did.", o.Agents, o.Orders, o.Registered, o.Lost)
-		}
-	}
-	return ""
+// figure returns the timeline of an overlay, with a summary for readers who cannot see it.
+func (s *sheet) figure(o report.Overlay) g.Node {
+	summary := fmt.Sprintf("%d agents ordered in %d commits, %d registered, %d never did.", o.Agents, o.Orders, o.Registered, o.Lost)
+	t := s.timeline(o)
+	return figure(t, summary, "data:image/svg+xml;base64,"+base64.StdEncoding.EncodeToString(t.SVG()))
 }
 
 func (s *sheet) decisions() g.Node {

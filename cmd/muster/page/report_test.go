@@ -68,8 +68,10 @@ func TestWriteReport(t *testing.T) {
 			t.Errorf("there is no %q", want)
 		}
 	}
-	if n := strings.Count(text, "<figure"); n != maxCharts {
-		t.Errorf("%d charts", n)
+	for _, each := range []string{"<figure", `<p class="summary">0 agents ordered in 0 commits`} {
+		if n := strings.Count(text, each); n != maxCharts {
+			t.Errorf("%d times %s, want %d", n, each, maxCharts)
+		}
 	}
 	if strings.Contains(text, "<script") {
 		t.Error("the page has a script")
