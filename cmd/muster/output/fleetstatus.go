@@ -227,11 +227,3 @@ func (h recent) decide(o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[
 	}
 	return nil, nil
 }
-
-// IsOverlays returns a usage error if the directory of overlays is itself the only overlay.
-func IsOverlays(all []fleet.Overlay) error {
-	if len(all) == 1 && all[0].Name == "." {
-		return Usage(all[0].Err())
-	}
-	return nil
-}

@@ -2,8 +2,6 @@ package output
 
 import (
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 
 	"muster/generator/finding"
@@ -22,25 +20,6 @@ func Usage(err error) error {
 		return nil
 	}
 	return UsageError{err}
-}
-
-// ChooseOverlays returns the overlays that arguments name, with or without the directory of
-// overlays; all without arguments. The error for an unknown name suggests the nearest.
-func ChooseOverlays(args, known []string, dir string) ([]string, error) {
-	if len(args) == 0 {
-		return known, nil
-	}
-	var chosen []string
-	for _, arg := range args {
-		name := strings.TrimPrefix(path.Clean(arg), path.Clean(dir)+"/")
-		if !slices.Contains(known, name) {
-			return nil, Usage(fmt.Errorf("there is no overlay %q%s", name, Instead(name, known, "it has")))
-		}
-		if !slices.Contains(chosen, name) {
-			chosen = append(chosen, name)
-		}
-	}
-	return chosen, nil
 }
 
 // Instead returns a suggestion for an unknown name: the nearest known name, or some of those
