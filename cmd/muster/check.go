@@ -409,3 +409,59 @@ func relativeDir(dir string) string {
 	}
 	return filepath.ToSlash(filepath.Clean(dir))
 }
+
+// checkMetrics returns the problems that prevent ticks triggered by metrics. Without agent
+// tokens it returns nil.
+func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) []error {
+	m, err := s.metrics(log)
+	if err != nil {
+		return []error{err}
+	}
+	if m == nil {
+		return nil
+	}
+	counts, err := patiently(ctx, s, log, func() (plan.Counts, error) { return m.Counts(ctx, s.program.clock.Now()) })
+	if err != nil {
+		return []error{fmt.Errorf("reading Buildkite's metrics: %w", err)}
+	}
+	if snapshot.Unread != "" {
+		return []error{errors.New("the agent tokens cannot be compared with the clusters of the queues: " + snapshot.Unread)}
+	}
+	var findings []error
+	for _, o := range overlays {
+		if cluster, known := o.Home(snapshot); known && !counts.Cover(cluster) {
+			where := fmt.Sprintf("the cluster %q", cluster)
+			if cluster == "" {
+				where = "the agents outside the clusters"
+			}
+			findings = append(findings, fmt.Errorf("%s: no agent token belongs to %s, so its jobs wait for the next tick: give one with --agent-token-file", o.Name, where))
+		}
+	}
+	if len(findings) == 0 {
+		log.Info("Buildkite's metrics can be read", "clusters", len(counts.Clusters))
+	}
+	return findings
+}
+
+// checkCounted returns the problems that prevent the inference of agents, if the snapshot
+// counts them instead of listing them.
+func checkCounted(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) (findings []error) {
+	if snapshot.Counted == nil {
+		return nil
+	}
+	if snapshot.Unread != "" {
+		findings = append(findings, errors.New(snapshot.Unread))
+	}
+	shared := plan.Sharing(overlays)
+	for _, o := range overlays {
+		if other := shared[o.Name]; other != "" {
+			findings = append(findings, fmt.Errorf("%s: %s", o.Name, generator.SharesQueue(o.Policy.Queue, other)))
+		}
+	}
+	for _, q := range snapshot.Counted.Queues {
+		if q.Agents > 0 {
+			log.Info("agents are connected; without an API token muster cannot identify them: its queues must have no other agents", "queue", q.Queue, "agents", q.Agents, "idle", q.Idle)
+		}
+	}
+	return findings
+}

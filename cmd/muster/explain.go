@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 
 	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/explanation"
-	"muster/gitops"
-	"muster/gitops/branch"
 
 	"github.com/spf13/cobra"
 )
@@ -105,15 +102,4 @@ func explainMistake(err error) error {
 		return output.Usage(err)
 	}
 	return err
-}
-
-// readingAhead reads commits while those before them are looked at.
-type readingAhead struct{ *gitops.Repository }
-
-func (r readingAhead) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
-	return func(yield func(branch.Commit, error) bool) {
-		reading, stop := context.WithCancel(ctx)
-		defer stop()
-		readAhead(r.Repository.Commits(reading, from, limit), stop)(yield)
-	}
 }

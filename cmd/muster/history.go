@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -135,65 +132,6 @@ func (s *gitSettings) overlayNames(args []string) []string {
 	return mapSlice(args, func(arg string) string { return strings.TrimPrefix(path.Clean(arg), top) })
 }
 
-// ago matches a duration in days or weeks, which Go does not parse.
-var ago = regexp.MustCompile(`^([0-9]{1,5})([dw])$`)
-
-// moment parses a time, or a duration before now; zero for an empty text. The default zone is
-// UTC.
-func moment(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if m := ago.FindStringSubmatch(text); m != nil {
-		n, _ := strconv.Atoi(m[1])
-		if m[2] == "w" {
-			n *= 7
-		}
-		return now.Add(-time.Duration(n) * 24 * time.Hour), nil
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	if at, ok := readTime(text); ok {
-		return at, nil
-	}
-	if clock, err := time.Parse("15:04", text); err == nil { // the last time of that clock
-		today := now.UTC().Truncate(24 * time.Hour)
-		at := today.Add(time.Duration(clock.Hour())*time.Hour + time.Duration(clock.Minute())*time.Minute)
-		if at.After(now) {
-			at = at.Add(-24 * time.Hour)
-		}
-		return at, nil
-	}
-	return time.Time{}, output.Usage(fmt.Errorf("--%s: %q is neither a time, as in 2026-11-21T02:15Z or 2026-11-21, nor how long ago, as in 90m, 24h or 7d", flag, text))
-}
-
-// readTime parses a time; the default zone is UTC.
-func readTime(text string) (time.Time, bool) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, true
-		}
-	}
-	return time.Time{}, false
-}
-
-// clone opens the repository for reading, by default the one that contains the current
-// directory.
-func (s *settings) clone() (*gitops.Repository, error) {
-	log, err := s.logger()
-	if err != nil {
-		return nil, err
-	}
-	if s.git.repo == "" {
-		log = slog.New(slog.DiscardHandler) // a clone needs no warnings about the server
-		if s.git.repo, err = s.program.cloneAt(""); err != nil {
-			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or run it in a clone: %w", err))
-		}
-	}
-	return s.git.reader(log)
-}
-
 // rows returns rows for commits, which must be newest first.
 func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit, error], count *history.Count) iter.Seq2[history.Row, error] {
 	c := history.Config{Overlays: h.settings.git.overlays, Now: h.settings.program.clock.Now(), Since: h.filter.Since, Count: count}
@@ -203,40 +141,6 @@ func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit
 		}
 	}
 	return c.Rows(ledger.Read(commits))
-}
-
-// readAhead reads commits in a goroutine, ahead of the loop. When the loop ends, it calls
-// cancel, which must end the reading.
-func readAhead(commits iter.Seq2[branch.Commit, error], cancel func()) iter.Seq2[branch.Commit, error] {
-	type result struct {
-		commit branch.Commit
-		err    error
-	}
-	const ahead = 4096
-	return func(yield func(branch.Commit, error) bool) {
-		read, stop := make(chan result, ahead), make(chan struct{})
-		go func() {
-			defer close(read)
-			for c, err := range commits {
-				select {
-				case read <- result{c, err}:
-				case <-stop:
-					return
-				}
-			}
-		}()
-		defer func() {
-			close(stop)
-			cancel()
-			for range read { //nolint:revive // until the reader has ended
-			}
-		}()
-		for r := range read {
-			if !yield(r.commit, r.err) || r.err != nil {
-				return
-			}
-		}
-	}
 }
 
 // run prints the history once.

@@ -22,32 +22,9 @@ import (
 	"muster/generator/metrics"
 	"muster/generator/status"
 	"muster/generator/webhook"
-	"muster/gitops"
-	"muster/gitops/git/remote"
 
 	"github.com/spf13/cobra"
 )
-
-// longestTick is the longest duration of a healthy tick: one poll of Buildkite of the maximum
-// age, and four git operations of the maximum duration.
-const longestTick = buildkite.LongestPoll + 4*gitops.DefaultTimeout
-
-// watchers notifies each watcher of ticks, in order.
-type watchers []generator.Watcher
-
-// Began implements [generator.Watcher].
-func (w watchers) Began(at time.Time) {
-	for _, each := range w {
-		each.Began(at)
-	}
-}
-
-// Ended implements [generator.Watcher].
-func (w watchers) Ended(r generator.Report) {
-	for _, each := range w {
-		each.Ended(r)
-	}
-}
 
 // endpoints are the HTTP endpoints of muster run.
 type endpoints struct {
@@ -234,35 +211,6 @@ func (s *server) stop() {
 	<-s.done
 }
 
-// services returns a function for the statistics of each service. github may be nil.
-func services(git, github func() remote.Stats, client *buildkite.Client, agentAPI func() (buildkite.Stats, bool)) func() []status.Service {
-	return func() []status.Service {
-		b := client.Stats()
-		rest := status.Service{Name: "buildkite", Requests: b.Requests, Failures: b.Failures, Received: b.Received}
-		for scope, l := range map[string]buildkite.Limit{"rest": b.Org, "rest_user": b.User} {
-			if l.Limit > 0 {
-				rest.Limits = append(rest.Limits, status.Limit{Scope: scope, Limit: int64(l.Limit), Remaining: int64(l.Remaining)})
-			}
-		}
-		all := []status.Service{rest, service("git", git())}
-		if a, used := agentAPI(); used {
-			all = append(all, status.Service{Name: "buildkite-agent", Requests: a.Requests, Failures: a.Failures, Received: a.Received})
-		}
-		if github != nil {
-			all = append(all, service("github", github()))
-		}
-		return all
-	}
-}
-
-func service(name string, s remote.Stats) status.Service {
-	service := status.Service{Name: name, Requests: s.Requests, Failures: s.Failures, Sent: s.Sent, Received: s.Received}
-	if s.Limit > 0 {
-		service.Limits = []status.Limit{{Scope: "rest", Limit: s.Limit, Remaining: s.Remaining}}
-	}
-	return service
-}
-
 // gather is the time from a webhook to the tick that it triggers: a build's jobs are
 // scheduled one after another.
 const gather = 250 * time.Millisecond
@@ -332,4 +280,38 @@ func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.C
 		triggers.Metrics = s.trigger
 	}
 	return triggers, nil
+}
+
+// serve starts the servers that the flags enable. stop ends them.
+func (f *runFlags) serve(ctx context.Context, log *slog.Logger, ends *endpoints) (stop func(), err error) {
+	var all []*server
+	stop = func() {
+		if ends != nil {
+			ends.page.HangUp()
+			defer ends.page.Close()
+		}
+		for _, s := range all {
+			s.stop()
+		}
+	}
+	start := func(what, address string, h http.Handler, write time.Duration) {
+		if err == nil {
+			var s *server
+			if s, err = serve(ctx, log, what, address, h, write); err == nil {
+				all = append(all, s)
+			}
+		}
+	}
+	if ends != nil {
+		what := "the status page, probes and metrics"
+		if ends.hooks != nil {
+			what = "the status page, probes, metrics and webhooks"
+		}
+		start(what, f.listen, ends.handler(), 30*time.Second)
+	}
+	if f.pprof != "" {
+		const longestProfile = 5 * time.Minute
+		start("profiles", f.pprof, profiles(), longestProfile)
+	}
+	return stop, err
 }

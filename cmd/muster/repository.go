@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -14,6 +17,7 @@ import (
 
 	"muster/cmd/muster/output"
 	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/git"
@@ -285,4 +289,115 @@ func (s *gitSettings) credentials(password remote.PasswordFunc, addresses ...str
 		c.SSHKnownHostsFile = firstFile(filepath.Join(home, ".ssh", "known_hosts"), "/etc/ssh/ssh_known_hosts")
 	}
 	return c
+}
+
+// observations returns the observations in muster's commits up to a head, by the overlay's
+// directory. It skips a malformed commit if malformed is nil; otherwise it returns its error.
+func observations(
+	ctx context.Context, repository *gitops.Repository, head string, since time.Time, malformed func(ledger.Record) error,
+) (map[string][]plan.Observation, error) {
+	all := map[string][]plan.Observation{}
+	for r, err := range ledger.Read(repository.Commits(ctx, head, branch.Limit{Since: since})) {
+		switch {
+		case err != nil:
+			return nil, err
+		case r.Damage != nil && malformed != nil:
+			return nil, malformed(r)
+		case r.Entry != nil:
+			all[r.Entry.Overlay] = append(all[r.Entry.Overlay], r.Entry.Observation)
+		}
+	}
+	return all, nil
+}
+
+// clone opens the repository for reading, by default the one that contains the current
+// directory.
+func (s *settings) clone() (*gitops.Repository, error) {
+	log, err := s.logger()
+	if err != nil {
+		return nil, err
+	}
+	if s.git.repo == "" {
+		log = slog.New(slog.DiscardHandler) // a clone needs no warnings about the server
+		if s.git.repo, err = s.program.cloneAt(""); err != nil {
+			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or run it in a clone: %w", err))
+		}
+	}
+	return s.git.reader(log)
+}
+
+// readAhead reads commits in a goroutine, ahead of the loop. When the loop ends, it calls
+// cancel, which must end the reading.
+func readAhead(commits iter.Seq2[branch.Commit, error], cancel func()) iter.Seq2[branch.Commit, error] {
+	type result struct {
+		commit branch.Commit
+		err    error
+	}
+	const ahead = 4096
+	return func(yield func(branch.Commit, error) bool) {
+		read, stop := make(chan result, ahead), make(chan struct{})
+		go func() {
+			defer close(read)
+			for c, err := range commits {
+				select {
+				case read <- result{c, err}:
+				case <-stop:
+					return
+				}
+			}
+		}()
+		defer func() {
+			close(stop)
+			cancel()
+			for range read { //nolint:revive // until the reader has ended
+			}
+		}()
+		for r := range read {
+			if !yield(r.commit, r.err) || r.err != nil {
+				return
+			}
+		}
+	}
+}
+
+// readingAhead reads commits while those before them are looked at.
+type readingAhead struct{ *gitops.Repository }
+
+func (r readingAhead) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		reading, stop := context.WithCancel(ctx)
+		defer stop()
+		readAhead(r.Repository.Commits(reading, from, limit), stop)(yield)
+	}
+}
+
+// pulls returns the client of the repository's pull requests on GitHub, with a token of the App
+// or, as GitHub's tools, of GH_TOKEN or GITHUB_TOKEN; nil if the repository is not on GitHub, or
+// there is no token.
+func (s *gitSettings) pulls() (*github.Pulls, error) {
+	owner, name, err := ownerAndName(s.repo)
+	if err != nil {
+		return nil, nil // not on GitHub
+	}
+	app, err := s.githubApp()
+	if err != nil {
+		return nil, err
+	}
+	c := github.PullsConfig{Owner: owner, Name: name, API: s.githubAPI, Now: s.program.clock.Now, Sleep: s.program.clock.Sleep}
+	if app != nil {
+		c.Token = app.Token
+	} else if token := cmp.Or(s.program.variable("GH_TOKEN"), s.program.variable("GITHUB_TOKEN")); token != "" {
+		c.Token = func(context.Context) (string, error) { return token, nil }
+	}
+	if c.Token == nil {
+		return nil, nil
+	}
+	p, err := github.NewPulls(c)
+	return p, output.Usage(err)
+}
+
+// isClone reports whether a repository is a local directory.
+func isClone(repo string) bool {
+	info, err := os.Stat(strings.TrimPrefix(repo, "file://"))
+	return err == nil && info.IsDir()
 }

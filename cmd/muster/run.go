@@ -4,21 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"log/slog"
-	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	"muster/cmd/muster/output"
 	"muster/cmd/muster/page"
 	"muster/generator"
 	"muster/generator/buildkite"
-	"muster/generator/ledger"
-	"muster/generator/plan"
 	"muster/generator/status"
+	"muster/gitops"
 	"muster/gitops/git/remote"
 
 	"github.com/spf13/cobra"
@@ -197,187 +190,52 @@ func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Con
 	}
 }
 
-// serve starts the servers that the flags enable. stop ends them.
-func (f *runFlags) serve(ctx context.Context, log *slog.Logger, ends *endpoints) (stop func(), err error) {
-	var all []*server
-	stop = func() {
-		if ends != nil {
-			ends.page.HangUp()
-			defer ends.page.Close()
-		}
-		for _, s := range all {
-			s.stop()
-		}
-	}
-	start := func(what, address string, h http.Handler, write time.Duration) {
-		if err == nil {
-			var s *server
-			if s, err = serve(ctx, log, what, address, h, write); err == nil {
-				all = append(all, s)
-			}
-		}
-	}
-	if ends != nil {
-		what := "the status page, probes and metrics"
-		if ends.hooks != nil {
-			what = "the status page, probes, metrics and webhooks"
-		}
-		start(what, f.listen, ends.handler(), 30*time.Second)
-	}
-	if f.pprof != "" {
-		const longestProfile = 5 * time.Minute
-		start("profiles", f.pprof, profiles(), longestProfile)
-	}
-	return stop, err
-}
+// longestTick is the longest duration of a healthy tick: one poll of Buildkite of the maximum
+// age, and four git operations of the maximum duration.
+const longestTick = buildkite.LongestPoll + 4*gitops.DefaultTimeout
 
-// jobNotifier sends job notifications that name the ordered dispatch. Ticks do not wait for it:
-// notifications that cannot be sent are dropped and counted.
-type jobNotifier struct {
-	stacks *buildkite.Stacks
-	log    *slog.Logger
-	now    func() time.Time
-	count  func(result string, n int)
-
-	notified map[string]string // by job, the dispatch that its notification names
-	waits    chan jobMessage
-	silent   time.Time // no notifications until then, after a failure
-}
-
-// jobMessage contains the job notifications of one tick.
-type jobMessage struct {
-	queues []string
-	notes  []buildkite.JobNote
-}
-
-// The results of a job notification.
-const (
-	noteSent   = "sent"
-	noteFailed = "failed"
-)
-
-// maxMessages is the maximum number of waiting messages, and silence the pause after a failure.
-const (
-	maxMessages = 10
-	silence     = time.Minute
-)
-
-// newJobNotifier returns a notifier that is not started.
-func newJobNotifier(stacks *buildkite.Stacks, log *slog.Logger, now func() time.Time, count func(string, int)) *jobNotifier {
-	return &jobNotifier{stacks: stacks, log: log, now: now, count: count, notified: map[string]string{}, waits: make(chan jobMessage, maxMessages)}
-}
+// watchers notifies each watcher of ticks, in order.
+type watchers []generator.Watcher
 
 // Began implements [generator.Watcher].
-func (p *jobNotifier) Began(time.Time) {}
+func (w watchers) Began(at time.Time) {
+	for _, each := range w {
+		each.Began(at)
+	}
+}
 
 // Ended implements [generator.Watcher].
-func (p *jobNotifier) Ended(r generator.Report) {
-	if r.DryRun || r.Result.Input.Snapshot.At.IsZero() {
-		return
+func (w watchers) Ended(r generator.Report) {
+	for _, each := range w {
+		each.Ended(r)
 	}
-	overlays, snapshot := r.Result.Input.Overlays, r.Result.Input.Snapshot
-	live, queues := map[string]bool{}, []string{}
-	for _, o := range overlays {
-		queues = append(queues, o.Policy.Queue)
-		for _, d := range o.Dispatches {
-			live[d.ID] = true
-		}
-	}
-	notified := map[string]string{}
-	for _, j := range snapshot.Jobs {
-		if id := p.notified[j.ID]; live[id] { // its agents may still register
-			notified[j.ID] = id
-		}
-	}
-	p.notified = notified
-	s := jobMessage{queues: queues}
-	for _, a := range slices.Concat(r.Result.Landed, r.Result.Operations) {
-		if a.Kind != ledger.Dispatch {
-			continue
-		}
-		for _, d := range a.Decision.Dispatch {
-			if d.Purpose != plan.ForDemand {
-				continue
-			}
-			for _, j := range plan.JobsFor(overlays, snapshot, a.Decision.Overlay, d.Agents, func(id string) bool { return p.notified[id] != "" }) {
-				p.notified[j.ID] = d.ID
-				s.notes = append(s.notes, buildkite.JobNote{Job: j.ID, Text: fmt.Sprintf(
-					"muster ordered agents for jobs like this one at %s UTC: dispatch %s of overlay %s", d.At.UTC().Format("15:04:05"), d.ID, a.Decision.Overlay)})
+}
+
+// services returns a function for the statistics of each service. github may be nil.
+func services(git, github func() remote.Stats, client *buildkite.Client, agentAPI func() (buildkite.Stats, bool)) func() []status.Service {
+	return func() []status.Service {
+		b := client.Stats()
+		rest := status.Service{Name: "buildkite", Requests: b.Requests, Failures: b.Failures, Received: b.Received}
+		for scope, l := range map[string]buildkite.Limit{"rest": b.Org, "rest_user": b.User} {
+			if l.Limit > 0 {
+				rest.Limits = append(rest.Limits, status.Limit{Scope: scope, Limit: int64(l.Limit), Remaining: int64(l.Remaining)})
 			}
 		}
-	}
-	if len(s.notes) == 0 {
-		return
-	}
-	select {
-	case p.waits <- s:
-	default:
-		p.count(noteFailed, len(s.notes))
-	}
-}
-
-// start sends notifications until the context ends, or stop is called.
-func (p *jobNotifier) start(ctx context.Context) (stop func()) {
-	ctx, end := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case s := <-p.waits:
-				p.send(ctx, s)
-			}
+		all := []status.Service{rest, service("git", git())}
+		if a, used := agentAPI(); used {
+			all = append(all, status.Service{Name: "buildkite-agent", Requests: a.Requests, Failures: a.Failures, Received: a.Received})
 		}
-	})
-	return func() {
-		end()
-		group.Wait()
+		if github != nil {
+			all = append(all, service("github", github()))
+		}
+		return all
 	}
 }
 
-func (p *jobNotifier) send(ctx context.Context, s jobMessage) {
-	if p.now().Before(p.silent) {
-		p.count(noteFailed, len(s.notes))
-		return
+func service(name string, s remote.Stats) status.Service {
+	service := status.Service{Name: name, Requests: s.Requests, Failures: s.Failures, Sent: s.Sent, Received: s.Received}
+	if s.Limit > 0 {
+		service.Limits = []status.Limit{{Scope: "rest", Limit: s.Limit, Remaining: s.Remaining}}
 	}
-	sent, err := p.stacks.Notify(ctx, s.queues, s.notes)
-	p.count(noteSent, sent)
-	p.count(noteFailed, len(s.notes)-sent)
-	if err != nil && ctx.Err() == nil {
-		p.silent = p.now().Add(silence)
-		p.log.Warn("job notifications cannot be sent", "err", err)
-	}
-}
-
-// checkJobNotifications returns the problems that prevent job notifications. err reports invalid
-// flags.
-func (s *settings) checkJobNotifications(ctx context.Context, tree fs.FS) ([]error, error) {
-	log, err := s.logger()
-	if err != nil {
-		return nil, err
-	}
-	stacks, err := s.stacksFor("--say-on-jobs", log)
-	if err != nil {
-		return nil, err
-	}
-	queues := mapSlice(s.overlays(ctx, tree), func(o plan.Overlay) string { return o.Policy.Queue })
-	if err := stacks.TryNotify(ctx, queues); err != nil {
-		return []error{err}, nil
-	}
-	log.Info("the agent tokens can send job notifications; whether pages show them is not checked")
-	return nil, nil
-}
-
-// withJobNotifier adds the job notifier to a watcher, if enabled.
-func (s *settings) withJobNotifier(w generator.Watcher) generator.Watcher {
-	switch {
-	case s.jobNotifier == nil:
-		return w
-	case w == nil:
-		return s.jobNotifier
-	}
-	s.jobNotifier.count(noteSent, 0) // begins the series
-	s.jobNotifier.count(noteFailed, 0)
-	return watchers{w, s.jobNotifier}
+	return service
 }

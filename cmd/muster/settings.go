@@ -21,7 +21,6 @@ import (
 	"muster/generator/kustomize"
 	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/generator/status"
 	"muster/gitops/branch"
 	"muster/gitops/notify"
 
@@ -343,39 +342,6 @@ func (s *settings) agentAPI() (all buildkite.Stats, used bool) {
 	return all, len(s.agent.stats) > 0
 }
 
-// checkMetrics returns the problems that prevent ticks triggered by metrics. Without agent
-// tokens it returns nil.
-func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) []error {
-	m, err := s.metrics(log)
-	if err != nil {
-		return []error{err}
-	}
-	if m == nil {
-		return nil
-	}
-	counts, err := patiently(ctx, s, log, func() (plan.Counts, error) { return m.Counts(ctx, s.program.clock.Now()) })
-	if err != nil {
-		return []error{fmt.Errorf("reading Buildkite's metrics: %w", err)}
-	}
-	if snapshot.Unread != "" {
-		return []error{errors.New("the agent tokens cannot be compared with the clusters of the queues: " + snapshot.Unread)}
-	}
-	var findings []error
-	for _, o := range overlays {
-		if cluster, known := o.Home(snapshot); known && !counts.Cover(cluster) {
-			where := fmt.Sprintf("the cluster %q", cluster)
-			if cluster == "" {
-				where = "the agents outside the clusters"
-			}
-			findings = append(findings, fmt.Errorf("%s: no agent token belongs to %s, so its jobs wait for the next tick: give one with --agent-token-file", o.Name, where))
-		}
-	}
-	if len(findings) == 0 {
-		log.Info("Buildkite's metrics can be read", "clusters", len(counts.Clusters))
-	}
-	return findings
-}
-
 // stacksFor returns a client of the Stacks API for a flag that needs one. All clients are the
 // same stack.
 func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, error) {
@@ -396,29 +362,6 @@ func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, 
 	}
 	s.agent.stats = append(s.agent.stats, k.Stats)
 	return k, nil
-}
-
-// checkCounted returns the problems that prevent the inference of agents, if the snapshot
-// counts them instead of listing them.
-func checkCounted(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) (findings []error) {
-	if snapshot.Counted == nil {
-		return nil
-	}
-	if snapshot.Unread != "" {
-		findings = append(findings, errors.New(snapshot.Unread))
-	}
-	shared := plan.Sharing(overlays)
-	for _, o := range overlays {
-		if other := shared[o.Name]; other != "" {
-			findings = append(findings, fmt.Errorf("%s: %s", o.Name, generator.SharesQueue(o.Policy.Queue, other)))
-		}
-	}
-	for _, q := range snapshot.Counted.Queues {
-		if q.Agents > 0 {
-			log.Info("agents are connected; without an API token muster cannot identify them: its queues must have no other agents", "queue", q.Queue, "agents", q.Agents, "idle", q.Idle)
-		}
-	}
-	return findings
 }
 
 // leave deregisters the stack of a command that only reads, even after an interrupt.
@@ -483,54 +426,4 @@ func showRateLimit(progress *output.Progress, err error) {
 	if errors.As(err, &wait) {
 		progress.Doing(fmt.Sprintf("waiting %s for Buildkite's rate limit", wait.RetryAfter().Round(time.Second)))
 	}
-}
-
-// addNotify adds the flag of the receivers of push notifications.
-func (s *settings) addNotify(c *cobra.Command) {
-	c.Flags().StringArrayVar(&s.notify, "notify", nil, "notify a syncer of each push, as in kind=flux,url=URL,secret-file=FILE: docs/how-to/notifications.md; repeatable, or separated by spaces")
-}
-
-// makeNotifier creates the notifier of the receivers. The repository must be known.
-func (s *settings) makeNotifier(log *slog.Logger) error {
-	var receivers []notify.Receiver
-	for _, value := range s.notify {
-		for text := range strings.FieldsSeq(value) {
-			r, err := notify.Parse(text)
-			if err != nil {
-				return output.Usage(fmt.Errorf("--notify: %w", err))
-			}
-			receivers = append(receivers, r)
-		}
-	}
-	var err error
-	s.notifier, err = notify.New(notify.Config{
-		Repository: s.git.shown, Branch: s.git.branch, Receivers: receivers, Log: log, Now: s.program.clock.Now,
-	})
-	if err != nil {
-		return output.Usage(fmt.Errorf("--notify: %w", err))
-	}
-	return nil
-}
-
-// startNotifier starts to notify the receivers, until the context ends. stop waits for
-// notifications in progress.
-func (s *settings) startNotifier(ctx context.Context) (stop func()) {
-	s.notifier.Start(ctx)
-	return s.notifier.Close
-}
-
-// checkReceivers returns the errors of test notifications.
-func (s *settings) checkReceivers(ctx context.Context) []error {
-	s.program.progress.Doing("contacting the receivers")
-	return s.notifier.Check(ctx)
-}
-
-// landing returns the observer of pushes, which notifies the receivers.
-func (s *settings) landing() notify.Landing { return notify.Landing{Landed: s.notifier.Landed} }
-
-// receivers returns the receivers' statistics.
-func (s *settings) receivers() []status.Receiver {
-	return mapSlice(s.notifier.Stats(), func(r notify.Stats) status.Receiver {
-		return status.Receiver{Name: r.Name, Sent: r.Sent, Failed: r.Failed, Merged: r.Merged, Seconds: r.Last.Seconds()}
-	})
 }

@@ -24,8 +24,6 @@ import (
 	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/generator/simulation"
-	"muster/gitops"
-	"muster/gitops/branch"
 
 	"github.com/spf13/cobra"
 )
@@ -407,23 +405,4 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 		return c, output.Usage(fmt.Errorf("%s: %w", s.overlay, err))
 	}
 	return simulation.Case{Scenario: scenario, Workload: load}, nil
-}
-
-// observations returns the observations in muster's commits up to a head, by the overlay's
-// directory. It skips a malformed commit if malformed is nil; otherwise it returns its error.
-func observations(
-	ctx context.Context, repository *gitops.Repository, head string, since time.Time, malformed func(ledger.Record) error,
-) (map[string][]plan.Observation, error) {
-	all := map[string][]plan.Observation{}
-	for r, err := range ledger.Read(repository.Commits(ctx, head, branch.Limit{Since: since})) {
-		switch {
-		case err != nil:
-			return nil, err
-		case r.Damage != nil && malformed != nil:
-			return nil, malformed(r)
-		case r.Entry != nil:
-			all[r.Entry.Overlay] = append(all[r.Entry.Overlay], r.Entry.Observation)
-		}
-	}
-	return all, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"runtime"
 	"slices"
@@ -189,12 +188,6 @@ func splitRange(text string) (until, from string, err error) {
 		return "", "", output.Usage(fmt.Errorf("%q is not a range: use A..B, A.. or B", text))
 	}
 	return before, after, nil
-}
-
-// isClone reports whether a repository is a local directory.
-func isClone(repo string) bool {
-	info, err := os.Stat(strings.TrimPrefix(repo, "file://"))
-	return err == nil && info.IsDir()
 }
 
 // identifier matches the ID of a commit, or a prefix.

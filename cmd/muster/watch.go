@@ -13,32 +13,6 @@ import (
 	"muster/cmd/muster/output"
 )
 
-// screen describes where muster's output goes. The zero value is not a terminal.
-type screen struct {
-	// terminal and progress report whether standard output and standard error are terminals.
-	terminal, progress bool
-}
-
-// output returns the output of commands, with colours if NO_COLOR (no-color.org) and the
-// terminal allow them.
-func (p program) output() output.Output {
-	var raw io.Writer = p.stdout
-	if clean, ok := p.stdout.(*output.Printable); ok {
-		raw = clean.To
-	}
-	return output.Output{
-		Text: p.stdout, Raw: raw,
-		Colour: p.screen.terminal && p.variable("NO_COLOR") == "" && p.variable("TERM") != "dumb",
-	}
-}
-
-// doneOnTerminal removes the progress line if standard output is a terminal.
-func (p program) doneOnTerminal() {
-	if p.screen.terminal {
-		p.progress.Done()
-	}
-}
-
 // pollInterval is the time between polls of --watch and --follow.
 const pollInterval = 15 * time.Second
 

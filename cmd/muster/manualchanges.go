@@ -24,7 +24,6 @@ import (
 	"muster/generator/policy"
 	"muster/gitops"
 	"muster/gitops/branch"
-	"muster/gitops/github"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -511,31 +510,6 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 
 // identRule matches GIT_AUTHOR_IDENT of git-var(1).
 var identRule = regexp.MustCompile(`^(.+) <([^<>]+)> [0-9]+ [+-][0-9]+$`)
-
-// pulls returns the client of the repository's pull requests on GitHub, with a token of the App
-// or, as GitHub's tools, of GH_TOKEN or GITHUB_TOKEN; nil if the repository is not on GitHub, or
-// there is no token.
-func (s *gitSettings) pulls() (*github.Pulls, error) {
-	owner, name, err := ownerAndName(s.repo)
-	if err != nil {
-		return nil, nil // not on GitHub
-	}
-	app, err := s.githubApp()
-	if err != nil {
-		return nil, err
-	}
-	c := github.PullsConfig{Owner: owner, Name: name, API: s.githubAPI, Now: s.program.clock.Now, Sleep: s.program.clock.Sleep}
-	if app != nil {
-		c.Token = app.Token
-	} else if token := cmp.Or(s.program.variable("GH_TOKEN"), s.program.variable("GITHUB_TOKEN")); token != "" {
-		c.Token = func(context.Context) (string, error) { return token, nil }
-	}
-	if c.Token == nil {
-		return nil, nil
-	}
-	p, err := github.NewPulls(c)
-	return p, output.Usage(err)
-}
 
 // propose pushes a commit to a new branch, and opens a pull request if the repository is on
 // GitHub.
