@@ -162,7 +162,7 @@ type Client struct {
 	ownTags     map[string]bool // tags of the agents of overlays
 	orders      []plan.Dispatch // of overlays
 	lists       agentLists
-	inferred    *inferredPoll   // the unfinished poll without an API token, if any
+	inferred    *agentTokenPoll // the unfinished poll without an API token, if any
 	times       *steptime.Times // nil if no overlay looks ahead
 	pastRead    bool            // builds of the last day were read for them
 

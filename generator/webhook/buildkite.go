@@ -78,10 +78,3 @@ func (r *Receiver) ours(address string) bool {
 	slug, _, _ := strings.Cut(rest, "/")
 	return !found || slug == r.cfg.Organisation
 }
-
-// isNew stores a digest and reports whether it is new.
-func (r *Receiver) isNew(sum []byte) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.seen.add(sum, r.cfg.Now())
-}

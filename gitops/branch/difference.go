@@ -18,3 +18,32 @@ type Blob struct {
 
 // PlainFile is the mode of a file that is not executable.
 const PlainFile = 0o100644
+
+// Edits are the differences between a commit and its first parent.
+type Edits struct {
+	// Files are the changed files, sorted by path.
+	Files []Edit
+	// More reports whether Files is incomplete.
+	More bool
+	// Unknown is the reason why the commit could not be compared, such as a shallow clone
+	// without its parent; nil if it was compared.
+	Unknown error
+}
+
+// Edit is a file that a commit changed.
+type Edit struct {
+	// Path is slash-separated, from the top of the repository.
+	Path string
+	// Added and Removed report whether only the commit, or only its parent, has the file.
+	Added, Removed bool
+	// Before and After are the contents, if requested and readable.
+	Before, After []byte
+}
+
+// Selection selects the files to compare.
+type Selection struct {
+	// Below are the directories whose files are compared.
+	Below []string
+	// Content reports whether to return a file's content; nil means never.
+	Content func(path string) bool
+}

@@ -7,11 +7,8 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"muster/gitops/branch"
 	"muster/gitops/git/remote"
@@ -31,13 +28,8 @@ type PastTrees struct {
 	roots  map[plumbing.Hash]plumbing.Hash
 }
 
-const (
-	// maxRoots limits the commits whose trees are kept.
-	maxRoots = 50_000
-	// maxDifferences and deepestDifference limit the differences between two commits.
-	maxDifferences    = 10_000
-	deepestDifference = 64
-)
+// maxRoots limits the commits whose trees are kept.
+const maxRoots = 50_000
 
 // PastTrees returns a reader of the branch's past. Those of a local repository work concurrently, those
 // of a server take turns.
@@ -285,101 +277,4 @@ func (a *PastTrees) fetchMissing(ctx context.Context, hashes []plumbing.Hash) er
 		return fmt.Errorf("object %s: %w", hashes[0], branch.ErrMissing)
 	}
 	return nil
-}
-
-// Differences returns the first 10,000 files that differ between two commits, by path. If top
-// is not empty, it is a directory, and files outside it are left out. An invalid file name is
-// returned quoted, and is not a path then. The error is [branch.ErrMalformed] if
-// a tree of the second commit has a name twice.
-func (a *PastTrees) Differences(ctx context.Context, before, after, top string) ([]branch.Difference, error) {
-	a.branch.mu.Lock()
-	defer a.branch.mu.Unlock()
-	from, err := a.root(ctx, before)
-	if err != nil {
-		return nil, a.branch.describe("reading an earlier commit of", err)
-	}
-	to, err := a.root(ctx, after)
-	if err != nil {
-		return nil, a.branch.describe("reading an earlier commit of", err)
-	}
-	d := differing{ctx: ctx, store: a.store, top: top}
-	if err := d.compare("", from, to, 0); err != nil {
-		return nil, a.branch.describe("comparing earlier commits of", err)
-	}
-	slices.SortFunc(d.all, func(a, b branch.Difference) int { return strings.Compare(a.Path, b.Path) })
-	return d.all, nil
-}
-
-// differing is one comparison of two trees.
-type differing struct {
-	ctx   context.Context
-	store *store
-	top   string
-	all   []branch.Difference
-}
-
-// compare compares a directory; the zero hash is an absent one.
-func (d *differing) compare(dir string, before, after plumbing.Hash, depth int) error {
-	from, err := d.tree(before)
-	if err != nil {
-		return err
-	}
-	to, err := d.tree(after)
-	if err != nil {
-		return err
-	}
-	for i := 1; i < to.len(); i++ {
-		if compareNames(to.name(i-1), to.isDir(i-1), to.name(i), to.isDir(i)) >= 0 {
-			return fmt.Errorf("%w: the names in directory %q are not in order", branch.ErrMalformed, dir)
-		}
-	}
-	for p := range pairs(from, to) {
-		if err := d.pair(dir, p, depth); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// pair compares one name of a directory.
-func (d *differing) pair(dir string, p pair, depth int) error {
-	name := p.name
-	if !isName(name) {
-		name = strconv.Quote(name)
-	}
-	name = join(dir, name)
-	inside := d.top == "" || below(name, d.top)
-	switch {
-	case p.before.hash == p.after.hash && p.before.mode == p.after.mode,
-		!inside && !(p.dir && below(d.top, name)),
-		len(d.all) >= maxDifferences:
-		return nil
-	case p.dir && depth < deepestDifference:
-		return d.compare(name, p.before.hash, p.after.hash, depth+1)
-	}
-	d.all = append(d.all, branch.Difference{Path: name, Before: blob(p.before), After: blob(p.after)})
-	return nil
-}
-
-func (d *differing) tree(h plumbing.Hash) (*tree, error) {
-	if h.IsZero() {
-		return &tree{}, nil
-	}
-	return d.store.tree(d.ctx, h)
-}
-
-func blob(e entry) branch.Blob {
-	if e.hash.IsZero() {
-		return branch.Blob{}
-	}
-	mode := e.mode
-	if mode == filemode.Deprecated {
-		mode = filemode.Regular
-	}
-	return branch.Blob{ID: e.hash.String(), Mode: uint32(mode)}
-}
-
-// BlobID returns git's identifier of a file with this content.
-func BlobID(content []byte) string {
-	return plumbing.ComputeHash(plumbing.BlobObject, content).String()
 }

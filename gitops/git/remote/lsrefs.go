@@ -10,17 +10,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
-
-// SettleTimeout limits the time to read the branch after a failed push, which continues after the
-// context of the push has ended.
-const SettleTimeout = 15 * time.Second
 
 // In version 0 of git's protocol, which is go-git's, a server lists all refs first: with 100,000 pull
 // requests 6 MB each time. In version 2, the command ls-refs requests only the branch

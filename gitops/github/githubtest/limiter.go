@@ -153,3 +153,33 @@ func (l *Limiter) wait(s spending, window time.Duration, most int, cost func(spe
 	}
 	return 0
 }
+
+// Limit is an answer that refuses a request.
+type Limit struct {
+	Status int
+	Header map[string]string
+	Words  string
+}
+
+// LimitNext makes the server refuse the next requests, one with each of these.
+func (s *Server) LimitNext(limits ...Limit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limits = append(s.limits, limits...)
+}
+
+// limited answers with the next limit, if there is one.
+func (s *Server) limited(w http.ResponseWriter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.limits) == 0 {
+		return false
+	}
+	l := s.limits[0]
+	s.limits = s.limits[1:]
+	for name, value := range l.Header {
+		w.Header().Set(name, value)
+	}
+	reply(w, l.Status, map[string]string{"message": l.Words, "documentation_url": "https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"})
+	return true
+}

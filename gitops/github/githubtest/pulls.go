@@ -38,33 +38,6 @@ type comment struct {
 	body     string
 }
 
-// Check is a check run.
-type Check struct {
-	ID         int    `json:"id"`
-	Name       string `json:"name"`
-	HeadSHA    string `json:"head_sha"`
-	Conclusion string `json:"conclusion"`
-	Output     struct {
-		Title, Summary string
-		Annotations    []map[string]any
-	} `json:"output"`
-	URL string `json:"html_url"`
-}
-
-// Limit is an answer that refuses a request.
-type Limit struct {
-	Status int
-	Header map[string]string
-	Words  string
-}
-
-// LimitNext makes the server refuse the next requests, one with each of these.
-func (s *Server) LimitNext(limits ...Limit) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.limits = append(s.limits, limits...)
-}
-
 // Comments are the bodies of a pull request's comments, in order of creation.
 func (s *Server) Comments(number int) []string {
 	s.mu.Lock()
@@ -83,17 +56,6 @@ func (s *Server) Say(number int, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.comments = append(s.comments, &comment{len(s.comments) + 1, number, body})
-}
-
-// Checks are the check runs, in order of creation.
-func (s *Server) Checks() []Check {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []Check
-	for _, c := range s.checks {
-		all = append(all, *c)
-	}
-	return all
 }
 
 // Writes is how many comments, pull requests and checks were written.
@@ -124,22 +86,6 @@ func (s *Server) Pull(number int) string {
 	defer s.mu.Unlock()
 	p := s.pull[number-1]
 	return fmt.Sprintf("%s -> %s: %s\n\n%s", p.head, p.base, p.title, p.body)
-}
-
-// limited answers with the next limit, if there is one.
-func (s *Server) limited(w http.ResponseWriter) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.limits) == 0 {
-		return false
-	}
-	l := s.limits[0]
-	s.limits = s.limits[1:]
-	for name, value := range l.Header {
-		w.Header().Set(name, value)
-	}
-	reply(w, l.Status, map[string]string{"message": l.Words, "documentation_url": "https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"})
-	return true
 }
 
 func (s *Server) pullJSON(p *pull) (map[string]any, error) {
@@ -300,46 +246,4 @@ func mayWrite(r *http.Request) error {
 		return problem{http.StatusForbidden, "Resource not accessible by integration"}
 	}
 	return nil
-}
-
-// mayCheck returns an error unless the request has the token of a GitHub App.
-func mayCheck(r *http.Request) error {
-	if strings.HasSuffix(r.Header.Get("Authorization"), " "+PersonalToken) {
-		return problem{http.StatusForbidden, "Resource not accessible by personal access token"}
-	}
-	return mayWrite(r)
-}
-
-func (s *Server) createCheck(_ *http.Request, c *Check) (int, any, error) {
-	if _, err := s.git("cat-file", "-e", c.HeadSHA+"^{commit}"); err != nil {
-		return 0, nil, problem{http.StatusUnprocessableEntity, "No commit found for SHA: " + c.HeadSHA}
-	}
-	if err := tooMany(c); err != nil {
-		return 0, nil, err
-	}
-	c.ID = len(s.checks) + 1
-	c.URL = fmt.Sprintf("https://github.com/%s/%s/runs/%d", Owner, Name, c.ID)
-	s.checks = append(s.checks, c)
-	return http.StatusCreated, c, nil
-}
-
-// tooMany refuses more annotations than GitHub takes in one request.
-func tooMany(c *Check) error {
-	if len(c.Output.Annotations) > 50 {
-		return problem{http.StatusUnprocessableEntity, "Invalid request. No more than 50 items are allowed"}
-	}
-	return nil
-}
-
-// updateCheck adds annotations to those that are there, as GitHub does.
-func (s *Server) updateCheck(r *http.Request, update *Check) (int, any, error) {
-	if err := tooMany(update); err != nil {
-		return 0, nil, err
-	}
-	c, err := numbered(r, s.checks)
-	if err != nil {
-		return 0, nil, err
-	}
-	c.Output.Annotations = append(c.Output.Annotations, update.Output.Annotations...)
-	return http.StatusOK, c, nil
 }

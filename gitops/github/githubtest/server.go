@@ -285,3 +285,68 @@ func (s *Server) proven(jwt string) error {
 	}
 	return nil
 }
+
+// settings are what an owner may set otherwise.
+type settings struct {
+	contents string // read, write or none
+	unsigned bool
+	moved    bool
+}
+
+// permissions are those of a token (docs.github.com/rest/apps/apps, "Create an
+// installation access token for an app": "permissions": {"issues": "write", "contents":
+// "read"}). What the App may not do at all is not listed.
+func (s settings) permissions() map[string]string {
+	all := map[string]string{"metadata": "read"}
+	if s.contents != "none" {
+		all["contents"] = s.contents
+	}
+	return all
+}
+
+// verification is the result of checking a signature (docs.github.com/rest/git/commits,
+// "Create a commit": "Signature verification object": verified, reason).
+func (s settings) verification() map[string]any {
+	if s.unsigned {
+		return map[string]any{"verified": false, "reason": "unsigned", "signature": nil, "payload": nil}
+	}
+	return map[string]any{"verified": true, "reason": "valid"}
+}
+
+// Permit sets what the App may do with files: read, write or none.
+func (s *Server) Permit(contents string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.contents = contents
+}
+
+// LeaveUnsigned makes the server sign no commits from now on.
+func (s *Server) LeaveUnsigned() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.unsigned = true
+}
+
+// Rename gives the repository another name. The old one answers with where it is now
+// (docs.github.com/rest, "Best practices for using the REST API", "Follow redirects":
+// 301, 302 and 307, "the request should be repeated verbatim").
+func (s *Server) Rename() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set.moved = true
+}
+
+func (s *Server) renamed(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		moved := s.set.moved
+		s.mu.Unlock()
+		if !moved {
+			next(w, r)
+			return
+		}
+		to := s.URL + "repositories/" + repositoryID + strings.TrimPrefix(r.URL.Path, "/repos/"+Owner+"/"+Name)
+		w.Header().Set("Location", to)
+		reply(w, http.StatusMovedPermanently, map[string]string{"message": "Moved Permanently", "url": to})
+	}
+}

@@ -1,31 +1,30 @@
 package git
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
 
 	"muster/gitops/branch"
-	"muster/gitops/git/remote"
 )
 
 const (
 	// maxEdits limits the listed files of a commit.
 	maxEdits = 200
-	// maxWants is the maximum number of objects in a request.
-	maxWants = 1000
 	// deepestEdit is the maximum depth of directories.
 	deepestEdit = 16
-	// maxRefused is the number of refused objects after which the client stops requesting.
-	maxRefused = 16
 	// largestEdit is the size in bytes up to which the content of a file is returned.
 	largestEdit = 64 << 10
+	// maxDifferences and deepestDifference limit the differences between two commits.
+	maxDifferences    = 10_000
+	deepestDifference = 64
 )
 
 // Edits returns the differences between commits and their first parents, in the order of the commits.
@@ -215,157 +214,99 @@ func (c *comparison) contents() error {
 	return nil
 }
 
-// objectReader reads objects of earlier commits. It fetches single objects if the server sends them,
-// and otherwise the last commits with everything in them.
-type objectReader struct {
-	branch *Branch
-	store  *store
-	named  bool // the server sends single objects
-	here   map[plumbing.Hash]rawObject
-	whole  *pack
-	all    bool // whole has all commits that the server sends
-	// refused counts the objects that the server has refused to send.
-	refused int
+// Differences returns the first 10,000 files that differ between two commits, by path. If top
+// is not empty, it is a directory, and files outside it are left out. An invalid file name is
+// returned quoted, and is not a path then. The error is [branch.ErrMalformed] if
+// a tree of the second commit has a name twice.
+func (a *PastTrees) Differences(ctx context.Context, before, after, top string) ([]branch.Difference, error) {
+	a.branch.mu.Lock()
+	defer a.branch.mu.Unlock()
+	from, err := a.root(ctx, before)
+	if err != nil {
+		return nil, a.branch.describe("reading an earlier commit of", err)
+	}
+	to, err := a.root(ctx, after)
+	if err != nil {
+		return nil, a.branch.describe("reading an earlier commit of", err)
+	}
+	d := differing{ctx: ctx, store: a.store, top: top}
+	if err := d.compare("", from, to, 0); err != nil {
+		return nil, a.branch.describe("comparing earlier commits of", err)
+	}
+	slices.SortFunc(d.all, func(a, b branch.Difference) int { return strings.Compare(a.Path, b.Path) })
+	return d.all, nil
 }
 
-// roots returns the trees of those commits that the server has.
-func (r *objectReader) roots(ctx context.Context, commits []plumbing.Hash) (map[plumbing.Hash]plumbing.Hash, error) {
-	if err := r.fetch(ctx, commits); err != nil {
-		return nil, err
-	}
-	found := map[plumbing.Hash]plumbing.Hash{}
-	for _, h := range commits {
-		if o, ok := r.object(h); ok && o.kind == plumbing.CommitObject {
-			if root, err := rootOf(o.data); err == nil {
-				found[h] = root
-			}
-		}
-	}
-	return found, nil
+// differing is one comparison of two trees.
+type differing struct {
+	ctx   context.Context
+	store *store
+	top   string
+	all   []branch.Difference
 }
 
-// fetch fetches missing objects. An object that the server does not send is left out, without an
-// error.
-func (r *objectReader) fetch(ctx context.Context, hashes []plumbing.Hash) error {
-	var missing []plumbing.Hash
-	asked := map[plumbing.Hash]bool{plumbing.ZeroHash: true}
-	for _, h := range hashes {
-		if _, ok := r.object(h); !ok && !asked[h] {
-			asked[h] = true
-			missing = append(missing, h)
-		}
-	}
-	if !r.named {
-		return r.fetchWhole(ctx, missing)
-	}
-	for some := range slices.Chunk(missing, maxWants) {
-		err := r.fetchNamed(ctx, some)
-		if errors.Is(err, remote.ErrFilter) {
-			r.named = false
-			return r.fetch(ctx, hashes)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fetchNamed fetches single objects. If the server refuses or has too much to send,
-// it retries with each half of them, down to the single objects that cannot be fetched.
-func (r *objectReader) fetchNamed(ctx context.Context, hashes []plumbing.Hash) error {
-	if r.refused > maxRefused {
-		return nil
-	}
-	q := byName(hashes)
-	if r.store.server.Caps.Supports(capability.Shallow) {
-		q.Depth = 1 // without the ancestors of a commit
-	}
-	answer, err := r.store.server.Fetch(ctx, nil, q)
-	switch {
-	case (errors.Is(err, remote.ErrTooMany) || errors.Is(err, remote.ErrNotOurs)) && len(hashes) > 1:
-		half := len(hashes) / 2
-		if err := r.fetchNamed(ctx, hashes[:half]); err != nil {
-			return err
-		}
-		return r.fetchNamed(ctx, hashes[half:])
-	case errors.Is(err, remote.ErrTooMany), errors.Is(err, remote.ErrNotOurs):
-		r.refused++
-		return nil
-	case err != nil:
-		return err
-	}
-	p, err := indexPack(ctx, answer, r.object)
+// compare compares a directory; the zero hash is an absent one.
+func (d *differing) compare(dir string, before, after plumbing.Hash, depth int) error {
+	from, err := d.tree(before)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	for h := range p.all() {
-		if o, ok, err := p.object(h); err == nil && ok {
-			r.here[h] = o
+	to, err := d.tree(after)
+	if err != nil {
+		return err
+	}
+	for i := 1; i < to.len(); i++ {
+		if compareNames(to.name(i-1), to.isDir(i-1), to.name(i), to.isDir(i)) >= 0 {
+			return fmt.Errorf("%w: the names in directory %q are not in order", branch.ErrMalformed, dir)
+		}
+	}
+	for p := range pairs(from, to) {
+		if err := d.pair(dir, p, depth); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// fetchWhole fetches more and more of the last commits, until they contain the objects.
-func (r *objectReader) fetchWhole(ctx context.Context, missing []plumbing.Hash) error {
-	if r.store.head.IsZero() && len(missing) > 0 {
-		if err := r.branch.refresh(ctx); err != nil {
-			return err
-		}
+// pair compares one name of a directory.
+func (d *differing) pair(dir string, p pair, depth int) error {
+	name := p.name
+	if !isName(name) {
+		name = strconv.Quote(name)
 	}
-	for _, deep := range []int{64, 1024, 0} {
-		if len(missing) == 0 || r.all {
-			return nil
-		}
-		q := remote.Request{Wants: []plumbing.Hash{r.store.head}, Depth: deep}
-		if !r.store.server.Caps.Supports(capability.Shallow) {
-			q.Depth = 0
-		}
-		answer, err := r.store.server.Fetch(ctx, nil, q)
-		if err != nil {
-			return err
-		}
-		r.whole.close()
-		if r.whole, err = indexPack(ctx, answer, nil); err != nil {
-			return err
-		}
-		r.all = q.Depth == 0
-		missing = slices.DeleteFunc(missing, func(h plumbing.Hash) bool { _, ok := r.whole.names.find(h); return ok })
+	name = join(dir, name)
+	inside := d.top == "" || below(name, d.top)
+	switch {
+	case p.before.hash == p.after.hash && p.before.mode == p.after.mode,
+		!inside && !(p.dir && below(d.top, name)),
+		len(d.all) >= maxDifferences:
+		return nil
+	case p.dir && depth < deepestDifference:
+		return d.compare(name, p.before.hash, p.after.hash, depth+1)
 	}
+	d.all = append(d.all, branch.Difference{Path: name, Before: blob(p.before), After: blob(p.after)})
 	return nil
 }
 
-func (r *objectReader) object(h plumbing.Hash) (rawObject, bool) {
-	if o, ok := r.here[h]; ok {
-		return o, true
-	}
-	if r.whole != nil {
-		if o, ok, err := r.whole.object(h); err == nil && ok {
-			return o, true
-		}
-	}
-	return rawObject{}, false
-}
-
-// tree returns a directory; an empty one for the zero hash.
-func (r *objectReader) tree(h plumbing.Hash) (*tree, error) {
+func (d *differing) tree(h plumbing.Hash) (*tree, error) {
 	if h.IsZero() {
 		return &tree{}, nil
 	}
-	o, ok := r.object(h)
-	if !ok || o.kind != plumbing.TreeObject {
-		return nil, fmt.Errorf("the server did not send tree %s", h)
-	}
-	return parseTree(o.data)
+	return d.store.tree(d.ctx, h)
 }
 
-// file returns the content of a file; nil if it is missing or too large.
-func (r *objectReader) file(h plumbing.Hash) []byte {
-	o, ok := r.object(h)
-	if !ok || o.kind != plumbing.BlobObject || len(o.data) > largestEdit {
-		return nil
+func blob(e entry) branch.Blob {
+	if e.hash.IsZero() {
+		return branch.Blob{}
 	}
-	return bytes.Clone(o.data)
+	mode := e.mode
+	if mode == filemode.Deprecated {
+		mode = filemode.Regular
+	}
+	return branch.Blob{ID: e.hash.String(), Mode: uint32(mode)}
+}
+
+// BlobID returns git's identifier of a file with this content.
+func BlobID(content []byte) string {
+	return plumbing.ComputeHash(plumbing.BlobObject, content).String()
 }

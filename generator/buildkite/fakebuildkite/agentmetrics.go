@@ -8,27 +8,6 @@ import (
 	"time"
 )
 
-// The public part of the Agent API: metrics and stacks. Both take an agent token, as
-// "Token …", and show what is in its cluster (docs apis/agent_api.md
-// "Authentication", agent/self_hosted/tokens.md).
-
-// answerPublic authenticates a request with an agent token and routes it.
-func (s *Server) answerPublic(r *http.Request, token string, path []string, body []byte) answer {
-	c, ok := s.clusterOf(token)
-	switch {
-	case token == "":
-		// The text was seen by buildkite-agent-metrics' users.
-		return message(http.StatusUnauthorized, "Eeep! You forgot to pass an agent registration token")
-	case !ok:
-		return message(http.StatusUnauthorized, "Invalid agent token")
-	case path[0] == "stacks":
-		return s.answerStack(r, c, path[1:], body)
-	case len(path) == 1 && r.Method == http.MethodGet:
-		return s.answerMetrics(c)
-	}
-	return message(http.StatusNotFound, "Not Found")
-}
-
 // counted is an answer of the metrics, and when it was made.
 type counted struct {
 	at   time.Time

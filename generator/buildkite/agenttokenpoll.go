@@ -12,9 +12,9 @@ import (
 	"muster/generator/plan"
 )
 
-// inferredPoll is a poll with agent tokens only. It may take several calls if there are many
+// agentTokenPoll is a poll with agent tokens only. It may take several calls if there are many
 // queues, because the Stacks API has limits of its own.
-type inferredPoll struct {
+type agentTokenPoll struct {
 	begun   time.Time
 	calls   int
 	counts  plan.Counts
@@ -44,7 +44,7 @@ func (c agentTokens) snapshot(ctx context.Context, at, _ time.Time) (plan.Snapsh
 		if err != nil {
 			return plan.Snapshot{}, fmt.Errorf("reading Buildkite's metrics: %w", err)
 		}
-		l = &inferredPoll{begun: at, counts: counts, names: c.cfg.Metrics.clusters()}
+		l = &agentTokenPoll{begun: at, counts: counts, names: c.cfg.Metrics.clusters()}
 	}
 	c.inferred, l.calls = nil, l.calls+1
 	runs, err := c.cfg.Stacks.readRuns(ctx, at, c.serves, l)
@@ -65,7 +65,7 @@ func (c agentTokens) snapshot(ctx context.Context, at, _ time.Time) (plan.Snapsh
 
 // readRuns reads the jobs that can run into the poll, and returns those that were listed
 // before and have been taken.
-func (k *Stacks) readRuns(ctx context.Context, at time.Time, queues []string, l *inferredPoll) ([]stackRun, error) {
+func (k *Stacks) readRuns(ctx context.Context, at time.Time, queues []string, l *agentTokenPoll) ([]stackRun, error) {
 	if err := k.read(ctx, l.begun, queues, &l.reading); err != nil {
 		return nil, fmt.Errorf("listing scheduled jobs: %w", err)
 	}
@@ -78,7 +78,7 @@ func (k *Stacks) readRuns(ctx context.Context, at time.Time, queues []string, l 
 
 // reduceInferred returns the snapshot of a completed poll. A cluster's name is that in the
 // metrics, or the number of its token.
-func (c *Client) reduceInferred(l *inferredPoll, runs []stackRun) plan.Snapshot {
+func (c *Client) reduceInferred(l *agentTokenPoll, runs []stackRun) plan.Snapshot {
 	homes := map[*stackCluster]string{}
 	for i, k := range c.cfg.Stacks.clusters {
 		if homes[k] = fmt.Sprintf("of agent token %d", i+1); i < len(l.names) {
