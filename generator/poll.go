@@ -1,39 +1,21 @@
 package generator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"muster/generator/condition"
-	"muster/generator/fleet"
 	"muster/generator/plan"
 )
 
-// withShared suspends overlays that share a queue if Buildkite lists no agents: the agents of
-// one overlay cannot then be distinguished from those of another.
-func withShared(loaded []fleet.Overlay) []fleet.Overlay {
-	shared := plan.Sharing(fleet.Decidable(loaded))
-	if len(shared) == 0 {
-		return loaded
-	}
-	loaded = slices.Clone(loaded)
-	for i := range loaded {
-		if other := shared[loaded[i].Name]; other != "" {
-			loaded[i].Suspend(SharesQueue(loaded[i].Policy.Queue, other))
-		}
-	}
-	return loaded
-}
-
-// SharesQueue returns the reason for which an overlay is suspended that shares its queue with
-// another overlay, if no API token lists agents.
-func SharesQueue(queue, other string) string {
-	return fmt.Sprintf("shares the queue %q with %s: without an API token their agents cannot be distinguished: give one, or give each overlay its own queue", queue, other)
+// Buildkite lists pending jobs and connected agents.
+type Buildkite interface {
+	// Snapshot reads the agents first and then the jobs. A poll that takes several calls
+	// returns a [plan.RetryError] until it is complete; At is the time of the first call.
+	Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error)
 }
 
 // poller polls Buildkite and keeps the state of agents between ticks.
@@ -213,47 +195,5 @@ func (p *poller) reportStretch(err error) {
 	case err == nil && l.wait != nil && now.Sub(l.stretched) >= overAfter:
 		p.log.LogAttrs(context.Background(), slog.LevelInfo, "resolved: "+stretchedText, slog.String("condition", string(condition.Degraded)), slog.String("reason", condition.RateLimited), lasted(l.stretched.Sub(l.waited)))
 		l.wait = nil
-	}
-}
-
-// Whole runs one tick with a complete poll of Buildkite: it retries as [Patiently] does.
-// It returns after a tick that committed anything.
-func (g *Generator) Whole(ctx context.Context) (result Result, err error) {
-	var partly error
-	err = Patiently(ctx, g.cfg.Clock, g.cfg.Log, func() error {
-		result, err = g.Tick(ctx)
-		g.poller.reportStretch(err)
-		if len(result.Operations)+len(result.Landed) > 0 {
-			partly = err
-			return nil
-		}
-		return err
-	})
-	return result, cmp.Or(partly, err)
-}
-
-// longestRefusal is how long [Patiently] waits in all for servers that refuse requests.
-const longestRefusal = 5 * time.Minute
-
-// Patiently calls try until it returns no error with a time to retry. It retries a poll
-// that Buildkite's limit spreads over minutes for as long as that takes, and a 429 for
-// longestRefusal in all. It logs each wait.
-func Patiently(ctx context.Context, clock Clock, log *slog.Logger, try func() error) error {
-	refused := time.Duration(0)
-	for {
-		err := try()
-		var wait plan.RetryError
-		if !errors.As(err, &wait) {
-			return err
-		}
-		if spread := plan.SpreadError(nil); !errors.As(err, &spread) {
-			if refused += wait.RetryAfter(); refused > longestRefusal {
-				return fmt.Errorf("%w; this command waits at most %s in all", err, longestRefusal)
-			}
-		}
-		log.Info("waiting", "seconds", int(wait.RetryAfter().Seconds()), "reason", err)
-		if err := clock.Sleep(ctx, wait.RetryAfter()); err != nil {
-			return err
-		}
 	}
 }

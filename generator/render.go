@@ -10,41 +10,6 @@ import (
 	"muster/gitops/branch"
 )
 
-// suspended lists the overlays for which nothing is dispatched: those that are invalid, and
-// those that their decision suspends.
-func suspended(loaded []fleet.Overlay, decisions []plan.Decision) []Suspended {
-	why := map[string]plan.Suspension{}
-	for _, d := range decisions {
-		why[d.Overlay] = d.Suspended
-		if breaker := d.State.Breaker; breaker.Open() && !d.Suspended.Active() { // between probes
-			next := breaker.NextProbe()
-			why[d.Overlay] = plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}
-		}
-	}
-	var all []Suspended
-	for i := range loaded {
-		o := &loaded[i]
-		if o.Err() != nil {
-			all = append(all, Suspended{Overlay: o.Name, Why: o.Suspended})
-		} else if w := why[o.Name]; w.Active() {
-			all = append(all, Suspended{Overlay: o.Name, Why: w})
-		}
-	}
-	return all
-}
-
-// warnings lists the overlays whose state.yaml is ignored.
-func warnings(loaded []fleet.Overlay) []Warning {
-	var all []Warning
-	for i := range loaded {
-		o := &loaded[i]
-		if err := o.InvalidState(); err != nil {
-			all = append(all, Warning{Overlay: o.Name, Err: err})
-		}
-	}
-	return all
-}
-
 // render turns decisions into operations: for each overlay a repair, an order and a retirement,
 // each only if it changes something. It leaves out retirements that can wait if nothing else is
 // pushed. An overlay that cannot be rendered is suspended. oneByOne reports that the operations

@@ -283,10 +283,36 @@ func (rep *reporter) report(report Report, spread []condition.Condition) {
 	rep.watch.Ended(report)
 }
 
-// Input is what a tick decides from.
-type Input struct {
-	// Overlays are the valid ones, as in git.
-	Overlays []plan.Overlay
-	// Snapshot is the result of the poll; its At is zero if Buildkite was not polled.
-	Snapshot plan.Snapshot
+// reportTick logs the operations of a tick and the problems that begin or end with it, and brings
+// the conditions up to date.
+func (rep *reporter) reportTick(r Result, err error, took time.Duration) {
+	now := rep.clock.Now()
+	var wait plan.SpreadError
+	switch {
+	case errors.As(err, &wait): // neither a success nor a failure
+	case err != nil:
+		failed := failure(rep.progress.failed, err, took)
+		rep.problems.update(rep.log, now, []problem{failed}, func(k problemState) bool {
+			return k.step == "" || slices.Index(Steps(), k.step) > slices.Index(Steps(), failed.step)
+		})
+		before := rep.conditions
+		if len(r.Decisions) > 0 { // it failed after the decision
+			before = r.Conditions(now)
+		}
+		rep.conditions = condition.Since(rep.conditions, withFailure(before, failed.Condition), now)
+	default:
+		all := r.Conditions(now)
+		if pushed := !rep.dryRun && len(r.Operations)+len(r.Landed) > 0; !pushed {
+			all = withoutPush(rep.conditions, all)
+		}
+		all = condition.Since(rep.conditions, all, now)
+		lasting := unchecked(all)
+		rep.problems.update(rep.log, now, problems(all), func(k problemState) bool {
+			return !k.ended && lasting(k.problem)
+		})
+		rep.conditions = all
+	}
+	if err == nil || len(r.Operations)+len(r.Landed) > 0 {
+		rep.reportOperations(r, took)
+	}
 }

@@ -12,6 +12,18 @@ import (
 	"muster/gitops/branch"
 )
 
+// Repository is the fleet repository.
+type Repository interface {
+	// Head returns the branch's head and its tree.
+	Head(ctx context.Context) (branch.Head, error)
+	// Commit writes one commit per operation on top of the head, all of them or none, and
+	// returns the new head. It returns [branch.ErrMoved] after a conflict with another writer.
+	Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error)
+	// Limits returns what a single operation should not exceed; a repair may.
+	Limits() branch.Limits
+	branch.History
+}
+
 // FleetTag returns the tag that distinguishes agents of one fleet repository from those of
 // another that has an overlay of the same name: a hash of the repository's host and path and of
 // the directory of overlays. The means of access (https or ssh, the user, the port, a final

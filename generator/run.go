@@ -1,8 +1,11 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -51,17 +54,6 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 	}
 }
 
-// BackOff waits before a branch is read again after a conflict; lost is the number of
-// conflicts. It does not wait after the first, then waits a random time that doubles up to 0.4
-// s, so that several writers drift apart. Its error is that of the context.
-func BackOff(ctx context.Context, clock Clock, lost int) error {
-	if lost < 2 {
-		return nil
-	}
-	longest := 100 * time.Millisecond << min(lost-2, 2)
-	return clock.Sleep(ctx, rand.N(longest))
-}
-
 // Once is one whole tick; see [Generator.Whole]. Its error and the overlays with invalid
 // files are for the caller to report.
 func (g *Generator) Once(ctx context.Context) (Result, error) {
@@ -74,4 +66,46 @@ func (g *Generator) Once(ctx context.Context) (Result, error) {
 		g.reporter.reportTick(reported, nil, g.cfg.Clock.Now().Sub(start))
 	}
 	return result, err
+}
+
+// Whole runs one tick with a complete poll of Buildkite: it retries as [Patiently] does.
+// It returns after a tick that committed anything.
+func (g *Generator) Whole(ctx context.Context) (result Result, err error) {
+	var partly error
+	err = Patiently(ctx, g.cfg.Clock, g.cfg.Log, func() error {
+		result, err = g.Tick(ctx)
+		g.poller.reportStretch(err)
+		if len(result.Operations)+len(result.Landed) > 0 {
+			partly = err
+			return nil
+		}
+		return err
+	})
+	return result, cmp.Or(partly, err)
+}
+
+// longestRefusal is how long [Patiently] waits in all for servers that refuse requests.
+const longestRefusal = 5 * time.Minute
+
+// Patiently calls try until it returns no error with a time to retry. It retries a poll
+// that Buildkite's limit spreads over minutes for as long as that takes, and a 429 for
+// longestRefusal in all. It logs each wait.
+func Patiently(ctx context.Context, clock Clock, log *slog.Logger, try func() error) error {
+	refused := time.Duration(0)
+	for {
+		err := try()
+		var wait plan.RetryError
+		if !errors.As(err, &wait) {
+			return err
+		}
+		if spread := plan.SpreadError(nil); !errors.As(err, &spread) {
+			if refused += wait.RetryAfter(); refused > longestRefusal {
+				return fmt.Errorf("%w; this command waits at most %s in all", err, longestRefusal)
+			}
+		}
+		log.Info("waiting", "seconds", int(wait.RetryAfter().Seconds()), "reason", err)
+		if err := clock.Sleep(ctx, wait.RetryAfter()); err != nil {
+			return err
+		}
+	}
 }

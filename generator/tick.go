@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -27,25 +28,6 @@ import (
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
-
-// Repository is the fleet repository.
-type Repository interface {
-	// Head returns the branch's head and its tree.
-	Head(ctx context.Context) (branch.Head, error)
-	// Commit writes one commit per operation on top of the head, all of them or none, and
-	// returns the new head. It returns [branch.ErrMoved] after a conflict with another writer.
-	Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error)
-	// Limits returns what a single operation should not exceed; a repair may.
-	Limits() branch.Limits
-	branch.History
-}
-
-// Buildkite lists pending jobs and connected agents.
-type Buildkite interface {
-	// Snapshot reads the agents first and then the jobs. A poll that takes several calls
-	// returns a [plan.RetryError] until it is complete; At is the time of the first call.
-	Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot, error)
-}
 
 // Clock returns the time and sleeps.
 type Clock interface {
@@ -118,6 +100,14 @@ func New(cfg Config) *Generator {
 	}
 }
 
+// Input is what a tick decides from.
+type Input struct {
+	// Overlays are the valid ones, as in git.
+	Overlays []plan.Overlay
+	// Snapshot is the result of the poll; its At is zero if Buildkite was not polled.
+	Snapshot plan.Snapshot
+}
+
 // Result is what one tick found and did.
 type Result struct {
 	// Head is the branch's head after the tick.
@@ -153,22 +143,11 @@ type Repair struct {
 	Subject string
 }
 
-// Suspended is an overlay for which nothing is dispatched, and why.
-type Suspended struct {
-	Overlay string
-	Why     plan.Suspension
-}
-
 // Warning is a file of an overlay that is ignored.
 type Warning struct {
 	Overlay string
 	// Err names the file, the problem and its consequence.
 	Err error
-}
-
-// invalid suspends an overlay because of its files.
-func invalid(overlay string, err error) Suspended {
-	return Suspended{Overlay: overlay, Why: plan.Suspension{Code: plan.Invalid, Finding: err.Error()}}
 }
 
 // ErrConflicts is returned by a tick if every try ended in a conflict.
@@ -349,4 +328,27 @@ func (r *overlayReader) load(ctx context.Context, head branch.Head) ([]fleet.Ove
 		r.commit, r.overlays = head.Commit, overlays
 	}
 	return overlays, nil
+}
+
+// warnings lists the overlays whose state.yaml is ignored.
+func warnings(loaded []fleet.Overlay) []Warning {
+	var all []Warning
+	for i := range loaded {
+		o := &loaded[i]
+		if err := o.InvalidState(); err != nil {
+			all = append(all, Warning{Overlay: o.Name, Err: err})
+		}
+	}
+	return all
+}
+
+// BackOff waits before a branch is read again after a conflict; lost is the number of
+// conflicts. It does not wait after the first, then waits a random time that doubles up to 0.4
+// s, so that several writers drift apart. Its error is that of the context.
+func BackOff(ctx context.Context, clock Clock, lost int) error {
+	if lost < 2 {
+		return nil
+	}
+	longest := 100 * time.Millisecond << min(lost-2, 2)
+	return clock.Sleep(ctx, rand.N(longest))
 }

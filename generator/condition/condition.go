@@ -5,6 +5,7 @@ package condition
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -319,3 +320,50 @@ const (
 	// TokenExpires: a Buildkite token expires soon.
 	TokenExpires = "TokenExpires"
 )
+
+// OfPoll reports whether an abnormal condition is a result of the poll, and not of files or time.
+func (c Condition) OfPoll() bool {
+	switch c.Type {
+	case Suspended:
+		return c.Reason != string(plan.Paused) && c.Reason != string(plan.Invalid)
+	case AgentsArriving:
+		return c.Reason == string(plan.AgentsCannotWork)
+	case Degraded:
+		return c.Reason == AgentsInOtherQueue || c.Reason == NameNotUnique
+	}
+	return c.Type == ScalingLimited || c.Type == JobsServed
+}
+
+// Normal returns the normal condition of a type.
+func Normal(t Type) Condition {
+	c := Condition{Type: t, Status: True, Reason: AsExpected}
+	if c.Abnormal() {
+		c.Status = False
+	}
+	return c
+}
+
+// notDecided returns the condition of a type if muster could not decide on the overlay.
+func notDecided(t Type) Condition { return Condition{Type: t, Status: Unknown, Reason: NotDecided} }
+
+// DegradedBy returns a condition Degraded for each problem, with its Reason, Message and
+// LastTransitionTime. Without a problem it returns the normal one.
+func DegradedBy(problems ...Condition) []Condition {
+	if len(problems) == 0 {
+		return []Condition{Normal(Degraded)}
+	}
+	var all []Condition
+	for _, p := range problems {
+		p.Type, p.Status = Degraded, True
+		all = append(all, p.WithRemedy())
+	}
+	return all
+}
+
+// NotServed returns the condition of a queue that no overlay serves.
+func NotServed(u plan.Unserved) Condition {
+	return Condition{
+		Type: JobsServed, Status: False, Reason: NoOverlay, Queue: u.Queue, Cluster: u.Cluster,
+		Message: fmt.Sprintf("%s pending in a queue that no overlay serves%s, for example %q", count(u.Jobs, "job is", "jobs are"), u.Where(), u.Example),
+	}.WithRemedy()
+}

@@ -70,19 +70,6 @@ func (o Overlay) Conditions() []Condition {
 	return all
 }
 
-// OfPoll reports whether an abnormal condition is a result of the poll, and not of files or time.
-func (c Condition) OfPoll() bool {
-	switch c.Type {
-	case Suspended:
-		return c.Reason != string(plan.Paused) && c.Reason != string(plan.Invalid)
-	case AgentsArriving:
-		return c.Reason == string(plan.AgentsCannotWork)
-	case Degraded:
-		return c.Reason == AgentsInOtherQueue || c.Reason == NameNotUnique
-	}
-	return c.Type == ScalingLimited || c.Type == JobsServed
-}
-
 func (o Overlay) suspended() Condition {
 	c := Normal(Suspended)
 	switch s := o.Suspended; s.Code {
@@ -255,46 +242,6 @@ func (o Overlay) degraded() []Condition {
 	return DegradedBy(found...)
 }
 
-// Normal returns the normal condition of a type.
-func Normal(t Type) Condition {
-	c := Condition{Type: t, Status: True, Reason: AsExpected}
-	if c.Abnormal() {
-		c.Status = False
-	}
-	return c
-}
-
-// notDecided returns the condition of a type if muster could not decide on the overlay.
-func notDecided(t Type) Condition { return Condition{Type: t, Status: Unknown, Reason: NotDecided} }
-
-// WithRemedy returns the condition with the remedy for its reason.
-func (c Condition) WithRemedy() Condition {
-	c.Remedy = remedies[c.Reason]
-	return c
-}
-
-// DegradedBy returns a condition Degraded for each problem, with its Reason, Message and
-// LastTransitionTime. Without a problem it returns the normal one.
-func DegradedBy(problems ...Condition) []Condition {
-	if len(problems) == 0 {
-		return []Condition{Normal(Degraded)}
-	}
-	var all []Condition
-	for _, p := range problems {
-		p.Type, p.Status = Degraded, True
-		all = append(all, p.WithRemedy())
-	}
-	return all
-}
-
-// NotServed returns the condition of a queue that no overlay serves.
-func NotServed(u plan.Unserved) Condition {
-	return Condition{
-		Type: JobsServed, Status: False, Reason: NoOverlay, Queue: u.Queue, Cluster: u.Cluster,
-		Message: fmt.Sprintf("%s pending in a queue that no overlay serves%s, for example %q", count(u.Jobs, "job is", "jobs are"), u.Where(), u.Example),
-	}.WithRemedy()
-}
-
 // count returns a number with its noun, whose plural ends in s unless it is given.
 func count(n int, noun string, plural ...string) string {
 	switch {
@@ -306,53 +253,3 @@ func count(n int, noun string, plural ...string) string {
 	}
 	return fmt.Sprintf("%d %s", n, noun)
 }
-
-// pods are the checks for agents that do not register, in order.
-const pods = "Check in this order: the syncer has applied the newest commit; the Job exists (kubectl get jobs -A -l muster.dev/overlay=NAME); " +
-	"its pods start (kubectl get pods -A -l muster.dev/overlay=NAME: image, Secret, quota, nodes); the log of a pod (agent token, queue)."
-
-// remedies are what to do about an abnormal condition, by its reason or by the cause of failed
-// orders.
-var remedies = map[string]string{
-	string(plan.Paused):            "Remove paused: true from scaling.yaml, or run muster resume.",
-	string(plan.PausedInBuildkite): "Resume the queue in Buildkite.",
-	string(plan.Invalid):           "Correct what the message names and push; muster check, in a clone, reports when the files are valid. Running agents continue.",
-	string(plan.UnknownCluster):    queueRemedy,
-	string(plan.UnknownQueue):      queueRemedy,
-	string(plan.AmbiguousQueue):    queueRemedy,
-	string(plan.HostedQueue):       queueRemedy,
-	string(plan.AgentsCannotWork):  tagsRemedy,
-	Overdue:                        pods,
-	OrdersFailed:                   pods,
-	BreakerOpen:                    pods,
-	string(plan.WrongTags):         tagsRemedy,
-	string(plan.NoJobTaken):        tagsRemedy,
-	string(plan.LeftEarly):         "Look at the log of a pod: agents exited before warmIdleTimeout.",
-	NotRecorded:                    "Run muster plan, which polls Buildkite.",
-	MaxReached:                     "Raise max in scaling.yaml (muster set) if the cluster has room; otherwise jobs wait for agents to finish.",
-	HourlyLimitReached:             "Raise maxPerHour in scaling.yaml (muster set), or wait: the limit counts the last 60 minutes.",
-	NoMatch:                        "Correct the rules in the step's agents, or add the missing tag to an overlay of the queue (muster init --overlay).",
-	NoOverlay:                      "Correct the queue in the step's agents, or add an overlay for the queue in that cluster (muster init --overlay). If other agents serve it, do nothing.",
-	EditedByHand:                   "Nothing: muster history shows the edit and the repair. Change scaling.yaml or template/ instead of dispatches/.",
-	Refused:                        "Check branch protection, server hooks and muster's write access: muster check, with the same flags and variables.",
-	Conflict:                       "Nothing if it ends soon. Otherwise find out who pushes to the branch continuously: git log.",
-	PushFailed:                     gitRemedy,
-	ReadFailed:                     gitRemedy + " --overlays names a directory of the repository.",
-	PollFailed:                     "Read the error first. 401 or 403: replace the API token; a wrong clock: synchronize it; otherwise check Buildkite's status page. muster check, with the same flags and variables, repeats the requests.",
-	NoAnswer:                       "Check the server, the network policy and the log. muster decides nothing meanwhile; running agents continue.",
-	RateLimited:                    "Nothing: muster waits as the server asks. If it lasts, find out who else uses that limit, or set a longer --interval.",
-	InternalError:                  "This is a defect of muster: report it with the log.",
-	Stuck:                          "Restart muster: its state is in git.",
-	AgentsInOtherQueue:             "Nothing if the policy was just edited: these agents disconnect by themselves.",
-	NameNotUnique:                  "Rename one of the two overlays.",
-	StateInvalid:                   "Nothing: the next commit writes the file again.",
-	PollSlow:                       "Check Buildkite's status page, the network and the proxy. muster continues.",
-	MetricsUnavailable:             "Nothing is lost: muster polls at its interval. muster check, with the same flags and variables, reports what is wrong with the agent token.",
-	TokenExpires:                   "Create another token with the same scopes, and put it where muster reads it.",
-}
-
-const (
-	gitRemedy   = "Check the git server and muster's credentials: muster check, with the same flags and variables."
-	queueRemedy = "Correct spec.queue or spec.cluster in scaling.yaml, or create the queue in Buildkite."
-	tagsRemedy  = "Compare the agents' tags and cluster in Buildkite with spec.tags and spec.cluster: a template or image that changes tags has this effect."
-)

@@ -14,6 +14,57 @@ type idleAgent struct {
 	replacing bool // it is about to exit, or new agents are to replace it
 }
 
+// countAgents counts the queue's agents into the supplies, and returns the
+// idle ones.
+func (q queueReader) countAgents(supplies []Supply) []idleAgent {
+	idle := make([]idleAgent, 0, len(q.agents))
+	slugs := make([]string, len(q.overlays))
+	for i, o := range q.overlays {
+		slugs[i] = o.Slug()
+	}
+	rule := TagQueue + "=" + q.key
+	for _, a := range q.agents {
+		here := carries(a.Tags, rule)
+		counts := false // as idle
+		for i := range supplies {
+			serves := here && sameCluster(a.Cluster, q.clusters[i])
+			own, namesake := q.overlays[i].owns(a.Tags, slugs[i])
+			if q.overlays[i].ordered(a.Tags) { // only its dispatch is known
+				own, serves = true, true
+			}
+			switch {
+			case namesake:
+				supplies[i].OtherFleets++
+			case own && a.State == AgentStopping:
+				supplies[i].Stopping++
+			case own && !serves:
+				supplies[i].Stopping++
+				supplies[i].OtherQueue++
+				counts = counts || here // it takes no job, and so its dispatch may fail
+			case own:
+				supplies[i].Own++
+				if _, stays := uptimeOf(a.Tags); stays {
+					supplies[i].Reusable++
+				}
+				if a.State == AgentBusy {
+					supplies[i].Busy++
+				}
+			}
+			if !serves {
+				continue
+			}
+			counts = true
+			if a.State == AgentBusy {
+				supplies[i].QueueBusy++
+			}
+		}
+		if counts && a.State == AgentIdle {
+			idle = append(idle, idleAgent{Agent: *a})
+		}
+	}
+	return idle
+}
+
 // markReplacing marks the warm pool agents to be replaced. An agent is due shortly before its idle
 // time-out: five minutes; a twelfth of a time-out above an hour; half of one below ten minutes. As
 // soon as the first agent of an overlay is due, all agents that follow within a sixth of that
@@ -48,48 +99,6 @@ func (q queueReader) markReplacing(idle []idleAgent) {
 		for k := range idle {
 			left, _, ok := left(&idle[k])
 			idle[k].replacing = idle[k].replacing || due && ok && left <= last || idle[k].credit == i && o.outgrown(idle[k].Tags)
-		}
-	}
-}
-
-// countWrongTags counts the agents of dispatches in git that registered without a tag that they
-// were ordered with. Such agents are idle, match no pending job, could not stand in for the
-// overlay's agents, and no agent of their dispatch has had a job. This indicates a template that
-// loses a tag, and excludes a policy to which a tag has just been added. muster dispatches nothing
-// more until the rest of their dispatch has registered; then the dispatch has failed.
-func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies []Supply) {
-	useless := map[string][]idleAgent{} // by dispatch
-	for _, a := range idle {
-		if id, ok := TagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(classes, func(c *class) bool {
-			return c.pending+c.otherQueues > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules)
-		}) {
-			useless[id] = append(useless[id], a)
-		}
-	}
-	for i, o := range q.overlays {
-		for _, d := range o.Dispatches {
-			seen := supplies[i].Dispatches[d.ID]
-			if len(useless[d.ID]) == 0 || seen.HadJob > 0 || o.outdated(d) {
-				continue
-			}
-			want := d.Tags
-			if want == nil {
-				want = o.AgentTags()
-			}
-			for _, a := range useless[d.ID] {
-				if !Satisfies(a.Tags, want) {
-					seen.WrongTags++
-				}
-			}
-			supplies[i].Dispatches[d.ID] = seen
-			switch {
-			case seen.WrongTags == 0: // in another cluster than the policy's
-				if d.Purpose == ForDemand {
-					supplies[i].WrongTags += len(useless[d.ID])
-				}
-			case seen.Registered.Below(d.Agents) < d.Agents:
-				supplies[i].WrongTags += seen.WrongTags
-			}
 		}
 	}
 }
@@ -165,4 +174,26 @@ func kinds(agents []idleAgent, classes []*class) (all []kind, counts []int) {
 		counts = append(counts, count[k])
 	}
 	return all, counts
+}
+
+// groupIdle joins kinds of idle agents that take the same groups of jobs. It omits kinds that take
+// none and belong to no overlay.
+func groupIdle(idle []kind, counts []int, takes []IndexSet, overlays []Overlay) (agents []IdleAgents) {
+	for k, n := range counts {
+		g := IdleAgents{Agents: n, Replacing: idle[k].replacing, Jobs: takes[k]}
+		if idle[k].credit >= 0 {
+			g.Overlay = overlays[idle[k].credit].Name
+		}
+		if last := len(agents) - 1; last >= 0 && agents[last].alike(g) {
+			agents[last].Agents += n
+		} else if g.Overlay != "" || !g.Jobs.IsZero() {
+			agents = append(agents, g)
+		}
+	}
+	return agents
+}
+
+// alike reports whether two groups differ only in their number of agents.
+func (g IdleAgents) alike(other IdleAgents) bool {
+	return g.Overlay == other.Overlay && g.Replacing == other.Replacing && g.Jobs.String() == other.Jobs.String()
 }

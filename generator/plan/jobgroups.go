@@ -104,58 +104,6 @@ func (c *class) add(j *Job) {
 	}
 }
 
-// lookAhead counts the upcoming jobs that were created after the last dispatch for upcoming jobs of
-// every overlay that can serve them: another overlay may have looked ahead to them while the first
-// was suspended. Agents are dispatched for an upcoming job once, even if they reach their idle
-// time-out. A job with an unknown creation time counts.
-func (c *class) lookAhead(overlays []Overlay, now time.Time) {
-	c.findStages(overlays, now)
-	before := c.lookedAhead
-	ahead := false
-	for i := range overlays {
-		o := &overlays[i]
-		if !slices.Contains(c.overlays, o.Name) {
-			continue
-		}
-		ahead = ahead || o.Policy.Lookahead > 0
-		before = later(o.State.LookedAhead, before)
-	}
-	if !ahead {
-		return
-	}
-	for _, x := range c.created {
-		if x.at.IsZero() || x.at.After(before) {
-			c.fresh += x.jobs
-		}
-		c.newest = later(x.at, c.newest)
-	}
-	c.countPartial(overlays, before)
-}
-
-// countPartial counts, for each overlay, the jobs created after a time that it may have
-// dispatched for.
-func (c *class) countPartial(overlays []Overlay, after time.Time) {
-	for i := range overlays {
-		until := overlays[i].State.Partial.Until
-		if !until.After(after) || !slices.Contains(c.overlays, overlays[i].Name) {
-			continue
-		}
-		jobs := 0
-		for _, x := range c.created {
-			if x.at.After(after) && !x.at.After(until) {
-				jobs += x.jobs
-			}
-		}
-		if jobs == 0 {
-			continue
-		}
-		if c.partial == nil {
-			c.partial = map[string]int{}
-		}
-		c.partial[overlays[i].Name] = jobs
-	}
-}
-
 // nearest returns the rules that the nearest overlay, which satisfies the most of them, lacks.
 func nearest(tags [][]string, rules []string) []string {
 	missing := make([][]string, len(tags))
@@ -230,23 +178,6 @@ func group(classes []*class, idle []kind) ([]Demand, []IndexSet) {
 	return jobs, takes
 }
 
-// groupIdle joins kinds of idle agents that take the same groups of jobs. It omits kinds that take
-// none and belong to no overlay.
-func groupIdle(idle []kind, counts []int, takes []IndexSet, overlays []Overlay) (agents []IdleAgents) {
-	for k, n := range counts {
-		g := IdleAgents{Agents: n, Replacing: idle[k].replacing, Jobs: takes[k]}
-		if idle[k].credit >= 0 {
-			g.Overlay = overlays[idle[k].credit].Name
-		}
-		if last := len(agents) - 1; last >= 0 && agents[last].alike(g) {
-			agents[last].Agents += n
-		} else if g.Overlay != "" || !g.Jobs.IsZero() {
-			agents = append(agents, g)
-		}
-	}
-	return agents
-}
-
 // takers returns a string with one digit for each kind of agents: '1' if it can take a class,
 // otherwise '0'.
 func takers(idle []kind, class int) string {
@@ -255,11 +186,6 @@ func takers(idle []kind, class int) string {
 		all[k] = '0' + idle[k].takes[class/8]>>(class%8)&1
 	}
 	return string(all)
-}
-
-// alike reports whether two groups differ only in their number of agents.
-func (g IdleAgents) alike(other IdleAgents) bool {
-	return g.Overlay == other.Overlay && g.Replacing == other.Replacing && g.Jobs.String() == other.Jobs.String()
 }
 
 func (d *Demand) add(c *class) {

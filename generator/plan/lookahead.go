@@ -308,3 +308,55 @@ func (s *share) rememberStages(agents int, now time.Time) (left int) {
 	}
 	return agents
 }
+
+// lookAhead counts the upcoming jobs that were created after the last dispatch for upcoming jobs of
+// every overlay that can serve them: another overlay may have looked ahead to them while the first
+// was suspended. Agents are dispatched for an upcoming job once, even if they reach their idle
+// time-out. A job with an unknown creation time counts.
+func (c *class) lookAhead(overlays []Overlay, now time.Time) {
+	c.findStages(overlays, now)
+	before := c.lookedAhead
+	ahead := false
+	for i := range overlays {
+		o := &overlays[i]
+		if !slices.Contains(c.overlays, o.Name) {
+			continue
+		}
+		ahead = ahead || o.Policy.Lookahead > 0
+		before = later(o.State.LookedAhead, before)
+	}
+	if !ahead {
+		return
+	}
+	for _, x := range c.created {
+		if x.at.IsZero() || x.at.After(before) {
+			c.fresh += x.jobs
+		}
+		c.newest = later(x.at, c.newest)
+	}
+	c.countPartial(overlays, before)
+}
+
+// countPartial counts, for each overlay, the jobs created after a time that it may have
+// dispatched for.
+func (c *class) countPartial(overlays []Overlay, after time.Time) {
+	for i := range overlays {
+		until := overlays[i].State.Partial.Until
+		if !until.After(after) || !slices.Contains(c.overlays, overlays[i].Name) {
+			continue
+		}
+		jobs := 0
+		for _, x := range c.created {
+			if x.at.After(after) && !x.at.After(until) {
+				jobs += x.jobs
+			}
+		}
+		if jobs == 0 {
+			continue
+		}
+		if c.partial == nil {
+			c.partial = map[string]int{}
+		}
+		c.partial[overlays[i].Name] = jobs
+	}
+}

@@ -5,6 +5,26 @@ import (
 	"time"
 )
 
+// Registrations remembers which agents of each dispatch Buildkite has ever listed. After a restart,
+// Buildkite still lists most of them; the others count as in flight until their lease expires. The
+// zero value is empty and ready to use.
+type Registrations struct {
+	known map[string]*entry
+	live  map[string]bool // dispatches in the overlays of the last Reconcile
+	last  time.Time       // the last Reconcile; zero before the first
+}
+
+// entry is what is known of one dispatch.
+type entry struct {
+	indexes    IndexSet
+	worked     IndexSet          // had a job
+	registered map[int]time.Time // when an index registered, if it is known
+	first      time.Time         // when the first index was first known; zero if unknown
+	unknown    bool              // the first one had registered before the first poll
+	settled    time.Time         // when all indexes were first known
+	absent     int               // how many times in a row Reconcile found it in no overlay
+}
+
 // registeredAt returns when an agent of a dispatch registered that a poll is the first to show. It
 // is the time that Buildkite reports (when the agent connected; when its job started, if only a
 // job is known), but not before the last poll, which did not show it, nor after this one. So a
@@ -84,26 +104,6 @@ func (l *Lookback) Observed(now time.Time, overlays []Overlay) {
 			l.known[d.ID] = true
 		}
 	}
-}
-
-// Registrations remembers which agents of each dispatch Buildkite has ever listed. After a restart,
-// Buildkite still lists most of them; the others count as in flight until their lease expires. The
-// zero value is empty and ready to use.
-type Registrations struct {
-	known map[string]*entry
-	live  map[string]bool // dispatches in the overlays of the last Reconcile
-	last  time.Time       // the last Reconcile; zero before the first
-}
-
-// entry is what is known of one dispatch.
-type entry struct {
-	indexes    IndexSet
-	worked     IndexSet          // had a job
-	registered map[int]time.Time // when an index registered, if it is known
-	first      time.Time         // when the first index was first known; zero if unknown
-	unknown    bool              // the first one had registered before the first poll
-	settled    time.Time         // when all indexes were first known
-	absent     int               // how many times in a row Reconcile found it in no overlay
 }
 
 // Note adds all agents of the snapshot: connected ones, and those that are known by their jobs.
@@ -216,47 +216,4 @@ func (r *Registrations) All(d Dispatch) bool {
 func (r *Registrations) Missing(d Dispatch) bool {
 	e := r.known[d.ID]
 	return e == nil || e.worked.IsZero() || e.indexes.Below(d.Agents) < d.Agents
-}
-
-// Owners finds the overlay whose agent ran a job. The zero value has no overlays.
-type Owners struct {
-	bySlug     map[string]Overlay
-	byDispatch map[string]string
-}
-
-// NewOwners returns the owners of the agents of these overlays.
-func NewOwners(overlays []Overlay) Owners {
-	o := Owners{bySlug: map[string]Overlay{}, byDispatch: map[string]string{}}
-	for _, v := range overlays {
-		for _, former := range v.Former {
-			o.bySlug[former] = v
-		}
-		for _, d := range v.Dispatches {
-			o.byDispatch[d.ID] = v.Name
-		}
-	}
-	for _, v := range overlays {
-		o.bySlug[v.Slug()] = v
-	}
-	return o
-}
-
-// Of returns the overlay that dispatched the agent, and the dispatch if it is known. Both are
-// empty for an agent that muster did not order. If only the agent's name is known, the dispatches
-// that are still in git determine the overlay.
-func (o Owners) Of(s Sighting) (overlay, dispatch string) {
-	tags := s.tags()
-	dispatch, _ = TagValue(tags, TagDispatch)
-	slug, ok := TagValue(tags, TagOverlay)
-	if !ok {
-		overlay = o.byDispatch[dispatch]
-	} else if v, known := o.bySlug[slug]; known {
-		if own, _ := v.owns(tags, slug); own {
-			overlay = v.Name
-		}
-	}
-	if overlay == "" {
-		return "", ""
-	}
-	return overlay, dispatch
 }

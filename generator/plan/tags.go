@@ -130,3 +130,88 @@ func without(tags []string, key string) []string {
 func sameCluster(agent, cluster string) bool {
 	return agent == "" || cluster == "" || agent == cluster
 }
+
+// countWrongTags counts the agents of dispatches in git that registered without a tag that they
+// were ordered with. Such agents are idle, match no pending job, could not stand in for the
+// overlay's agents, and no agent of their dispatch has had a job. This indicates a template that
+// loses a tag, and excludes a policy to which a tag has just been added. muster dispatches nothing
+// more until the rest of their dispatch has registered; then the dispatch has failed.
+func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies []Supply) {
+	useless := map[string][]idleAgent{} // by dispatch
+	for _, a := range idle {
+		if id, ok := TagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(classes, func(c *class) bool {
+			return c.pending+c.otherQueues > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules)
+		}) {
+			useless[id] = append(useless[id], a)
+		}
+	}
+	for i, o := range q.overlays {
+		for _, d := range o.Dispatches {
+			seen := supplies[i].Dispatches[d.ID]
+			if len(useless[d.ID]) == 0 || seen.HadJob > 0 || o.outdated(d) {
+				continue
+			}
+			want := d.Tags
+			if want == nil {
+				want = o.AgentTags()
+			}
+			for _, a := range useless[d.ID] {
+				if !Satisfies(a.Tags, want) {
+					seen.WrongTags++
+				}
+			}
+			supplies[i].Dispatches[d.ID] = seen
+			switch {
+			case seen.WrongTags == 0: // in another cluster than the policy's
+				if d.Purpose == ForDemand {
+					supplies[i].WrongTags += len(useless[d.ID])
+				}
+			case seen.Registered.Below(d.Agents) < d.Agents:
+				supplies[i].WrongTags += seen.WrongTags
+			}
+		}
+	}
+}
+
+// Owners finds the overlay whose agent ran a job. The zero value has no overlays.
+type Owners struct {
+	bySlug     map[string]Overlay
+	byDispatch map[string]string
+}
+
+// NewOwners returns the owners of the agents of these overlays.
+func NewOwners(overlays []Overlay) Owners {
+	o := Owners{bySlug: map[string]Overlay{}, byDispatch: map[string]string{}}
+	for _, v := range overlays {
+		for _, former := range v.Former {
+			o.bySlug[former] = v
+		}
+		for _, d := range v.Dispatches {
+			o.byDispatch[d.ID] = v.Name
+		}
+	}
+	for _, v := range overlays {
+		o.bySlug[v.Slug()] = v
+	}
+	return o
+}
+
+// Of returns the overlay that dispatched the agent, and the dispatch if it is known. Both are
+// empty for an agent that muster did not order. If only the agent's name is known, the dispatches
+// that are still in git determine the overlay.
+func (o Owners) Of(s Sighting) (overlay, dispatch string) {
+	tags := s.tags()
+	dispatch, _ = TagValue(tags, TagDispatch)
+	slug, ok := TagValue(tags, TagOverlay)
+	if !ok {
+		overlay = o.byDispatch[dispatch]
+	} else if v, known := o.bySlug[slug]; known {
+		if own, _ := v.owns(tags, slug); own {
+			overlay = v.Name
+		}
+	}
+	if overlay == "" {
+		return "", ""
+	}
+	return overlay, dispatch
+}

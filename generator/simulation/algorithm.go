@@ -14,6 +14,46 @@ type Algorithm interface {
 	Tick(v View) Operation
 }
 
+// Named is an algorithm in its transport, with its name and where its rule was published.
+type Named struct {
+	Name   string
+	Source string
+	// Transport says in a word or two how its orders become pods.
+	Transport string
+	New       func() Algorithm
+	// Scenario, if not nil, changes a scenario to that of the algorithm: its transport, and its
+	// policy if it has a policy of its own for muster.
+	Scenario func(*Scenario)
+	// Policy says that it is muster with one of its policies.
+	Policy bool
+}
+
+// In returns the world that the algorithm has around it.
+func (n Named) In(w Scenario) Scenario {
+	if n.Scenario != nil {
+		n.Scenario(&w)
+	}
+	return w
+}
+
+// Algorithms are all that can be compared, muster's first.
+func Algorithms() []Named {
+	all := policies()
+	for _, r := range rivals() {
+		all = append(all, r.own(), r.throughGit())
+	}
+	return all
+}
+
+// DefaultAlgorithms returns the names of the algorithms that are compared by default:
+// muster's most different policies, and the other autoscalers in their own transport.
+func DefaultAlgorithms() []string {
+	return []string{
+		"muster", "muster-buffer", "muster-argocd", "muster-flux", "muster-told", "muster-told-buffer-4", "muster-told-reuse",
+		"plain", "keda-accurate", "elastic-ci-stack", "agent-stack-k8s", "arc",
+	}
+}
+
 // Operation is what an algorithm wants done; the zero value is nothing.
 type Operation struct {
 	// Order are the Jobs to create.

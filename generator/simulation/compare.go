@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Case is one workload in its world.
@@ -62,9 +61,6 @@ func Compare(ctx context.Context, cases []Case, algorithms []Named, workers int,
 	}
 	return rows, nil
 }
-
-// PodsPerJob is what a job costs: the time of all pods, shared by the jobs.
-func (m Measures) PodsPerJob() time.Duration { return m.Pods / time.Duration(max(1, m.Jobs)) }
 
 // Unreached returns, of the algorithms that muster's policies are compared with in one
 // case, those with a frontier of their own: they act on their cluster themselves, their 95th percentile

@@ -43,6 +43,9 @@ type Measures struct {
 	Highest int
 }
 
+// PodsPerJob is what a job costs: the time of all pods, shared by the jobs.
+func (m Measures) PodsPerJob() time.Duration { return m.Pods / time.Duration(max(1, m.Jobs)) }
+
 // unserved counts the jobs that could have been served and were not.
 func (r *run) unserved() int {
 	n := 0

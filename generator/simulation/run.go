@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"cmp"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -116,26 +115,6 @@ func newRun(w Scenario, algorithm Algorithm, start time.Time) *run {
 	return r
 }
 
-// apply creates the Jobs of manifests that are new to the cluster.
-func (r *run) apply() { r.applyUpTo(r.overlay.Dispatches) }
-
-// applyUpTo does so with what was in git at an earlier moment, since when nothing can have
-// left that was not applied. A manifest without a lease belongs to an algorithm that keeps
-// none: it is done with.
-func (r *run) applyUpTo(then []plan.Dispatch) {
-	if r.down {
-		return
-	}
-	for _, d := range then {
-		if !r.cluster.Created(d.ID) {
-			r.create(d)
-		}
-	}
-	r.overlay.Dispatches = slices.DeleteFunc(slices.Clone(r.overlay.Dispatches), func(d plan.Dispatch) bool {
-		return d.NotAfter.IsZero() && r.cluster.Created(d.ID)
-	})
-}
-
 // create runs a Job. All agents have the same priority, regardless of who ordered them and why:
 // those of base/job.yaml are specific to muster, and the rules it is compared with have none.
 func (r *run) create(d plan.Dispatch) {
@@ -171,70 +150,6 @@ func (r *run) up(p *Pod) {
 	if p.Job.Name == r.last.ID {
 		r.lastUp++
 	}
-}
-
-// tick lets the algorithm look and act, unless something fails.
-func (r *run) tick(at time.Time) {
-	r.triggered, r.pause, r.failed = time.Time{}, r.scenario.Interval, true
-	blind := r.ticks.Float64() < r.scenario.BuildkiteFails
-	pushFails := r.ticks.Float64() < r.scenario.PushFails && !r.scenario.Direct
-	if blind {
-		return
-	}
-	op := r.algorithm.Tick(r.view(at))
-	if op.Err != nil {
-		r.wait(op.Err)
-		return
-	}
-	if pushFails {
-		return
-	}
-	r.failed = false
-	r.looked = append(r.looked, at)
-	if op.Commits == 0 {
-		return
-	}
-	r.commits += op.Commits
-	r.overlay.Dispatches = slices.DeleteFunc(slices.Concat(r.overlay.Dispatches, op.Order), func(d plan.Dispatch) bool {
-		return slices.Contains(op.Retire, d.ID)
-	})
-	slices.SortFunc(r.overlay.Dispatches, func(a, b plan.Dispatch) int { return cmp.Compare(a.ID, b.ID) })
-	r.overlay.State = op.State
-	for _, d := range op.Order {
-		r.lives[d.ID] = op.Life
-	}
-	r.pushed()
-	if r.observe != nil {
-		r.observe(op)
-	}
-}
-
-func (r *run) view(at time.Time) View {
-	v := View{
-		At: at, Head: fmt.Sprintf("%08x", len(r.looked)), Overlay: r.overlay, Snapshot: r.buildkite.Snapshot,
-		Poll: func(since time.Time) (plan.Snapshot, error) { return r.poll(at, since) }, Reserve: r.buildkite.Reserve,
-	}
-	v.Pods.Alive, v.Pods.Starting = r.pods()
-	v.Pods.LastUp = 1
-	if r.last.Agents > 0 {
-		v.Pods.LastUp = float64(r.lastUp) / float64(r.last.Agents)
-	}
-	if v.Pods.Alive > r.alive {
-		v.Pods.LastUp = 0 // an order is not even synced
-	}
-	return v
-}
-
-// pods counts what was ordered, the unsynced included.
-func (r *run) pods() (alive, starting int) {
-	alive, starting = r.alive, r.starting
-	for _, d := range r.overlay.Dispatches {
-		if !r.cluster.Created(d.ID) {
-			alive += d.Agents
-			starting += d.Agents
-		}
-	}
-	return alive, starting
 }
 
 // done reports whether every job that an agent could take has finished.

@@ -6,62 +6,6 @@ import (
 	"muster/generator/plan"
 )
 
-// Named is an algorithm in its transport, with its name and where its rule was published.
-type Named struct {
-	Name   string
-	Source string
-	// Transport says in a word or two how its orders become pods.
-	Transport string
-	New       func() Algorithm
-	// Scenario, if not nil, changes a scenario to that of the algorithm: its transport, and its
-	// policy if it has a policy of its own for muster.
-	Scenario func(*Scenario)
-	// Policy says that it is muster with one of its policies.
-	Policy bool
-}
-
-// In returns the world that the algorithm has around it.
-func (n Named) In(w Scenario) Scenario {
-	if n.Scenario != nil {
-		n.Scenario(&w)
-	}
-	return w
-}
-
-// Algorithms are all that can be compared, muster's first.
-func Algorithms() []Named {
-	all := policies()
-	for _, r := range rivals() {
-		all = append(all, r.own(), r.throughGit())
-	}
-	return all
-}
-
-// DefaultAlgorithms returns the names of the algorithms that are compared by default:
-// muster's most different policies, and the other autoscalers in their own transport.
-func DefaultAlgorithms() []string {
-	return []string{
-		"muster", "muster-buffer", "muster-argocd", "muster-flux", "muster-told", "muster-told-buffer-4", "muster-told-reuse",
-		"plain", "keda-accurate", "elastic-ci-stack", "agent-stack-k8s", "arc",
-	}
-}
-
-// DefaultLoad is the name of the default workload.
-const DefaultLoad = "time-zones"
-
-// The transports.
-const (
-	// ThroughGit is by commits that a syncer finds when it looks.
-	ThroughGit = "git"
-	// notifiedByGit works by commits and notifies the syncer of them, after webhooks.
-	notifiedByGit = "git, told"
-	// direct is by the cluster's own API.
-	direct = "direct"
-)
-
-// WebhookInterval is the mean time between ticks that webhooks begin: muster run --webhook-interval.
-const WebhookInterval = 3 * time.Second
-
 // policies are muster with the policies that are compared, each a line; the first is the
 // default. A policy is a change of the world's, and so are the syncer and the webhooks.
 func policies() []Named {
@@ -104,14 +48,4 @@ func withWebhooks(w *Scenario) { syncer("told").Use(w); w.Triggered = WebhookInt
 // stay lets agents take jobs until none came for idle, and for uptime at most.
 func stay(idle, uptime time.Duration) func(*Scenario) {
 	return func(w *Scenario) { w.Policy.Reuse = plan.Reuse{Idle: idle, Uptime: uptime} }
-}
-
-// syncer returns one of [Syncers].
-func syncer(name string) Syncer {
-	for _, s := range Syncers() {
-		if s.Name == name {
-			return s
-		}
-	}
-	panic("simulation: no syncer " + name)
 }

@@ -280,3 +280,234 @@ func suspects(log []ledger.Record, overlay string) []ledger.Suspect {
 	}
 	return all
 }
+
+// pushed is the content of the log for the commits since the last tick, or for those before
+// this process started.
+type pushed struct {
+	known string    // the head of the last tick; empty before the first tick
+	since time.Time // earlier commits are irrelevant
+	// others is the number of commits that are not muster's.
+	others int
+	// settled are the dispatches that need no further log entry: they are in git, were retired,
+	// or have been examined.
+	settled map[string]bool
+	retired map[string]bool
+	repairs map[string][]string // by overlay
+}
+
+// readLog reads what was pushed since the last tick, or before this process began. A
+// decision without it could repeat an order of another muster that a person has just
+// deleted. So the tick fails if the log cannot be read.
+func (dr *drift) readLog(ctx context.Context, head branch.Head, loaded []fleet.Overlay, now time.Time) error {
+	if dr.scanned == head.Commit {
+		return nil
+	}
+	if err := dr.rememberLog(ctx, head, loaded, pushed{known: dr.scanned, since: now.Add(-logAge)}); err != nil {
+		return fmt.Errorf("fleet repository: reading the commits since the last tick: %w (nothing is ordered until the history can be read. "+
+			"If the history is lost, stop muster for %s and push the files as a first commit)", err, policy.LongestLease)
+	}
+	dr.scanned = head.Commit
+	dr.past.done()
+	return nil
+}
+
+// rememberLog finds dispatches in the log since the last head, or before this process started, that
+// are neither retired nor in git: a person deleted them before this tick.
+func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fleet.Overlay, p pushed) error {
+	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string]bool{}, map[string][]string{}
+	for i := range loaded {
+		for _, d := range loaded[i].Dispatches {
+			p.settled[d.ID] = true
+		}
+	}
+	for i := range loaded {
+		for _, e := range loaded[i].Edits() { // what they were has to be known
+			delete(p.settled, e.ID)
+		}
+	}
+	intact, reached := maps.Clone(p.settled), p.known == ""
+	for r, err := range recent(ctx, dr.past.history, head.Commit, p.known, p.since) {
+		if err != nil {
+			return err
+		}
+		reached = reached || slices.Contains(r.Commit.Parents, p.known)
+		if r.Entry == nil {
+			p.others++
+		} else if err := dr.rememberEntry(ctx, r.Entry, &p); err != nil {
+			return err
+		}
+	}
+	if !reached { // the branch was reset, or replaced
+		p.known = ""
+		return dr.rememberLog(ctx, head, loaded, p)
+	}
+	if err := dr.rememberVersions(ctx, head, &p, intact); err != nil {
+		return err
+	}
+	maps.Copy(dr.retired, p.retired)
+	return nil
+}
+
+// rememberEntry reads one commit of a muster.
+func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) error {
+	if e.Kind == ledger.Repair {
+		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
+		dr.past.noteRepair(e.Overlay, Repair{At: e.At, Subject: e.Subject})
+	}
+	for _, id := range e.Dispatches {
+		switch e.Kind {
+		case ledger.Dispatch:
+			if p.retired[id] && p.known != "" {
+				dr.unseen(ctx, e, id)
+			}
+			if _, known := dr.ordered[id]; !known && !p.settled[id] {
+				if err := dr.rememberOne(ctx, e, id, p.repairs[e.Overlay]); err != nil {
+					return err
+				}
+			}
+		case ledger.Retire:
+			p.retired[id] = true
+		case ledger.Repair:
+		}
+		p.settled[id] = true // its outcome is known
+	}
+	return nil
+}
+
+// rememberVersions counts each order that is not intact at the head by the largest version
+// that others' commits made of it: a syncer may have created a Job from any version. It
+// reads the log a second time, because few logs have such an order.
+func (dr *drift) rememberVersions(ctx context.Context, head branch.Head, p *pushed, intact map[string]bool) error {
+	wanted := map[string]string{} // identifiers, by file
+	for id, x := range dr.ordered {
+		if !intact[id] && !p.retired[id] && !x.Withdrawn {
+			wanted[x.file] = id
+		}
+	}
+	if p.others == 0 || len(wanted) == 0 {
+		return nil
+	}
+	var some []branch.Commit
+	for r, err := range recent(ctx, dr.past.history, head.Commit, p.known, p.since) {
+		if err != nil {
+			return err
+		}
+		var first []string // files that no commit before it has
+		if e := r.Entry; e == nil {
+			some = append(some, branch.Commit{ID: r.Commit.ID, Parents: r.Commit.Parents, Tree: r.Commit.Tree})
+		} else if e.Kind == ledger.Dispatch {
+			for _, id := range e.Dispatches {
+				if file := dispatchFile(e.Overlay, id); wanted[file] == id {
+					first = append(first, file)
+				}
+			}
+		}
+		if len(first) == 0 && len(some) < versionsTogether {
+			continue
+		}
+		if err := dr.countVersions(ctx, some, wanted); err != nil {
+			return err
+		}
+		some = some[:0]
+		for _, file := range first {
+			delete(wanted, file)
+		}
+		if len(wanted) == 0 {
+			return nil
+		}
+	}
+	return dr.countVersions(ctx, some, wanted)
+}
+
+// countVersions counts dispatches by the versions of their files in commits.
+func (dr *drift) countVersions(ctx context.Context, commits []branch.Commit, wanted map[string]string) error {
+	if len(commits) == 0 {
+		return nil
+	}
+	for files := range slices.Chunk(slices.Sorted(maps.Keys(wanted)), filesTogether) {
+		look := branch.Selection{Below: files, Content: func(string) bool { return true }}
+		edits, err := dr.past.history.Edits(ctx, commits, nil, look)
+		if err != nil {
+			return err
+		}
+		for i, e := range edits {
+			if e.Unknown != nil { // it cannot be compared with the one before it
+				for _, file := range files {
+					e.Files = append(e.Files, branch.Edit{Path: file})
+				}
+			}
+			for _, f := range e.Files {
+				if err := dr.countVersion(ctx, commits[i].ID, f, wanted[f.Path]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// countVersion counts a dispatch by the version of its file in a commit, if that is larger.
+func (dr *drift) countVersion(ctx context.Context, commit string, f branch.Edit, id string) error {
+	x, known := dr.ordered[id]
+	if f.Removed || !known {
+		return nil
+	}
+	if f.After == nil { // too large, or not compared
+		content, err := dr.past.file(ctx, commit, f.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("dispatch %s as it was in commit %.12s: %w", id, commit, err)
+		}
+		f.After = content
+	}
+	x.Dispatch = fleet.Larger(x.Dispatch, fleet.Rough(id, f.After))
+	dr.ordered[id] = x
+	return nil
+}
+
+// rememberOne stores a dispatch that is missing from git, unless a repair has withdrawn it since: a
+// person has then deleted the withdrawn file.
+func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, repairs []string) error {
+	for _, commit := range repairs {
+		_, err := dr.past.file(ctx, commit, withdrawnFile(e.Overlay, id))
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("what commit %.12s withdrew: %w", commit, err)
+		}
+	}
+	file := dispatchFile(e.Overlay, id)
+	content, err := dr.past.file(ctx, e.Commit, file)
+	if errors.Is(err, fs.ErrNotExist) { // the message of the commit is wrong
+		dr.log.Debug("a dispatch of the log is not in its commit", "dispatch", id, "commit", e.Commit)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("dispatch %s of commit %.12s: %w", id, e.Commit, err)
+	}
+	if d, err := fleet.Original(file, content); err == nil {
+		dr.ordered[id] = ordered{Dispatch: d, overlay: e.Overlay, file: file, commit: e.Commit}
+	}
+	return nil
+}
+
+// unseen counts a dispatch as possibly connected although another muster retired it after
+// seeing all its agents: this process may never have seen them.
+func (dr *drift) unseen(ctx context.Context, e *ledger.Entry, id string) {
+	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, dr.dir), "/")
+	if dr.scanned == "" || !dr.poll.inference.Knows(overlay) {
+		return // agents at the first poll belong to no known dispatch
+	}
+	file := dispatchFile(e.Overlay, id)
+	content, err := dr.past.file(ctx, e.Commit, file)
+	if err != nil {
+		dr.log.Debug("a dispatch that others have retired cannot be read", "dispatch", id, "err", err)
+		return
+	}
+	if d, err := fleet.Original(file, content); err == nil {
+		dr.poll.inference.Retired(overlay, d)
+	}
+}

@@ -1,17 +1,79 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"sort"
 	"time"
 
 	"muster/generator/plan"
 )
 
-// What lies between an algorithm and the pods: when it looks, and when the cluster does
-// what it has decided.
+// tick lets the algorithm look and act, unless something fails.
+func (r *run) tick(at time.Time) {
+	r.triggered, r.pause, r.failed = time.Time{}, r.scenario.Interval, true
+	blind := r.ticks.Float64() < r.scenario.BuildkiteFails
+	pushFails := r.ticks.Float64() < r.scenario.PushFails && !r.scenario.Direct
+	if blind {
+		return
+	}
+	op := r.algorithm.Tick(r.view(at))
+	if op.Err != nil {
+		r.wait(op.Err)
+		return
+	}
+	if pushFails {
+		return
+	}
+	r.failed = false
+	r.looked = append(r.looked, at)
+	if op.Commits == 0 {
+		return
+	}
+	r.commits += op.Commits
+	r.overlay.Dispatches = slices.DeleteFunc(slices.Concat(r.overlay.Dispatches, op.Order), func(d plan.Dispatch) bool {
+		return slices.Contains(op.Retire, d.ID)
+	})
+	slices.SortFunc(r.overlay.Dispatches, func(a, b plan.Dispatch) int { return cmp.Compare(a.ID, b.ID) })
+	r.overlay.State = op.State
+	for _, d := range op.Order {
+		r.lives[d.ID] = op.Life
+	}
+	r.pushed()
+	if r.observe != nil {
+		r.observe(op)
+	}
+}
+
+func (r *run) view(at time.Time) View {
+	v := View{
+		At: at, Head: fmt.Sprintf("%08x", len(r.looked)), Overlay: r.overlay, Snapshot: r.buildkite.Snapshot,
+		Poll: func(since time.Time) (plan.Snapshot, error) { return r.poll(at, since) }, Reserve: r.buildkite.Reserve,
+	}
+	v.Pods.Alive, v.Pods.Starting = r.pods()
+	v.Pods.LastUp = 1
+	if r.last.Agents > 0 {
+		v.Pods.LastUp = float64(r.lastUp) / float64(r.last.Agents)
+	}
+	if v.Pods.Alive > r.alive {
+		v.Pods.LastUp = 0 // an order is not even synced
+	}
+	return v
+}
+
+// pods counts what was ordered, the unsynced included.
+func (r *run) pods() (alive, starting int) {
+	alive, starting = r.alive, r.starting
+	for _, d := range r.overlay.Dispatches {
+		if !r.cluster.Created(d.ID) {
+			alive += d.Agents
+			starting += d.Agents
+		}
+	}
+	return alive, starting
+}
 
 // Client reads Buildkite as the program does; [buildkite.Client] is one.
 type Client interface {
@@ -24,28 +86,6 @@ type Client interface {
 
 // AgentToken is an agent token of the world's Buildkite cluster, for clients that ask with one.
 const AgentToken = "bkct_simulated"
-
-// Syncer is what turns commits into pods, as its people set it up.
-type Syncer struct {
-	// Name is what it is called.
-	Name string
-	// Source says where its times are from.
-	Source string
-	// Sync, Jitter and Told are those of [Scenario].
-	Sync, Jitter, Notified time.Duration
-}
-
-// Syncers are those that are known by name.
-func Syncers() []Syncer {
-	return []Syncer{
-		{"argocd", "Argo CD 3: timeout.reconciliation 120s and its jitter, 60s", 2 * time.Minute, time.Minute, 0},
-		{"flux", "Flux: a GitRepository with interval 1m", time.Minute, 0, 0},
-		{"told", "Flux's Receiver or Argo CD's webhook, by muster run --notify: docs/reference/syncers.md, and a line to the git host", time.Minute, 0, 1500 * time.Millisecond},
-	}
-}
-
-// Use gives a world the syncer.
-func (s Syncer) Use(w *Scenario) { w.Sync, w.Jitter, w.Notified = s.Sync, s.Jitter, s.Notified }
 
 // gather is how long muster waits after a webhook for others that come with it:
 // cmd/muster/webhooks.go.
@@ -109,43 +149,5 @@ func (r *run) wait(err error) {
 	}
 }
 
-// nextSync lets the syncer look again after its time.
-func (r *run) nextSync() {
-	wait := r.scenario.Sync
-	if r.scenario.Jitter > 0 {
-		wait += time.Duration(r.sync.Int64N(int64(r.scenario.Jitter)))
-	}
-	r.buildkite.At(r.buildkite.Now().Add(max(wait, time.Second)), func() {
-		r.synced = append(r.synced, r.buildkite.Now())
-		r.apply()
-		r.nextSync()
-	})
-}
-
-// pushed lets what was decided take effect at once, or tells the syncer of it.
-func (r *run) pushed() {
-	switch {
-	case r.scenario.Direct:
-		r.apply()
-	case r.scenario.Notified > 0: // it fetches what is there now
-		pushed := slices.Clone(r.overlay.Dispatches)
-		r.buildkite.At(r.buildkite.Now().Add(r.scenario.Notified), func() { r.applyUpTo(pushed) })
-	}
-}
-
-// applied returns when the cluster applies the commit of a tick: at the syncer's next poll, or
-// after a notification. A poll at the moment of the tick precedes it; see [Play]. False means
-// never.
-func (r *run) applied(tick time.Time) (time.Time, bool) {
-	if r.scenario.Direct {
-		return tick, true
-	}
-	i := sort.Search(len(r.synced), func(i int) bool { return r.synced[i].After(tick) })
-	if notified := tick.Add(r.scenario.Notified); r.scenario.Notified > 0 && (i == len(r.synced) || notified.Before(r.synced[i])) {
-		return notified, true
-	}
-	if i == len(r.synced) {
-		return time.Time{}, false
-	}
-	return r.synced[i], true
-}
+// WebhookInterval is the mean time between ticks that webhooks begin: muster run --webhook-interval.
+const WebhookInterval = 3 * time.Second

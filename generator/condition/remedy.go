@@ -1,0 +1,59 @@
+package condition
+
+import "muster/generator/plan"
+
+// WithRemedy returns the condition with the remedy for its reason.
+func (c Condition) WithRemedy() Condition {
+	c.Remedy = remedies[c.Reason]
+	return c
+}
+
+// pods are the checks for agents that do not register, in order.
+const pods = "Check in this order: the syncer has applied the newest commit; the Job exists (kubectl get jobs -A -l muster.dev/overlay=NAME); " +
+	"its pods start (kubectl get pods -A -l muster.dev/overlay=NAME: image, Secret, quota, nodes); the log of a pod (agent token, queue)."
+
+// remedies are what to do about an abnormal condition, by its reason or by the cause of failed
+// orders.
+var remedies = map[string]string{
+	string(plan.Paused):            "Remove paused: true from scaling.yaml, or run muster resume.",
+	string(plan.PausedInBuildkite): "Resume the queue in Buildkite.",
+	string(plan.Invalid):           "Correct what the message names and push; muster check, in a clone, reports when the files are valid. Running agents continue.",
+	string(plan.UnknownCluster):    queueRemedy,
+	string(plan.UnknownQueue):      queueRemedy,
+	string(plan.AmbiguousQueue):    queueRemedy,
+	string(plan.HostedQueue):       queueRemedy,
+	string(plan.AgentsCannotWork):  tagsRemedy,
+	Overdue:                        pods,
+	OrdersFailed:                   pods,
+	BreakerOpen:                    pods,
+	string(plan.WrongTags):         tagsRemedy,
+	string(plan.NoJobTaken):        tagsRemedy,
+	string(plan.LeftEarly):         "Look at the log of a pod: agents exited before warmIdleTimeout.",
+	NotRecorded:                    "Run muster plan, which polls Buildkite.",
+	MaxReached:                     "Raise max in scaling.yaml (muster set) if the cluster has room; otherwise jobs wait for agents to finish.",
+	HourlyLimitReached:             "Raise maxPerHour in scaling.yaml (muster set), or wait: the limit counts the last 60 minutes.",
+	NoMatch:                        "Correct the rules in the step's agents, or add the missing tag to an overlay of the queue (muster init --overlay).",
+	NoOverlay:                      "Correct the queue in the step's agents, or add an overlay for the queue in that cluster (muster init --overlay). If other agents serve it, do nothing.",
+	EditedByHand:                   "Nothing: muster history shows the edit and the repair. Change scaling.yaml or template/ instead of dispatches/.",
+	Refused:                        "Check branch protection, server hooks and muster's write access: muster check, with the same flags and variables.",
+	Conflict:                       "Nothing if it ends soon. Otherwise find out who pushes to the branch continuously: git log.",
+	PushFailed:                     gitRemedy,
+	ReadFailed:                     gitRemedy + " --overlays names a directory of the repository.",
+	PollFailed:                     "Read the error first. 401 or 403: replace the API token; a wrong clock: synchronize it; otherwise check Buildkite's status page. muster check, with the same flags and variables, repeats the requests.",
+	NoAnswer:                       "Check the server, the network policy and the log. muster decides nothing meanwhile; running agents continue.",
+	RateLimited:                    "Nothing: muster waits as the server asks. If it lasts, find out who else uses that limit, or set a longer --interval.",
+	InternalError:                  "This is a defect of muster: report it with the log.",
+	Stuck:                          "Restart muster: its state is in git.",
+	AgentsInOtherQueue:             "Nothing if the policy was just edited: these agents disconnect by themselves.",
+	NameNotUnique:                  "Rename one of the two overlays.",
+	StateInvalid:                   "Nothing: the next commit writes the file again.",
+	PollSlow:                       "Check Buildkite's status page, the network and the proxy. muster continues.",
+	MetricsUnavailable:             "Nothing is lost: muster polls at its interval. muster check, with the same flags and variables, reports what is wrong with the agent token.",
+	TokenExpires:                   "Create another token with the same scopes, and put it where muster reads it.",
+}
+
+const (
+	gitRemedy   = "Check the git server and muster's credentials: muster check, with the same flags and variables."
+	queueRemedy = "Correct spec.queue or spec.cluster in scaling.yaml, or create the queue in Buildkite."
+	tagsRemedy  = "Compare the agents' tags and cluster in Buildkite with spec.tags and spec.cluster: a template or image that changes tags has this effect."
+)

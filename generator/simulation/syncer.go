@@ -1,0 +1,112 @@
+package simulation
+
+import (
+	"slices"
+	"sort"
+	"time"
+
+	"muster/generator/plan"
+)
+
+// Syncer is what turns commits into pods, as its people set it up.
+type Syncer struct {
+	// Name is what it is called.
+	Name string
+	// Source says where its times are from.
+	Source string
+	// Sync, Jitter and Told are those of [Scenario].
+	Sync, Jitter, Notified time.Duration
+}
+
+// Syncers are those that are known by name.
+func Syncers() []Syncer {
+	return []Syncer{
+		{"argocd", "Argo CD 3: timeout.reconciliation 120s and its jitter, 60s", 2 * time.Minute, time.Minute, 0},
+		{"flux", "Flux: a GitRepository with interval 1m", time.Minute, 0, 0},
+		{"told", "Flux's Receiver or Argo CD's webhook, by muster run --notify: docs/reference/syncers.md, and a line to the git host", time.Minute, 0, 1500 * time.Millisecond},
+	}
+}
+
+// syncer returns one of [Syncers].
+func syncer(name string) Syncer {
+	for _, s := range Syncers() {
+		if s.Name == name {
+			return s
+		}
+	}
+	panic("simulation: no syncer " + name)
+}
+
+// Use gives a world the syncer.
+func (s Syncer) Use(w *Scenario) { w.Sync, w.Jitter, w.Notified = s.Sync, s.Jitter, s.Notified }
+
+// nextSync lets the syncer look again after its time.
+func (r *run) nextSync() {
+	wait := r.scenario.Sync
+	if r.scenario.Jitter > 0 {
+		wait += time.Duration(r.sync.Int64N(int64(r.scenario.Jitter)))
+	}
+	r.buildkite.At(r.buildkite.Now().Add(max(wait, time.Second)), func() {
+		r.synced = append(r.synced, r.buildkite.Now())
+		r.apply()
+		r.nextSync()
+	})
+}
+
+// pushed lets what was decided take effect at once, or tells the syncer of it.
+func (r *run) pushed() {
+	switch {
+	case r.scenario.Direct:
+		r.apply()
+	case r.scenario.Notified > 0: // it fetches what is there now
+		pushed := slices.Clone(r.overlay.Dispatches)
+		r.buildkite.At(r.buildkite.Now().Add(r.scenario.Notified), func() { r.applyUpTo(pushed) })
+	}
+}
+
+// applied returns when the cluster applies the commit of a tick: at the syncer's next poll, or
+// after a notification. A poll at the moment of the tick precedes it; see [Play]. False means
+// never.
+func (r *run) applied(tick time.Time) (time.Time, bool) {
+	if r.scenario.Direct {
+		return tick, true
+	}
+	i := sort.Search(len(r.synced), func(i int) bool { return r.synced[i].After(tick) })
+	if notified := tick.Add(r.scenario.Notified); r.scenario.Notified > 0 && (i == len(r.synced) || notified.Before(r.synced[i])) {
+		return notified, true
+	}
+	if i == len(r.synced) {
+		return time.Time{}, false
+	}
+	return r.synced[i], true
+}
+
+// The transports.
+const (
+	// ThroughGit is by commits that a syncer finds when it looks.
+	ThroughGit = "git"
+	// notifiedByGit works by commits and notifies the syncer of them, after webhooks.
+	notifiedByGit = "git, told"
+	// direct is by the cluster's own API.
+	direct = "direct"
+)
+
+// apply creates the Jobs of manifests that are new to the cluster.
+func (r *run) apply() { r.applyUpTo(r.overlay.Dispatches) }
+
+// applyUpTo does so with what was in git at an earlier moment, since when nothing can have
+// left that was not applied. A manifest without a lease belongs to an algorithm that keeps
+// none: it is done with.
+func (r *run) applyUpTo(then []plan.Dispatch) {
+	if r.down {
+		return
+	}
+	for _, d := range then {
+		if !r.cluster.Created(d.ID) {
+			r.create(d)
+		}
+	}
+	r.overlay.Dispatches = slices.DeleteFunc(slices.Clone(r.overlay.Dispatches), func(d plan.Dispatch) bool {
+		return d.NotAfter.IsZero() && r.cluster.Created(d.ID)
+	})
+}
