@@ -88,26 +88,6 @@ type Explanation struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Uncounted are jobs or agents that are not in the arithmetic, and why.
-type Uncounted struct {
-	Count int    `json:"count"`
-	Why   string `json:"why"`
-}
-
-// Policy is the policy that was in force.
-type Policy struct {
-	// File is the path of the policy, and Settings are its numeric settings.
-	File     string           `json:"file"`
-	Settings []history.Change `json:"settings,omitempty"`
-	// Schedule is the name of the schedule in force; empty if none is.
-	Schedule string `json:"schedule,omitempty"`
-	// OverriddenUntil is the end of the override that was in force; nil if none was.
-	OverriddenUntil *time.Time `json:"overriddenUntil,omitempty"`
-	// Changes are the commits that set it, newest first: its last change, and the last change of the
-	// setting that limited the agents.
-	Changes []history.Row `json:"changes,omitempty"`
-}
-
 // Event is something that happened.
 type Event struct {
 	At   time.Time `json:"at"`

@@ -17,6 +17,20 @@ import (
 	"muster/gitops/branch"
 )
 
+// Policy is the policy that was in force.
+type Policy struct {
+	// File is the path of the policy, and Settings are its numeric settings.
+	File     string           `json:"file"`
+	Settings []history.Change `json:"settings,omitempty"`
+	// Schedule is the name of the schedule in force; empty if none is.
+	Schedule string `json:"schedule,omitempty"`
+	// OverriddenUntil is the end of the override that was in force; nil if none was.
+	OverriddenUntil *time.Time `json:"overriddenUntil,omitempty"`
+	// Changes are the commits that set it, newest first: its last change, and the last change of the
+	// setting that limited the agents.
+	Changes []history.Row `json:"changes,omitempty"`
+}
+
 // policy returns the policy of an overlay at a commit, and the commits that set it. limit is the field
 // that limited the agents; empty if none did.
 func (c Config) policy(ctx context.Context, commit string, o *fleet.Overlay, d plan.Decision, limit string) (*Policy, error) {

@@ -9,6 +9,12 @@ import (
 	"muster/generator/plan"
 )
 
+// Uncounted are jobs or agents that are not in the arithmetic, and why.
+type Uncounted struct {
+	Count int    `json:"count"`
+	Why   string `json:"why"`
+}
+
 // uncounted returns the jobs and agents that are not in the arithmetic of an overlay.
 func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 	var all []Uncounted

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -86,6 +87,20 @@ func ParseOne(file string, data []byte) (*yaml.Node, *Finding) {
 		return nil, f
 	}
 	return top, nil
+}
+
+// Documents returns the documents of a YAML text. A document that cannot be parsed ends them with
+// its error.
+func Documents(text []byte) iter.Seq2[*yaml.Node, error] {
+	return func(yield func(*yaml.Node, error) bool) {
+		for dec := yaml.NewDecoder(bytes.NewReader(text)); ; {
+			var doc yaml.Node
+			err := dec.Decode(&doc)
+			if errors.Is(err, io.EOF) || !yield(&doc, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // yamlLine finds the line in an error of the YAML library, which has no type.

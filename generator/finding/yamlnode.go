@@ -1,29 +1,12 @@
 package finding
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"iter"
 	"slices"
 	"strconv"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
-
-// Documents returns the documents of a YAML text. A document that cannot be parsed ends them with
-// its error.
-func Documents(text []byte) iter.Seq2[*yaml.Node, error] {
-	return func(yield func(*yaml.Node, error) bool) {
-		for dec := yaml.NewDecoder(bytes.NewReader(text)); ; {
-			var doc yaml.Node
-			err := dec.Decode(&doc)
-			if errors.Is(err, io.EOF) || !yield(&doc, err) || err != nil {
-				return
-			}
-		}
-	}
-}
 
 // Items returns the elements of a list; none if n is nil.
 func Items(n *yaml.Node) []*yaml.Node {

@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"maps"
 
-	"muster/generator/finding"
-	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
@@ -34,20 +32,6 @@ func identityKey(file string, e fs.DirEntry) (k key, ok bool) {
 		return k, false
 	}
 	return keyOf(file, 1, []byte(entry.Identity())), true
-}
-
-// noDispatch contains the reason why a file below dispatches/ is not a valid dispatch, and the
-// dispatch that it may describe anyway.
-type noDispatch struct {
-	wrong *finding.Finding
-	rough plan.Dispatch
-	size  int // of the file, in bytes
-}
-
-// rejectFile rejects an overlay for a file that is not a dispatch.
-func (o *Overlay) rejectFile(file string, no noDispatch) {
-	o.reject(*no.wrong)
-	o.edits = append(o.edits, Edit{File: file, Dispatch: no.rough})
 }
 
 // know stores dispatches that were just written, so that they are not read again.

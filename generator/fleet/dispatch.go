@@ -12,8 +12,39 @@ import (
 
 	"muster/generator/finding"
 	"muster/generator/plan"
+	"muster/generator/policy"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// The labels and annotations of a dispatch, on the Job and on its pod template.
+const (
+	// LabelDispatch is the dispatch's ID, LabelOverlay the overlay's slug.
+	LabelDispatch = "muster.dev/dispatch"
+	LabelOverlay  = "muster.dev/overlay"
+	// AnnotationAgentTags is the agents' tags as one list, but for the index.
+	AnnotationAgentTags = "muster.dev/agent-tags"
+	// AnnotationIdleTimeout is in whole seconds.
+	AnnotationIdleTimeout = "muster.dev/idle-timeout"
+	// AnnotationUptime is in whole seconds; missing if agents take one job.
+	AnnotationUptime = "muster.dev/uptime"
+	// AnnotationNotAfter and AnnotationOrderedAt are times as in
+	// 2026-11-21T02:15:00Z: always UTC, always to the second.
+	AnnotationNotAfter  = "muster.dev/not-after"
+	AnnotationOrderedAt = "muster.dev/ordered-at"
+	// AnnotationPurpose is a plan.Purpose.
+	AnnotationPurpose = "muster.dev/purpose"
+	// AnnotationCluster is the policy's Buildkite cluster when the dispatch was
+	// ordered; empty if the policy named none.
+	AnnotationCluster = "muster.dev/cluster"
+	// AnnotationTemplate is a hash of the dispatch's template. Only the Job has it.
+	AnnotationTemplate = "muster.dev/template"
+	// AnnotationDigest is a hash of the whole file, which reveals an edit. Only the Job has it.
+	AnnotationDigest = "muster.dev/digest"
+	// AnnotationOrderedAgents and AnnotationWithdrawnAt are plan.Dispatch's Ordered and WithdrawnAt.
+	// They are on the Job alone, and only of a dispatch that an edit by hand raised.
+	AnnotationOrderedAgents = "muster.dev/ordered-agents"
+	AnnotationWithdrawnAt   = "muster.dev/withdrawn-at"
 )
 
 // repair is the remedy for a dispatch that cannot be read.
@@ -33,6 +64,46 @@ func ParseDispatch(file string, data []byte) (plan.Dispatch, error) {
 		return plan.Dispatch{}, *err
 	}
 	return d.Dispatch, nil
+}
+
+// Rough returns the dispatch that a file may have created although the file is invalid or
+// edited: the number of agents and the end of the lease. They are zero if the file does not
+// contain them.
+func Rough(id string, data []byte) plan.Dispatch {
+	d := plan.Dispatch{ID: id}
+	if len(data) > largestDispatch {
+		return d
+	}
+	job, wrong := finding.ParseOne("", data)
+	if wrong != nil {
+		return d
+	}
+	for _, key := range []string{"parallelism", "completions"} { // an Indexed Job starts no more pods than completions
+		if n, ok := finding.Integer(job, "spec", key); ok && n <= policy.MaxAgents {
+			d.Agents = n
+		}
+	}
+	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+		t, err := time.Parse(time.RFC3339, finding.Scalar(finding.Lookup(job, at...), "annotations", AnnotationNotAfter))
+		if err == nil && t.After(d.NotAfter) {
+			d.NotAfter = t.UTC()
+		}
+	}
+	return d
+}
+
+// noDispatch contains the reason why a file below dispatches/ is not a valid dispatch, and the
+// dispatch that it may describe anyway.
+type noDispatch struct {
+	wrong *finding.Finding
+	rough plan.Dispatch
+	size  int // of the file, in bytes
+}
+
+// rejectFile rejects an overlay for a file that is not a dispatch.
+func (o *Overlay) rejectFile(file string, no noDispatch) {
+	o.reject(*no.wrong)
+	o.edits = append(o.edits, Edit{File: file, Dispatch: no.rough})
 }
 
 // readDispatch is a dispatch that was read.

@@ -302,3 +302,38 @@ func documents(data []byte) []*yaml.Node {
 	}
 	return all
 }
+
+// definedIn returns the resource file that defines an object, and the line of its name; empty if
+// unknown, for example for a generated object.
+func (v *view) definedIn(x object) (file string, line int) {
+	file, doc := v.document(x)
+	if doc == nil || finding.Scalar(doc, "metadata", "name") != x.Name {
+		return "", 0
+	}
+	return file, finding.Lookup(doc, "metadata", "name").Line
+}
+
+// mentions returns the line that contains a word: in the kustomization of the directory, or else
+// in another file that was read. It returns the directory if no file contains the word.
+func (v *view) mentions(dir, word string) (file string, line int) {
+	files := v.filesRead()
+	slices.SortStableFunc(files, func(a, b string) int { return inside(b, dir) - inside(a, dir) })
+	for _, name := range files {
+		data, _, err := v.read(name)
+		if err != nil {
+			continue
+		}
+		if n := mentionedIn(data, word); n > 0 {
+			return name, n
+		}
+	}
+	return dir, 0
+}
+
+// inside returns 1 for a file of the directory, and 0 for others.
+func inside(file, dir string) int {
+	if strings.HasPrefix(file, dir+"/") {
+		return 1
+	}
+	return 0
+}

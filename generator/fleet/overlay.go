@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"path"
@@ -13,7 +12,6 @@ import (
 	"muster/gitops/branch"
 
 	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // Decidable returns the overlays with a valid policy. If another file is invalid, muster does
@@ -101,71 +99,11 @@ func (o *Overlay) Suspend(problem string) {
 	o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: o.Err().Error()}
 }
 
-// proofJob is the stamped dispatch of the proof, and its nodes; empty if it was not needed.
-type proofJob struct {
-	text []byte
-	job  *yaml.Node
-}
-
-// added is the proof of an overlay that adds its dispatches unchanged.
-func (l *Loader) added(tree fs.FS, o *Overlay, probe plan.Dispatch, proof proofJob, built *memo) error {
-	if proof.text == nil && built.judged != l.used["template "+path.Join(o.Path, templateDir)] {
-		var err error
-		if proof.text, err = o.stamp(probe); err != nil {
-			return fmt.Errorf("stamping the template: %w", err)
-		}
-	}
-	o.proven(append(slices.Clone(o.objects), object{APIVersion: "batch/v1", Kind: "Job", YAML: append([]byte{}, proof.text...)}))
-	o.refused = l.refusals(tree, o, probe, proof.job, built)
-	o.built = []byte{}
-	return nil
-}
-
-// proof returns the proof's dispatch, which is the same for every overlay on the template, so that
-// equal overlays share a build. It is the overlay's own if the overlay changes objects by their names
-// or labels.
-func (l *Loader) proof(o *Overlay, probe plan.Dispatch, empty *memo) ([]byte, error) {
-	if empty.selects {
-		return l.proofs.get(contentKey(o.Template, o.policyKey[:]), func() ([]byte, error) { return o.stamp(probe) })
-	}
-	return l.proofs.get(contentKey(o.Template, nil), func() ([]byte, error) {
-		probe.ID, probe.Tags = "muster-proof", []string{plan.TagQueue + "=proof"}
-		anybody := Overlay{Overlay: plan.Overlay{Name: "proof"}, template: o.template}
-		return anybody.stamp(probe)
-	})
-}
-
 func (o *Overlay) rejectIf(wrong *finding.Finding, err error) error {
 	if wrong != nil {
 		o.reject(*wrong)
 	}
 	return err
-}
-
-// proven returns the proof's dispatch in the output of the overlay's build.
-func (o *Overlay) proven(objects []object) {
-	var added []object
-	rest := slices.Clone(o.objects)
-	for _, x := range objects {
-		at := slices.IndexFunc(rest, func(y object) bool { return x.Kind == y.Kind && bytes.Equal(x.YAML, y.YAML) })
-		if at < 0 {
-			added = append(added, x)
-			continue
-		}
-		rest = slices.Delete(rest, at, at+1)
-	}
-	for _, x := range o.objects {
-		if x.Kind == "Job" {
-			o.jobs = append(o.jobs, x.Name)
-		}
-	}
-	at := slices.IndexFunc(added, func(x object) bool { return x.Kind == "Job" })
-	if at < 0 {
-		file := path.Join(o.Path, listFile)
-		o.reject(finding.Finding{File: file, Line: finding.LineOf(o.tree, file, "resources"), Field: "resources", Problem: "the overlay builds without its dispatches", Remedy: "add " + dispatchDir + " to the list, or nothing that muster orders is applied"})
-		return
-	}
-	o.built = added[at].YAML
 }
 
 // listHeader is the comment on the list, word for word as muster init has it.
@@ -188,6 +126,14 @@ func list(ids []string) []byte {
 }
 
 func (o *Overlay) file(name string) string { return path.Join(o.Path, dispatchDir, name) }
+
+// FileOf returns the path of a dispatch in the repository.
+func (o *Overlay) FileOf(d plan.Dispatch) string {
+	if d.Withdrawn {
+		return o.file(path.Join(withdrawnDir, d.ID+manifestType))
+	}
+	return o.file(d.ID + manifestType)
+}
 
 func (o *Overlay) ids() []string {
 	var ids []string

@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -272,4 +274,55 @@ func (o *Overlay) content(file string) ([]byte, error) {
 		}
 	}
 	return fs.ReadFile(o.tree, file)
+}
+
+// raised is a dispatch as muster wrote it, with more agents and a later end of its
+// lease: what may come of it at most. It contains the number of agents that were ordered, and when the
+// dispatch was withdrawn, unless d lacks them. It is not for a syncer.
+func raised(original []byte, d plan.Dispatch) ([]byte, error) {
+	job, wrong := finding.ParseOne("", original)
+	if wrong != nil {
+		return nil, *wrong
+	}
+	spec := finding.Mapping(job, "spec")
+	n := strconv.Itoa(d.Agents)
+	finding.Set(spec, "completions", "!!int", n)
+	finding.Set(spec, "parallelism", "!!int", n)
+	for _, meta := range []*yaml.Node{finding.Mapping(job, "metadata"), finding.Mapping(finding.Mapping(spec, "template"), "metadata")} {
+		finding.Set(finding.Mapping(meta, "annotations"), AnnotationNotAfter, "!!str", d.NotAfter.UTC().Format(time.RFC3339))
+	}
+	annotations := finding.Mapping(finding.Mapping(job, "metadata"), "annotations")
+	if d.Ordered > 0 {
+		finding.Set(annotations, AnnotationOrderedAgents, "!!str", strconv.Itoa(d.Ordered))
+	}
+	if !d.WithdrawnAt.IsZero() {
+		finding.Set(annotations, AnnotationWithdrawnAt, "!!str", d.WithdrawnAt.UTC().Format(time.RFC3339))
+	}
+	finding.Set(annotations, AnnotationDigest, "!!str", noDigest)
+	text, err := encode(job)
+	if err != nil {
+		return nil, err
+	}
+	return seal(text), nil
+}
+
+// Raised reports whether a text is an order as muster wrote it, with as many agents and
+// as late an end of its lease, or more of either: see [Overlay.Restore]. The file is the
+// order's path, and at the latest time at which it can have been withdrawn. Earlier versions did not write
+// how many agents were ordered.
+func Raised(file string, text, order []byte, at time.Time) bool {
+	d, err := ParseDispatch(file, text)
+	if err != nil {
+		return false
+	}
+	before, err := Original(file, order)
+	if err != nil || d.Agents < before.Agents || d.NotAfter.Before(before.NotAfter) {
+		return false
+	}
+	more := d.Agents > before.Agents || d.NotAfter.After(before.NotAfter)
+	if d.Ordered != 0 && (!more || d.Ordered != before.Agents) || !d.WithdrawnAt.IsZero() && (d.Ordered == 0 || d.WithdrawnAt.After(at)) {
+		return false
+	}
+	want, err := raised(order, d)
+	return err == nil && bytes.Equal(text, want)
 }

@@ -1,18 +1,116 @@
 package fleet
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"muster/generator/finding"
 	"muster/generator/plan"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
+
+// template is an agent Job that is ready to be stamped. The pod, which is most of it and the
+// same in every dispatch, is printed once.
+type template struct {
+	// text is the whole Job; as nodes it would be twenty times as large.
+	text []byte
+	// pod is the part of the text that the placeholder's line represents. It is empty if the two
+	// texts differ; the whole Job is then printed each time.
+	pod []byte
+	// hash identifies the whole Job.
+	hash string
+}
+
+// placeholder is the line that represents the pod in a slim Job. Nothing before it can look the
+// same: labels and annotations have no such indent.
+const placeholder = "    spec: muster.dev/pod\n"
+
+func newTemplate(job *yaml.Node) (*template, error) {
+	whole, err := encode(job)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(whole)
+	t := &template{text: bytes.Clone(whole), hash: hex.EncodeToString(sum[:8])}
+	t.pod = podOf(t.text)
+	if spliced, err := t.encode(t.start()); err != nil || !bytes.Equal(spliced, whole) {
+		t.pod = nil
+	}
+	return t, nil
+}
+
+// podOf returns the pod in a printed Job, with the line of its key; empty if the pod is not
+// separate.
+func podOf(text []byte) []byte {
+	const head, indent = "    spec:\n", "      "
+	above := bytes.Index(text, []byte("\n  template:\n"))
+	if above < 0 {
+		return nil
+	}
+	from := bytes.Index(text[above:], []byte("\n"+head))
+	if from < 0 {
+		return nil
+	}
+	from += above + 1
+	to := from + len(head)
+	for to < len(text) && (text[to] == '\n' || bytes.HasPrefix(text[to:], []byte(indent))) {
+		_, rest, _ := bytes.Cut(text[to:], []byte("\n"))
+		to = len(text) - len(rest)
+	}
+	return text[from:to]
+}
+
+// start returns the Job to fill in, with the placeholder for the pod.
+func (t *template) start() *yaml.Node {
+	if t.pod == nil {
+		return t.job()
+	}
+	before, after, _ := bytes.Cut(t.text, t.pod)
+	slim, wrong := finding.ParseOne("", slices.Concat(before, []byte(placeholder), after))
+	if wrong != nil {
+		return t.job() // and then the placeholder is not found
+	}
+	return slim
+}
+
+// job returns the whole Job as nodes.
+func (t *template) job() *yaml.Node {
+	job, _ := finding.ParseOne("", t.text) // printed from nodes: it reads
+	return job
+}
+
+// encode prints a Job that was started from t.
+func (t *template) encode(job *yaml.Node) ([]byte, error) {
+	text, err := encode(job)
+	if err != nil || t.pod == nil {
+		return text, err
+	}
+	before, after, found := bytes.Cut(text, []byte(placeholder))
+	if !found {
+		return nil, errors.New("the placeholder of the pod is missing")
+	}
+	return slices.Concat(before, t.pod, after), nil
+}
+
+func encode(n *yaml.Node) ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	if err := enc.Encode(n); err != nil {
+		return nil, err
+	}
+	if err := enc.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
 
 // buildTemplate builds the template and prepares it for stamping. Findings on the built Job are
 // computed once for each build.
@@ -164,73 +262,5 @@ func noString(job *yaml.Node) []string {
 			}
 		}
 	}
-	return nil
-}
-
-// loadTemplate builds the template, and proves that the overlay builds.
-//
-// The proof covers every commit that muster makes on this template, so
-// that no commit needs a build of its own (kustomize takes more than the
-// square of the number of resources). It builds the overlay's own files once
-// with one dispatch stamped from the template and once without any. Any set of
-// dispatches then builds, because
-//
-//   - every dispatch on this template is the proof's except for its name, numbers
-//     and muster's labels and annotations, whose form stamp checks; dispatches
-//     from older templates were built alone when they were first read;
-//   - all of them are Jobs whose names differ, since they are the names of
-//     their files and differ from those of the overlay's own Jobs, which is
-//     checked; kustomize refuses two resources of one name and checks
-//     nothing else between Jobs;
-//   - the list that names them is muster's own.
-//
-// An overlay whose kustomizations only list resources, as that of muster init,
-// is built without a dispatch only: kustomize then adds each resource
-// unchanged. TestAddingIsBuilding compares the two.
-//
-// The proof is remembered by the content of all files it read.
-func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
-	wrong, err := l.buildTemplate(tree, o)
-	if err != nil || wrong != nil {
-		return o.rejectIf(wrong, err)
-	}
-	probe := plan.Dispatch{
-		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 1, IdleTimeout: time.Second,
-		At: time.Unix(0, 0), NotAfter: time.Unix(0, 0),
-	}
-	o.Template = o.template.hash
-	probe.Template = o.Template
-	var proof proofJob
-	wrong, err = l.readable.get(contentKey(o.Template, o.policyKey[:]), func() (wrong *finding.Finding, err error) {
-		proof, wrong, err = o.unreadable(probe)
-		return wrong, err
-	})
-	if err == nil && wrong != nil {
-		wrong = l.placed(tree, o, wrong)
-	}
-	if err != nil || wrong != nil {
-		return o.rejectIf(wrong, err)
-	}
-	hidden := path.Join(o.Path, dispatchDir)
-	empty := &view{name: "empty ", tree: tree, hide: hidden, over: map[string][]byte{path.Join(hidden, listFile): list(nil)}}
-	if o.objects, wrong, err = l.build(empty, o.Path, o.Path); err != nil || wrong != nil {
-		return o.rejectIf(wrong, err)
-	}
-	built := l.used[empty.name+o.Path]
-	if built.adds {
-		return l.added(tree, o, probe, proof, built)
-	}
-	if o.proof, err = l.proof(o, probe, built); err != nil {
-		return fmt.Errorf("stamping the template: %w", err)
-	}
-	full := &view{name: "full ", tree: tree, hide: hidden, over: map[string][]byte{
-		path.Join(hidden, listFile): list([]string{"proof"}), path.Join(hidden, "proof"+manifestType): o.proof,
-	}}
-	objects, wrong, err := l.build(full, o.Path, o.Path)
-	if err != nil || wrong != nil {
-		return o.rejectIf(wrong, err)
-	}
-	o.proven(objects)
-	o.refused = l.refusals(tree, o, probe, nil, l.used[full.name+o.Path])
 	return nil
 }

@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
+	"io/fs"
 	"path"
 	"reflect"
 	"regexp"
@@ -163,3 +165,55 @@ func references(k types.Kustomization) []reference {
 // fetched matches strings that kustomize treats as a URL or a git repository (its internal/git
 // and internal/loader), by their prefix, ignoring case.
 var fetched = regexp.MustCompile(`(?i)^(git::|https?:|ssh://|file://|github\.com[/:]|[a-z][a-z0-9-]*@)`)
+
+// patchesOfNothing finds patches of a template whose target selects no object: kustomize omits
+// them silently.
+func patchesOfNothing(tree fs.FS, o *Overlay) []finding.Finding {
+	file := path.Join(o.Path, templateDir, listFile)
+	data, err := fs.ReadFile(tree, file)
+	var k types.Kustomization
+	if err != nil || k.Unmarshal(data) != nil {
+		return nil
+	}
+	v := &view{tree: tree, notes: o.loader.used["template "+path.Join(o.Path, templateDir)].notes}
+	name := finding.Scalar(o.template.job(), "metadata", "name")
+	jobs := append(v.namesOf("Job"), name) // its name before a patch renamed it
+	var findings []finding.Finding
+	for i, p := range slices.Concat(k.Patches, k.PatchesJson6902) { //nolint:staticcheck // people still write the deprecated one
+		if p.Target == nil || selectsJob(p.Target, jobs) {
+			continue
+		}
+		word := cmp.Or(p.Target.Name, p.Target.Kind, p.Target.Group, p.Target.Version)
+		f := finding.Finding{File: file, Field: "patches", Problem: fmt.Sprintf("the target %s matches nothing, so that kustomize leaves the patch out", targetText(p.Target)), Remedy: "the Job is named " + name}
+		if i >= len(k.Patches) {
+			f.Field = "patchesJson6902"
+		}
+		for n, text := range slices.Collect(strings.Lines(string(data))) {
+			if f.Line == 0 && strings.Contains(text, word) && !strings.HasPrefix(strings.TrimSpace(text), "#") {
+				f.Line = n + 1
+			}
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// selectsJob reports whether a patch's target selects the template's Job, which
+// has had these names.
+func selectsJob(target *types.Selector, names []string) bool {
+	return selects(target.Group, "batch") && selects(target.Version, "v1") && selects(target.Kind, "Job") &&
+		slices.ContainsFunc(names, func(n string) bool { return selects(target.Name, n) })
+}
+
+// targetText describes a patch's target, as in batch/v1 Job agent.
+func targetText(target *types.Selector) string {
+	version := strings.Trim(target.Group+"/"+target.Version, "/")
+	return strings.Join(slices.DeleteFunc([]string{version, target.Kind, target.Name}, func(s string) bool { return s == "" }), " ")
+}
+
+// selects reports whether a field of a patch's target, a regular expression that
+// must match the whole, selects a value; an empty one selects all.
+func selects(pattern, value string) bool {
+	whole, err := regexp.Compile("^(?:" + pattern + ")$")
+	return pattern == "" || err == nil && whole.MatchString(value)
+}

@@ -49,14 +49,6 @@ func (o *Overlay) listed() []plan.Dispatch {
 	return slices.DeleteFunc(slices.Clone(o.Dispatches), func(d plan.Dispatch) bool { return d.Withdrawn })
 }
 
-// FileOf returns the path of a dispatch in the repository.
-func (o *Overlay) FileOf(d plan.Dispatch) string {
-	if d.Withdrawn {
-		return o.file(path.Join(withdrawnDir, d.ID+manifestType))
-	}
-	return o.file(d.ID + manifestType)
-}
-
 // loadWithdrawn reads dispatches/withdrawn. An unreadable file suspends the overlay, as in
 // dispatches/.
 func (l *Loader) loadWithdrawn(tree fs.FS, o *Overlay) {

@@ -155,3 +155,25 @@ func (w *worker) build(files filesys.FileSystem, dir string) ([]Object, error) {
 		}
 	}
 }
+
+// answer returns the response to a request for a file.
+func answer(files filesys.FileSystem, m message) message {
+	var a message
+	var err error
+	switch m.Ask {
+	case "IsDir":
+		a.Yes = files.IsDir(m.Path)
+	case "Exists":
+		a.Yes = files.Exists(m.Path)
+	case "CleanedAbs":
+		var dir filesys.ConfirmedDir
+		dir, a.Name, err = files.CleanedAbs(m.Path)
+		a.Dir = string(dir)
+	default:
+		a.Data, err = files.ReadFile(m.Path)
+	}
+	if err != nil {
+		a.Err = err.Error()
+	}
+	return a
+}

@@ -68,3 +68,10 @@ func (l *line) receive() (message, error) {
 	}
 	return m, json.Unmarshal(text, &m)
 }
+
+func (m message) failed() error {
+	if m.Err == "" {
+		return nil
+	}
+	return errors.New(m.Err)
+}

@@ -2,7 +2,6 @@ package kustomize
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"runtime/debug"
@@ -100,33 +99,4 @@ func (a asking) CleanedAbs(path string) (filesys.ConfirmedDir, string, error) {
 func (a asking) ReadFile(path string) ([]byte, error) {
 	m := a.ask("ReadFile", path)
 	return m.Data, m.failed()
-}
-
-func (m message) failed() error {
-	if m.Err == "" {
-		return nil
-	}
-	return errors.New(m.Err)
-}
-
-// answer returns the response to a request for a file.
-func answer(files filesys.FileSystem, m message) message {
-	var a message
-	var err error
-	switch m.Ask {
-	case "IsDir":
-		a.Yes = files.IsDir(m.Path)
-	case "Exists":
-		a.Yes = files.Exists(m.Path)
-	case "CleanedAbs":
-		var dir filesys.ConfirmedDir
-		dir, a.Name, err = files.CleanedAbs(m.Path)
-		a.Dir = string(dir)
-	default:
-		a.Data, err = files.ReadFile(m.Path)
-	}
-	if err != nil {
-		a.Err = err.Error()
-	}
-	return a
 }

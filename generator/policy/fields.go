@@ -14,10 +14,6 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// LongestLease is the longest lease that a policy may set. It equals the base's
-// activeDeadlineSeconds: a Job starts no pod after that.
-const LongestLease = 24 * time.Hour
-
 // Field is one field of a policy's spec, with everything that muster does with it except deciding:
 // the parser, the schema, the documentation, muster set, history and explain use it.
 type Field struct {

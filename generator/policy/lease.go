@@ -9,6 +9,10 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
+// LongestLease is the longest lease that a policy may set. It equals the base's
+// activeDeadlineSeconds: a Job starts no pod after that.
+const LongestLease = 24 * time.Hour
+
 // LeaseAuto is the value of a lease that muster derives from start-up times.
 const LeaseAuto = "auto"
 

@@ -9,7 +9,7 @@ import (
 
 // replay adds up the periods between the samples of each overlay, oldest first.
 func (m *maker) replay() {
-	r := history.Replay{Overlays: m.Overlays}
+	r := history.Sampler{Overlays: m.Overlays}
 	between := map[string]*gap{}
 	for _, e := range slices.Backward(m.entries) {
 		r.Add(e, func(s history.Sample) {

@@ -74,28 +74,6 @@ func ordered(r *ledger.Record, changed []branch.Difference) []dispatchFile {
 	return all
 }
 
-// repair verifies that nothing needs a repair after a repair. The dispatches that it writes are
-// compared with their orders, which are earlier commits, later.
-func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.Difference, f *Finding) error {
-	e := r.Entry
-	for _, d := range changed {
-		if path.Base(d.Path) == "state.yaml" && d.After.ID != "" {
-			f.Verdict, f.Why = Forged, []string{"it writes " + d.Path + ", which a repair only deletes"}
-			return nil
-		}
-	}
-	overlays, err := w.replayer(e, w.fleet).Load(ctx, r.Commit.ID, []string{f.Overlay})
-	if err != nil {
-		return err
-	}
-	for _, o := range overlays {
-		if faults := o.Faults(); len(faults) > 0 {
-			f.Verdict, f.Why = Forged, []string{fmt.Sprintf("it leaves %s in another state than muster does: it %s", faults[0].File, faults[0].Problem)}
-		}
-	}
-	return nil
-}
-
 // outside describes what a commit changes that no operation of muster changes.
 func (w *worker) outside(e *ledger.Entry, changed []branch.Difference) []string {
 	if !strings.HasPrefix(e.Overlay, path.Clean(w.Overlays)+"/") && path.Clean(w.Overlays) != "." {

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -31,107 +29,6 @@ type Replayer struct {
 	Loader *fleet.Loader
 	// Tree returns the files of a past commit. The directories dirs will be read.
 	Tree func(ctx context.Context, commit string, dirs []string) (fs.FS, error)
-}
-
-// Push is a run of consecutive commits that one tick of muster may have pushed together, one for
-// each operation, newest first. Several instances of muster may have polled in the same second:
-// see [Push.Ticks]. The zero value is empty.
-type Push struct {
-	Records []ledger.Record
-}
-
-// Add adds the next record of a log, newest first, if it belongs to the push, and reports
-// whether it does. An empty push accepts every commit that muster made.
-func (p *Push) Add(r ledger.Record) bool {
-	if r.Entry == nil {
-		return false
-	}
-	if n := len(p.Records); n > 0 {
-		last := p.Records[n-1]
-		same := last.Entry.Observation.At.Equal(r.Entry.Observation.At) && last.Entry.Observation.Until.Equal(r.Entry.Observation.Until)
-		if !same || last.Entry.Version != r.Entry.Version || len(last.Commit.Parents) == 0 || last.Commit.Parents[0] != r.Commit.ID {
-			return false
-		}
-	}
-	p.Records = append(p.Records, r)
-	return true
-}
-
-// Ticks yields each run of commits that one tick may have pushed together with a commit of
-// the push, and the index of the commit in that run. The commits of a tick have the same
-// observation of each queue, and at most one repair, order and retirement of each overlay,
-// in that order. All of them were decided on the parent of the oldest, which may be any
-// commit of the push, so that several runs are possible. The longest comes first.
-func (p Push) Ticks(commit int) iter.Seq2[Push, int] {
-	return func(yield func(Push, int) bool) {
-		last := commit
-		for t := newTick(p.Records[commit]); last+1 < len(p.Records) && t.older(p.Records[last+1]); last++ {
-		}
-		for ; last >= commit; last-- {
-			t, first := newTick(p.Records[commit]), commit
-			for _, r := range p.Records[commit+1 : last+1] {
-				t.older(r)
-			}
-			for first > 0 && t.newer(p.Records[first-1]) {
-				first--
-			}
-			for at := first; at <= commit; at++ { // a repair counts for the whole tick
-				if at > first && p.Records[at-1].Entry.Kind != ledger.Repair {
-					continue
-				}
-				if !yield(Push{p.Records[at : last+1]}, commit-at) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// tick is the common state of the commits of one tick.
-type tick struct {
-	polls          map[string]plan.Observation // by queue
-	oldest, newest map[string]int              // ranks of operations, by overlay
-}
-
-func newTick(r ledger.Record) *tick {
-	t := &tick{polls: map[string]plan.Observation{}, oldest: map[string]int{}, newest: map[string]int{}}
-	t.add(r)
-	return t
-}
-
-func (t *tick) add(r ledger.Record) {
-	e := r.Entry
-	t.polls[e.Observation.Queue] = e.Observation
-	if _, known := t.oldest[e.Overlay]; !known {
-		t.oldest[e.Overlay], t.newest[e.Overlay] = rank(e), rank(e)
-	}
-	t.oldest[e.Overlay], t.newest[e.Overlay] = min(t.oldest[e.Overlay], rank(e)), max(t.newest[e.Overlay], rank(e))
-}
-
-// older adds the commit before those of the tick if it may belong to it; newer does so for
-// the commit after them.
-func (t *tick) older(r ledger.Record) bool {
-	at, known := t.oldest[r.Entry.Overlay]
-	return t.join(r, !known || rank(r.Entry) < at)
-}
-
-func (t *tick) newer(r ledger.Record) bool {
-	at, known := t.newest[r.Entry.Overlay]
-	return t.join(r, !known || rank(r.Entry) > at)
-}
-
-func (t *tick) join(r ledger.Record, inOrder bool) bool {
-	poll, known := t.polls[r.Entry.Observation.Queue]
-	if !inOrder || known && !reflect.DeepEqual(poll, r.Entry.Observation) {
-		return false
-	}
-	t.add(r)
-	return true
-}
-
-// rank returns the position of an operation among the operations of one overlay in a tick.
-func rank(e *ledger.Entry) int {
-	return slices.Index([]ledger.Kind{ledger.Repair, ledger.Dispatch, ledger.Retire}, e.Kind)
 }
 
 // Result is a replayed decision.

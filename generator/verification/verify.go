@@ -15,14 +15,6 @@ import (
 	"muster/gitops/branch"
 )
 
-// unit contains the commits that are verified together: those of one push, or one commit by people.
-type unit struct {
-	push Push
-	// wanted is the number of the push's commits in the range. The others are needed to find the
-	// commit that they were decided on.
-	wanted int
-}
-
 // job contains units for a worker, and the results.
 type job struct {
 	units []unit

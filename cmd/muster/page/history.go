@@ -163,7 +163,7 @@ func (h *history) addCommits(entries []ledger.Entry, first bool) {
 	defer h.mu.Unlock()
 	h.problem = ""
 	var past []status.Decision
-	replay, replayed := audit.Replay{Overlays: h.overlays}, newHistory(h.overlays)
+	replay, replayed := audit.Sampler{Overlays: h.overlays}, newHistory(h.overlays)
 	for _, e := range slices.Backward(entries) {
 		replay.Add(e, func(s audit.Sample) {
 			values := [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight)}

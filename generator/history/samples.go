@@ -32,8 +32,8 @@ type Sample struct {
 	Registered, Unasked int
 }
 
-// Replay makes samples of entries. The zero value with Overlays set is ready to use.
-type Replay struct {
+// Sampler makes samples of entries. The zero value with Overlays set is ready to use.
+type Sampler struct {
 	// Overlays is the directory of overlays.
 	Overlays string
 	overlays map[string]*inGit // by name
@@ -87,7 +87,7 @@ func (g *inGit) register(dispatches map[string]plan.Seen) (since int) {
 }
 
 // Add adds the next entry, oldest first, and yields a sample of each overlay of its queue.
-func (r *Replay) Add(e ledger.Entry, yield func(Sample)) {
+func (r *Sampler) Add(e ledger.Entry, yield func(Sample)) {
 	own := strings.TrimPrefix(e.Overlay, path.Clean(r.Overlays)+"/")
 	if e.Kind == ledger.Dispatch {
 		for i, id := range e.Dispatches { // an entry has only the sum: its dispatches are assumed to have equally many agents
@@ -115,7 +115,7 @@ func (r *Replay) Add(e ledger.Entry, yield func(Sample)) {
 	}
 }
 
-func (r *Replay) of(overlay string) *inGit {
+func (r *Sampler) of(overlay string) *inGit {
 	if r.overlays == nil {
 		r.overlays = map[string]*inGit{}
 	}

@@ -45,22 +45,6 @@ func (c *checker) unique(at spot, seen map[string]bool, whose string) {
 	seen[at.text()] = true
 }
 
-// volume checks that a volume has one source. All its fields except the name are sources.
-func (c *checker) volume(s spot) {
-	var found []string
-	for _, key := range s.keys() {
-		if key != "name" && s.at(key).set() && c.types["Volume"][key] != "" {
-			found = append(found, key)
-		}
-	}
-	if len(found) > 1 { // none is an emptyDir
-		c.bad(s, "has "+strings.Join(found, " and ")+" together", "keep one of them")
-	}
-	if q, ok := parseQuantity(s.at("emptyDir", "sizeLimit").text()); ok && q.Sign() < 0 {
-		c.bad(s.at("emptyDir", "sizeLimit"), "is negative", quantityRemedy)
-	}
-}
-
 // pod checks the relations between the parts of a pod.
 func (c *checker) pod(s spot) {
 	volumes, claims := map[string]bool{}, map[string]bool{}
@@ -95,24 +79,6 @@ func (c *checker) pod(s spot) {
 		c.bad(at, "are only for running pods", "remove them")
 	}
 	c.podResources(s)
-}
-
-// mounts checks that the volumes of a container exist.
-func (c *checker) mounts(x, list spot, volumes map[string]bool) {
-	for _, field := range []string{"volumeMounts", "volumeDevices"} {
-		for _, m := range x.at(field).items() {
-			if name := m.at("name"); name.text() != "" && !volumes[name.text()] {
-				c.badf(name, "add a volume of that name, or write one of those that are there", "there is no volume %s in the pod", name.quoted())
-			}
-		}
-	}
-	for _, m := range x.at("volumeDevices").items() {
-		for _, v := range list.items() {
-			if v.at("name").text() == m.at("name").text() && !v.at("persistentVolumeClaim").set() && !v.at("ephemeral").set() {
-				c.bad(m.at("name"), "is not a block device", "write it in volumeMounts, or use a persistentVolumeClaim")
-			}
-		}
-	}
 }
 
 // handlers checks the sleeps of a container against its grace period.

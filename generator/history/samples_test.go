@@ -8,11 +8,11 @@ import (
 	"muster/generator/plan"
 )
 
-// TestReplayForgets: what has left git is not kept, also where later observations have it
+// TestSamplerForgets: what has left git is not kept, also where later observations have it
 // still; a year of commits has many. And agents that come count once.
-func TestReplayForgets(t *testing.T) {
+func TestSamplerForgets(t *testing.T) {
 	t.Parallel()
-	r := Replay{Overlays: "overlays"}
+	r := Sampler{Overlays: "overlays"}
 	id := func(i int) string { return fmt.Sprint("a-", i) }
 	came := 0
 	for i := range 1000 {

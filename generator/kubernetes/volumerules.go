@@ -4,6 +4,40 @@ import "strings"
 
 // The rules of this file are those of k8s.io/kubernetes v1.36.3, pkg/apis/core/validation/validation.go.
 
+// volume checks that a volume has one source. All its fields except the name are sources.
+func (c *checker) volume(s spot) {
+	var found []string
+	for _, key := range s.keys() {
+		if key != "name" && s.at(key).set() && c.types["Volume"][key] != "" {
+			found = append(found, key)
+		}
+	}
+	if len(found) > 1 { // none is an emptyDir
+		c.bad(s, "has "+strings.Join(found, " and ")+" together", "keep one of them")
+	}
+	if q, ok := parseQuantity(s.at("emptyDir", "sizeLimit").text()); ok && q.Sign() < 0 {
+		c.bad(s.at("emptyDir", "sizeLimit"), "is negative", quantityRemedy)
+	}
+}
+
+// mounts checks that the volumes of a container exist.
+func (c *checker) mounts(x, list spot, volumes map[string]bool) {
+	for _, field := range []string{"volumeMounts", "volumeDevices"} {
+		for _, m := range x.at(field).items() {
+			if name := m.at("name"); name.text() != "" && !volumes[name.text()] {
+				c.badf(name, "add a volume of that name, or write one of those that are there", "there is no volume %s in the pod", name.quoted())
+			}
+		}
+	}
+	for _, m := range x.at("volumeDevices").items() {
+		for _, v := range list.items() {
+			if v.at("name").text() == m.at("name").text() && !v.at("persistentVolumeClaim").set() && !v.at("ephemeral").set() {
+				c.bad(m.at("name"), "is not a block device", "write it in volumeMounts, or use a persistentVolumeClaim")
+			}
+		}
+	}
+}
+
 // claim is ValidatePersistentVolumeClaimSpec.
 func (c *checker) claim(s spot) {
 	modes := s.at("accessModes")

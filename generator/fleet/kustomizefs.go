@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"muster/generator/finding"
@@ -192,4 +196,58 @@ func (v *view) ReadFile(p string) ([]byte, error) {
 		return nil, *v.refused
 	}
 	return data, err
+}
+
+func isKustomization(name string) bool {
+	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
+}
+
+// filesRead lists the files of the tree that kustomize read, sorted.
+func (v *view) filesRead() []string {
+	var files []string
+	for name, note := range v.notes {
+		if _, over := v.over[name]; !over && len(note) > len(noteFile) && strings.HasPrefix(note, noteFile) {
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return files
+}
+
+// resources returns the files that the kustomizations list as resources, with their texts, except those
+// above maxParsed.
+func (v *view) resources() iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for _, file := range v.filesRead() {
+			data, _, err := v.read(file)
+			var k types.Kustomization
+			if err != nil || !isKustomization(file) || k.Unmarshal(data) != nil {
+				continue
+			}
+			k.FixKustomization()
+			for _, r := range k.Resources {
+				// Of a directory, the kustomization is among those that were read.
+				name := path.Join(path.Dir(file), r)
+				if v.stat(name) != noteFile {
+					continue
+				}
+				if data, _, err := v.read(name); err == nil && len(data) <= maxParsed && !yield(name, data) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// namesOf returns the names of the objects of a kind among the resources.
+func (v *view) namesOf(kind string) []string {
+	var names []string
+	for _, data := range v.resources() {
+		for _, object := range documents(data) {
+			if finding.Scalar(object, "kind") == kind {
+				names = append(names, finding.Scalar(object, "metadata", "name"))
+			}
+		}
+	}
+	return slices.Compact(names)
 }

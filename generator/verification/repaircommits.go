@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/generator/fleet"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
 )
 
@@ -146,4 +147,26 @@ func written(commit, overlay string, changed []branch.Difference) []dispatchFile
 		}
 	}
 	return all
+}
+
+// repair verifies that nothing needs a repair after a repair. The dispatches that it writes are
+// compared with their orders, which are earlier commits, later.
+func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.Difference, f *Finding) error {
+	e := r.Entry
+	for _, d := range changed {
+		if path.Base(d.Path) == "state.yaml" && d.After.ID != "" {
+			f.Verdict, f.Why = Forged, []string{"it writes " + d.Path + ", which a repair only deletes"}
+			return nil
+		}
+	}
+	overlays, err := w.replayer(e, w.fleet).Load(ctx, r.Commit.ID, []string{f.Overlay})
+	if err != nil {
+		return err
+	}
+	for _, o := range overlays {
+		if faults := o.Faults(); len(faults) > 0 {
+			f.Verdict, f.Why = Forged, []string{fmt.Sprintf("it leaves %s in another state than muster does: it %s", faults[0].File, faults[0].Problem)}
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,27 @@ import (
 	"muster/generator/plan"
 	"muster/generator/policy"
 )
+
+// Change is a changed setting. Before and After are empty if it was, or is, unset.
+type Change struct {
+	Setting string `json:"setting"`
+	Before  string `json:"before,omitempty"`
+	After   string `json:"after,omitempty"`
+}
+
+// String returns the change as in "max 10 -> 40".
+func (c Change) String() string {
+	return c.Setting + " " + cmp.Or(c.Before, "none") + " -> " + cmp.Or(c.After, "none")
+}
+
+// sentence returns the changes as one text.
+func sentence(changes []Change) string {
+	words := make([]string, len(changes))
+	for i, c := range changes {
+		words[i] = c.String()
+	}
+	return strings.Join(words, ", ")
+}
 
 // Changes returns the settings in which two policies differ, in the order of the documentation, then
 // those of schedules and overrides.
