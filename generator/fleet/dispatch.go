@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -146,10 +145,11 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 	r.number("spec", "parallelism") // if only this was edited, an Indexed Job still starts no more pods
 	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
 		r.is(d.ID, below(at, "labels", LabelDispatch)...)
-		d.overlay = cmp.Or(d.overlay, r.text(below(at, "labels", LabelOverlay)...))
+		r.text(below(at, "labels", LabelOverlay)...)
 		r.strings(below(at, "labels")...)
 		r.strings(below(at, "annotations")...)
 	}
+	d.overlay = finding.Scalar(job, "metadata", "labels", LabelOverlay)
 	d.Purpose = plan.Purpose(r.note(AnnotationPurpose))
 	if d.Purpose != plan.ForDemand && d.Purpose != plan.ForWarmPool {
 		r.bad(fmt.Sprintf("%s is neither %s nor %s", finding.Quote(string(d.Purpose)), plan.ForDemand, plan.ForWarmPool), "metadata", "annotations", AnnotationPurpose)
@@ -175,7 +175,7 @@ func parsedDispatch(file string, data []byte, job *yaml.Node) (d readDispatch, w
 		r.same(AnnotationUptime)
 	}
 	if finding.Lookup(job, "metadata", "annotations", AnnotationOrderedAgents) != nil {
-		d.Ordered = r.count(AnnotationOrderedAgents, "agents", math.MaxInt)
+		d.Ordered = int(r.count(AnnotationOrderedAgents, "agents", math.MaxInt))
 	}
 	if finding.Lookup(job, "metadata", "annotations", AnnotationWithdrawnAt) != nil {
 		d.WithdrawnAt = r.time(AnnotationWithdrawnAt)
@@ -269,14 +269,14 @@ func (r *dispatchReader) time(key string) time.Time {
 }
 
 func (r *dispatchReader) seconds(key string) time.Duration {
-	return time.Duration(r.count(key, "seconds", math.MaxInt/int(time.Second))) * time.Second
+	return time.Duration(r.count(key, "seconds", math.MaxInt64/int64(time.Second))) * time.Second
 }
 
 // count reads a number of agents or seconds from 1 to most.
-func (r *dispatchReader) count(key, of string, most int) int {
+func (r *dispatchReader) count(key, of string, most int64) int64 {
 	v := r.note(key)
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > most || strconv.Itoa(n) != v {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 1 || n > most || strconv.FormatInt(n, 10) != v {
 		r.bad(fmt.Sprintf("%s is not a number of %s", finding.Quote(v), of), "metadata", "annotations", key)
 		return 0
 	}

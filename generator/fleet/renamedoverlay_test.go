@@ -34,6 +34,10 @@ func TestRenamed(t *testing.T) {
 		"renamed":     {move(ordered(), "overlays/default", "overlays/linux"), map[string]overlay{"linux": {[]string{"default"}, 1, ""}}},
 		"renamed into a directory": {move(ordered(), "overlays/default", "overlays/eu/linux"),
 			map[string]overlay{"eu/linux": {[]string{"default"}, 1, `overlays/eu/linux/template/kustomization.yaml:3: resources: "../../../base" does not exist: there is no overlays/base in the repository; correct the path, or add what it names`}}},
+		"without the Job's label": {
+			ordered().edit(t, "overlays/default/dispatches/default-7f3k9c2b.yaml", "\n    muster.dev/overlay: default", "\n    muster.dev/overlay: \"\""),
+			map[string]overlay{"default": {nil, 0, "overlays/default/dispatches/" + strings.Replace(was, `"default"`, `""`, 1)}},
+		},
 		"copied": {ordered().copy("overlays/default", "overlays/linux"),
 			map[string]overlay{"default": {nil, 1, ""}, "linux": {nil, 0, "overlays/linux/dispatches/" + was}}},
 		"copied, and the policy of the first is gone wrong": {
