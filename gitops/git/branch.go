@@ -174,7 +174,7 @@ func (b *Branch) reset() {
 // fail returns an error as a Branch returns it.
 func (b *Branch) fail(doing string, err error) error { return b.remedy(b.describe(doing, err)) }
 
-// describe returns an error as a tree or an [PastTrees] returns it.
+// describe returns an error as a tree or a [PastTrees] returns it.
 func (b *Branch) describe(doing string, err error) error {
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		err = fmt.Errorf("%w: push a first commit to branch %q", remote.ErrEmpty, b.name)

@@ -104,7 +104,7 @@ func readObject(from *bufio.Reader) (plumbing.Hash, rawObject, error) {
 		return plumbing.ZeroHash, rawObject{}, fmt.Errorf("%w %.80q", errAnswer, line)
 	}
 	name := plumbing.NewHash(words[0])
-	if words[1] == "missing" {
+	if len(words) == 2 && words[1] == "missing" {
 		return name, rawObject{}, fmt.Errorf("object %s: %w", name, branch.ErrMissing)
 	}
 	kind, kindErr := plumbing.ParseObjectType(words[1])

@@ -16,7 +16,7 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// pastTrees opens past trees that ends with the test.
+// pastTrees opens past trees that are closed at the end of the test.
 func pastTrees(t *testing.T, c git.Config) *git.PastTrees {
 	t.Helper()
 	a, err := open(t, c).PastTrees(t.Context())

@@ -32,7 +32,10 @@ type Pulls struct {
 // NewPulls validates the address of the API. It does not connect.
 func NewPulls(c PullsConfig) (*Pulls, error) {
 	client, err := newClient(c.API, nil, tokens{get: c.Token})
-	return &Pulls{PullsConfig: c, client: client}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Pulls{PullsConfig: c, client: client}, nil
 }
 
 const (

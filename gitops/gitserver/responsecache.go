@@ -26,7 +26,8 @@ type memory struct {
 // answer is git's response to a request.
 type answer = httptest.ResponseRecorder
 
-func send(w http.ResponseWriter, a *answer) {
+// sendRecorded sends a recorded response.
+func sendRecorded(w http.ResponseWriter, a *answer) {
 	maps.Copy(w.Header(), a.Header())
 	w.WriteHeader(a.Code)
 	_, _ = w.Write(a.Body.Bytes()) // the client may have left
@@ -56,7 +57,7 @@ func (m *memory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := strings.Join([]string{r.Method, r.URL.RequestURI(), r.Header.Get("Git-Protocol"), r.Header.Get("Content-Encoding"), string(question)}, "\n")
 	refs := refsOf(filepath.Join(m.root, filepath.FromSlash(repository)))
 	if known := m.known(repository, refs, key); known != nil {
-		send(w, known)
+		sendRecorded(w, known)
 		return
 	}
 	a := httptest.NewRecorder()
@@ -64,7 +65,7 @@ func (m *memory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.Code == http.StatusOK && refs == refsOf(filepath.Join(m.root, filepath.FromSlash(repository))) {
 		m.note(repository, refs, key, a)
 	}
-	send(w, a)
+	sendRecorded(w, a)
 }
 
 // known returns a response that is still valid, or nil.

@@ -105,7 +105,7 @@ func (s Strict) advertise(w http.ResponseWriter, r *http.Request, next http.Hand
 		a.Body = bytes.NewBuffer(slices.Concat(body[:at], first, body[at+4+len(line):]))
 		a.Header().Del("Content-Length")
 	}
-	send(w, a)
+	sendRecorded(w, a)
 }
 
 // send refuses a request that the host does not accept.
