@@ -208,7 +208,9 @@ func (s *settings) startNotifier(ctx context.Context) (stop func()) {
 
 // checkReceivers returns the errors of test notifications.
 func (s *settings) checkReceivers(ctx context.Context) []error {
-	s.program.progress.Doing("contacting the receivers")
+	if len(s.notify) > 0 {
+		s.program.progress.Doing("contacting the receivers")
+	}
 	return s.notifier.Check(ctx)
 }
 

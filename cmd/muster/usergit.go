@@ -52,7 +52,7 @@ func (p program) cloneAt(named string) (string, error) {
 	return top, nil
 }
 
-// discovered returns the output of the git program in a directory, for the repository that
+// discoverOutput returns the output of the git program in a directory, for the repository that
 // git finds from there.
 func (p program) discoverOutput(dir string, args ...string) (string, error) {
 	args = append([]string{"-c", "safe.bareRepository=explicit"}, args...)

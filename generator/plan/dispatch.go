@@ -173,6 +173,11 @@ func WarmPoolID(id string) bool {
 	return end > 0 && strings.HasSuffix(id[:end], warmInfix)
 }
 
+// The lease makes the accounting exact. Every dispatch has a time, NotAfter, and an agent that starts
+// later exits at once. So each index of a dispatch is in exactly one of three states: registered
+// (Buildkite has listed its agent), in flight (it may still register), or lost (the lease and the
+// grace have expired). Supply consists of connected agents and of agents in flight.
+
 // ClockSkew is the maximum difference between the clocks of muster and Buildkite; beyond it there is no
 // decision. The clocks of Kubernetes' nodes are assumed to be as exact.
 const ClockSkew = time.Minute

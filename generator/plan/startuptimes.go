@@ -164,11 +164,6 @@ func (s *share) learn() {
 	}
 }
 
-// The lease makes the accounting exact. Every dispatch has a time, NotAfter, and an agent that starts
-// later exits at once. So each index of a dispatch is in exactly one of three states: registered
-// (Buildkite has listed its agent), in flight (it may still register), or lost (the lease and the
-// grace have expired). Supply consists of connected agents and of agents in flight.
-
 // The lease of a policy with "lease: auto".
 const (
 	// FirstLease is its length until enough start-up times are known.

@@ -131,7 +131,7 @@ func valueText(file, name, value string) (string, error) {
 }
 
 // oldValue matches the text of a value on the line of its key.
-var oldValue = regexp.MustCompile(`^("[^"]*"|'[^']*'|\{[^{}#]*\}|[^\s#{]+)`)
+var oldValue = regexp.MustCompile(`^("[^"]*"|'[^']*'|\{[^{}#]*\}|[^\s#{!]+)`)
 
 // replaceField replaces a value by the text: a value on the line of its key, or a block of lines, whose
 // comments are removed too.
