@@ -1,7 +1,9 @@
 package generator_test
 
 import (
+	"context"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/verification"
@@ -130,6 +133,31 @@ func TestForged(t *testing.T) {
 			t.Errorf("got %+v", count)
 		}
 	})
+}
+
+// TestReplayIsDoubtful asserts that a replayed decision is doubtful if the reasons in the message are
+// not those of the decision.
+func TestReplayIsDoubtful(t *testing.T) {
+	t.Parallel()
+	l := plainLog(t)
+	order, _ := l.order(t)
+	replayer := verification.Replayer{
+		Overlays: "overlays", Loader: fleet.NewLoader("overlays"),
+		Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) { return l.Tree(ctx, commit) },
+	}
+	for message, want := range map[string]bool{order.Message: false, strings.Replace(order.Message, "pending", "urgent", 1): true} {
+		commit := order
+		commit.Message = message
+		for r, err := range ledger.Read(func(yield func(branch.Commit, error) bool) { yield(commit, nil) }) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := replayer.Decide(t.Context(), verification.Push{Records: []ledger.Record{r}}, 0)
+			if err != nil || got.Doubtful != want || len(got.Differences) > 0 {
+				t.Errorf("doubtful: %t, want %t; %q, %v; of\n%s", got.Doubtful, want, got.Differences, err, message)
+			}
+		}
+	}
 }
 
 // TestVerifyRange: a range that begins or ends inside a push has what is in it, and each

@@ -237,6 +237,18 @@ func TestHandEdits(t *testing.T) {
 	}
 }
 
+// TestRepairAndOrderVerify asserts that an order verifies if the same tick has repaired a dispatch with
+// fewer agents, which counted as it was ordered.
+func TestRepairAndOrderVerify(t *testing.T) {
+	a := twins(t)
+	a.fleet.edit("a person", rewrite(lowered, "$1: 1")(a.file, a.text)...)
+	a.jobs("a", 3)
+	if got := kinds(tick(t, a.g).Operations); got != "a: repair; a: dispatch 3" {
+		t.Fatalf("%q", got)
+	}
+	verifyAll(t, a.fleet)
+}
+
 // reusable demands that nothing more is done and nothing ordered until the lease is
 // over, and that the jobs are ordered for then.
 func (a *archive) reusable(t *testing.T, g *generator.Generator, agents int) {
