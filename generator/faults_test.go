@@ -44,16 +44,16 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	})
-	const parts = 8
+	const parts = 7 // no common factor with 32: each part has its share of the whole days
 	for part := range uint64(parts) {
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
-			if part > 1 { // two parts suffice for the race detector
+			if part < parts-2 { // two parts suffice for the race detector, without a whole day in 100 seeds
 				unraced.Only(t)
 			}
 			for seed := *first + part; seed < *first+uint64(*seeds); seed += parts {
 				if t.Failed() {
-					t.Fatalf("seed %d and each eighth after it up to %d were not played", seed, *first+uint64(*seeds)-1)
+					t.Fatalf("seed %d and each seventh after it up to %d were not played", seed, *first+uint64(*seeds)-1)
 				}
 				happened := playSeed(t, seed)
 				mu.Lock()
