@@ -99,24 +99,30 @@ const whereAgentTokens = "agent tokens are on the page of the Buildkite cluster,
 // biggestSmall is the maximum size of a response other than a list, in bytes.
 const biggestSmall = 1 << 20
 
+// answered is a response without its body.
+type answered struct {
+	status int
+	header http.Header
+}
+
 // ask sends one request and decodes the response as JSON. The path has no leading slash. A nil
-// body sends a request without a body. The body of the result is closed.
+// body sends a request without a body.
 func (a *agentAPI) ask(
 	ctx context.Context, method, path, token string, body, into any, most int64,
-) (*http.Response, error) {
+) (answered, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
 	var content io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
-			return nil, err
+			return answered{}, err
 		}
 		content = bytes.NewReader(raw)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, a.cfg.URL+path, content)
 	if err != nil {
-		return nil, errors.New("requesting the Agent API: its address is not a URL")
+		return answered{}, errors.New("requesting the Agent API: its address is not a URL")
 	}
 	request.Header.Set("Authorization", "Token "+token)
 	request.Header.Set("Accept", "application/json")
@@ -130,25 +136,26 @@ func (a *agentAPI) ask(
 		if wrapped, ok := errors.AsType[*url.Error](err); ok { // repeats the whole address
 			err = wrapped.Err
 		}
-		return nil, fmt.Errorf("asking %s: %w", what(path), hide(err, token))
+		return answered{}, fmt.Errorf("asking %s: %w", what(path), hide(err, token))
 	}
 	defer func() { _ = response.Body.Close() }()
+	said := answered{response.StatusCode, response.Header}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, most+1))
 	a.count(len(raw), err != nil || response.StatusCode >= http.StatusMultipleChoices, response.StatusCode == http.StatusTooManyRequests)
 	switch {
 	case response.StatusCode >= http.StatusMultipleChoices:
-		return response, a.refused(response, raw, path, token)
+		return said, a.refused(response, raw, path, token)
 	case err != nil:
-		return response, fmt.Errorf("reading %s: %w", what(path), hide(err, token))
+		return said, fmt.Errorf("reading %s: %w", what(path), hide(err, token))
 	case int64(len(raw)) > most:
-		return response, fmt.Errorf("the answer to %s is larger than %d MiB", what(path), most>>20)
+		return said, fmt.Errorf("the answer to %s is larger than %d MiB", what(path), most>>20)
 	}
 	if into != nil {
 		if err := jsonv2.Unmarshal(raw, into, lenient); err != nil {
-			return response, fmt.Errorf("unexpected response to %s", what(path))
+			return said, fmt.Errorf("unexpected response to %s", what(path))
 		}
 	}
-	return response, nil
+	return said, nil
 }
 
 func (a *agentAPI) count(received int, failed, limited bool) {

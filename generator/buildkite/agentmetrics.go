@@ -131,11 +131,11 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 		return counts, 0, err
 	}
 	var r metricsRecord
-	response, err := m.ask(ctx, http.MethodGet, "metrics", token, nil, &r, biggestSmall)
+	said, err := m.ask(ctx, http.MethodGet, "metrics", token, nil, &r, biggestSmall)
 	if err != nil {
 		return counts, 0, err
 	}
-	date, _ := http.ParseTime(response.Header.Get("Date")) // zero if the header is absent
+	date, _ := http.ParseTime(said.header.Get("Date")) // zero if the header is absent
 	switch {
 	case r.Agents.Total == nil || r.Jobs.Total == nil || r.Organization.Slug == "":
 		return counts, 0, errors.New("the answer to metrics lacks the totals or the organisation")
@@ -153,6 +153,6 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 		q.Agents, q.Idle = agents.Total, agents.Idle
 		counts.Queues[key] = q
 	}
-	poll, _ := strconv.Atoi(response.Header.Get(pollHeader)) // zero if the header is absent
+	poll, _ := strconv.Atoi(said.header.Get(pollHeader)) // zero if the header is absent
 	return counts, seconds(poll), nil
 }

@@ -318,12 +318,12 @@ func limitedStack(err error, scope string) error {
 // stack can read other queues than its own.
 func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, queues []string) (bool, error) {
 	for _, queue := range queues {
-		response, err := k.ask(ctx, http.MethodPost, "stacks/register", token, map[string]any{
+		said, err := k.ask(ctx, http.MethodPost, "stacks/register", token, map[string]any{
 			"key": c.key, "type": "custom", "queue_key": queue, "metadata": map[string]string{"name": "muster"},
 		}, nil, biggestSmall)
 		switch {
 		case err == nil:
-			c.registered, c.created = true, c.created || response.StatusCode == http.StatusCreated
+			c.registered, c.created = true, c.created || said.status == http.StatusCreated
 			return true, nil
 		case hasStatus(err, http.StatusNotFound):
 		case hasStatus(err, http.StatusForbidden):
