@@ -64,8 +64,9 @@ func (r Result) own() []condition.Condition {
 // stepConditions are the conditions of muster itself in the order of the steps of a tick.
 var stepConditions = []condition.Type{condition.RepositoryAvailable, condition.BuildkiteAvailable, condition.PushAccepted}
 
-// withoutPush returns the conditions after a tick that pushed nothing, and changes them in place. If the last push failed,
-// PushAccepted is unknown until the next push. A conflict is over: the server has refused nothing.
+// withoutPush returns the conditions after a tick that pushed nothing, and changes all. If the last
+// push failed, PushAccepted is unknown until the next push. A conflict is over: the server has refused
+// nothing.
 func withoutPush(before, all []condition.Condition) []condition.Condition {
 	ofMuster := func(c condition.Condition) bool { return c.Type == condition.PushAccepted && c.Overlay == "" }
 	i, now := slices.IndexFunc(before, ofMuster), slices.IndexFunc(all, ofMuster)

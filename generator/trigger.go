@@ -22,8 +22,8 @@ type trigger struct {
 	log      *slog.Logger
 	triggers *Triggers // optional
 	pace     plan.Pace // of triggered ticks
-	// counts are what the counts of the overlays between two ticks are compared with. The zero
-	// value triggers nothing.
+	// counts are the metrics before the last poll, and overlays those of that poll. Zero counts
+	// trigger nothing.
 	counts   plan.Counts
 	overlays []plan.Overlay
 }

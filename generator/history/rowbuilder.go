@@ -100,8 +100,8 @@ func (c Config) Rows(records iter.Seq2[ledger.Record, error]) iter.Seq2[Row, err
 	}
 }
 
-// rowBuilder makes rows of records. Rows after a commit by people are held back until there are enough such
-// commits to read their changes together.
+// rowBuilder makes rows of records. Rows after a commit by people are held back until there are enough
+// such commits to read their changes together.
 type rowBuilder struct {
 	Config
 	fates fates

@@ -186,7 +186,7 @@ func drawJob(t *rapid.T, i int, now time.Time) Job {
 		State: rapid.SampledFrom([]JobState{JobPending, JobPending, JobPending, JobUpcoming, JobLimited, JobBlocked}).Draw(t, "job state")}
 }
 
-// decide returns the decisions on the fleet, of which earlier snapshots were seen before.
+// decide returns the decisions on the fleet after earlier snapshots.
 func (d drawn) decide(earlier ...Snapshot) []Decision {
 	var r Registrations
 	for _, s := range slices.Concat(earlier, []Snapshot{d.snapshot}) {

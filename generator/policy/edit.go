@@ -114,20 +114,22 @@ var (
 
 // valueText returns a value as a policy writes it on one line.
 func valueText(file, name, value string) (string, error) {
-	m := reuseValue.FindStringSubmatch(value)
-	problem := finding.Quote(value) + " is not a valid value"
-	switch {
-	case name != reuseName && scalarValue.MatchString(value):
+	invalid := finding.Finding{File: file, Field: "spec." + name, Problem: finding.Quote(value) + " is not a valid value"}
+	if name != reuseName {
+		if !scalarValue.MatchString(value) {
+			return "", invalid
+		}
 		return value, nil
-	case name != reuseName:
-	case value == noReuse:
-		return "{}", nil
-	case m != nil:
-		return fmt.Sprintf("{idle: %s, uptime: %s}", m[1]+m[4], m[2]+m[3]), nil
-	default:
-		problem += ": write idle:1m,uptime:30m, or " + noReuse
 	}
-	return "", finding.Finding{File: file, Field: "spec." + name, Problem: problem}
+	if value == noReuse {
+		return "{}", nil
+	}
+	m := reuseValue.FindStringSubmatch(value)
+	if m == nil {
+		invalid.Problem += ": write idle:1m,uptime:30m, or " + noReuse
+		return "", invalid
+	}
+	return fmt.Sprintf("{idle: %s, uptime: %s}", m[1]+m[4], m[2]+m[3]), nil
 }
 
 // oldValue matches the text of a value on the line of its key.

@@ -42,8 +42,8 @@ func reader(t *testing.T, source string) func(*fakebuildkite.Server) simulation.
 	}
 }
 
-// TestAgentTokensOnlyLikeREST simulates the same workloads with each source and prints waits and
-// costs. Without an API token, muster orders no more than with one, and every job is served.
+// TestAgentTokensOnlyLikeREST simulates the same workload with each source, prints waits and costs, and
+// asserts that every job is served.
 func TestAgentTokensOnlyLikeREST(t *testing.T) {
 	unraced.Only(t)
 	hours := time.Duration(*agentTokenHours) * time.Hour
@@ -70,7 +70,7 @@ func TestAgentTokensOnlyLikeREST(t *testing.T) {
 			if source == "rest" {
 				rest = m
 			}
-			t.Logf("%-10s %-32s %-12s wait mean %4.0f s, p95 %4.0f s; pods %6.1f h, %.2f of REST's; in vain %d, commits %d, jobs %d", l.Name, c.name, source,
+			t.Logf("%-10s %-32s %-12s wait mean %4.0f s, p95 %4.0f s; pods %6.1f h, %.2f of REST's; unused %d, commits %d, jobs %d", l.Name, c.name, source,
 				m.Wait.Mean.Seconds(), m.Wait.P95.Seconds(), m.Pods.Hours(), m.Pods.Hours()/rest.Pods.Hours(), m.Unused, m.Commits, m.Jobs)
 			if m.Unserved > 0 {
 				t.Errorf("%s, %s, %s: %d jobs are not served", l.Name, c.name, source, m.Unserved)

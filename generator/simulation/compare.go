@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 )
 
 // Case is one workload in its world.
@@ -27,12 +26,18 @@ type Row struct {
 func Compare(ctx context.Context, cases []Case, algorithms []Named, workers int, finished func(complete []Row, runs int) error) ([]Row, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	rows, done := make([]Row, len(cases)*len(algorithms)), make([]bool, len(cases)*len(algorithms))
-	played := make(chan int, len(rows))
-	var begun atomic.Int64
+	next, played := make(chan int, len(rows)), make(chan int, len(rows))
+	for i := range rows {
+		next <- i
+	}
+	close(next)
 	var wg sync.WaitGroup
 	for range max(1, workers) {
 		wg.Go(func() {
-			for i := int(begun.Add(1)) - 1; i < len(rows) && ctx.Err() == nil; i = int(begun.Add(1)) - 1 {
+			for i := range next {
+				if ctx.Err() != nil {
+					return
+				}
 				c, a := cases[i/len(algorithms)], algorithms[i%len(algorithms)]
 				rows[i] = Row{c.Workload.Name, a.Name, Play(a.In(c.Scenario), c.Workload, a.New(), nil)}
 				played <- i

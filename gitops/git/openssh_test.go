@@ -109,8 +109,8 @@ func inetd(t *testing.T, command string, args ...string) (address string) {
 }
 
 // TestOpenSSHWithALongList reads from and pushes to OpenSSH's sshd, which has many refs, and two host
-// keys, of which the client knows one. It may or may not pass on that the client understands version 2
-// of the protocol.
+// keys, of which the client knows one. With AcceptEnv, sshd passes the client's request for version 2 of
+// the protocol on to git.
 func TestOpenSSHWithALongList(t *testing.T) {
 	t.Parallel()
 	for i, more := range []string{"AcceptEnv GIT_PROTOCOL", ""} {

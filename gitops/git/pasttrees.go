@@ -18,9 +18,8 @@ import (
 // number of objects, and does not change the branch. Close closes it.
 //
 // One git process reads a local repository. The error for an object that a shallow or partial clone
-// lacks is [branch.ErrMissing]. From a server it fetches objects, those that
-// [PastTrees.Ahead] announces in batches. If the server does not send single objects, it fetches the
-// whole history.
+// lacks is [branch.ErrMissing]. Objects of a server are fetched, those that [PastTrees.Ahead] announces
+// in batches. If the server does not send single objects, the whole history is fetched.
 type PastTrees struct {
 	branch *Branch // locked by the trees
 	store  *store

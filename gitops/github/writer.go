@@ -65,8 +65,8 @@ type Writer struct {
 	unsigned bool
 }
 
-// NewWriter validates the address of the API and returns a writer. It does not connect. One goroutine uses a
-// Writer at a time.
+// NewWriter validates the address of the API and returns a writer. It does not connect. One goroutine
+// uses a Writer at a time.
 func NewWriter(c Config) (*Writer, error) {
 	c.Branch = cmp.Or(c.Branch, "main")
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
