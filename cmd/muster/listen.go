@@ -103,11 +103,11 @@ func answer(w http.ResponseWriter, ok bool, problems []string) {
 	_, _ = io.WriteString(&output.Printable{To: w}, strings.Join(problems, "\n")+"\n")
 }
 
-// profiles serves the profiles of package pprof.
+// profiles serves the profiles of package pprof, except the command line: its flags may contain
+// credentials.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)

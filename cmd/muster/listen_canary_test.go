@@ -2,6 +2,11 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"io"
+	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -58,5 +63,57 @@ func TestPagesEscapeHostileText(t *testing.T) {
 	}, look)
 	if looked != 18 {
 		t.Errorf("looked at %d pages\n%s", looked, &stderr)
+	}
+}
+
+// TestCommandLineIsNotServed asserts that no path of --listen and --pprof serves a credential in the
+// arguments or in the environment.
+func TestCommandLineIsNotServed(t *testing.T) {
+	w, p, _, _ := fleetProgram(t)
+	host := strings.TrimPrefix(w.git.URL, "http://")
+	p.args = []string{
+		"run", "--listen", "127.0.0.1:0", "--pprof", "localhost:0", "--startup-jitter", "0s",
+		"--repo", "http://git:" + url.QueryEscape(leaktest.GitPassword) + "@" + host + "/fleet.git?private_token=" + leaktest.GitHubToken,
+		"--notify", "kind=url,name=chat,url=http://127.0.0.1:1/hooks/" + leaktest.AgentToken + "?key=" + leaktest.SSHKey,
+	}
+	args := os.Args
+	os.Args = append([]string{args[0]}, p.args...)
+	t.Cleanup(func() { os.Args = args })
+	for _, pair := range p.environ {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	var stderr bytes.Buffer
+	p.stderr = &stderr
+	looked := 0
+	look := func() { // between two ticks: the log is not written to
+		listening := regexp.MustCompile(`for="?(profiles|the status page).* address=(\S+)`).FindAllStringSubmatch(stderr.String(), -1)
+		if len(listening) != 2 {
+			t.Fatalf("%d addresses in %s", len(listening), &stderr)
+		}
+		for _, at := range listening {
+			for _, path := range []string{
+				"/", "/status.json", "/metrics", "/healthz", "/readyz", "/timeline.svg?overlay=default", "/nothing", "/debug/vars", "/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/nothing",
+				"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/threadcreate?debug=1", "/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=0.1",
+			} {
+				text := getText(t, "http://"+at[2]+path)
+				if zipped, err := gzip.NewReader(strings.NewReader(text)); err == nil {
+					plain, err := io.ReadAll(zipped)
+					check(t, err)
+					text += string(plain)
+				}
+				looked++
+				if found := leaktest.Leaks(text); len(found) > 0 {
+					t.Errorf("%s serves %q", path, found)
+				}
+			}
+		}
+	}
+	runScripted(t, p, start, look)
+	if looked != 36 {
+		t.Errorf("looked at %d pages", looked)
+	}
+	if found := leaktest.Leaks(stderr.String()); len(found) > 0 {
+		t.Errorf("the log has %q", found)
 	}
 }

@@ -205,7 +205,7 @@ func TestHostOfThisMachine(t *testing.T) {
 	} {
 		want := map[bool]int{true: http.StatusOK, false: http.StatusMisdirectedRequest}[own]
 		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions} {
-			if got := statusOf(t, method, "http://"+here+"/debug/pprof/cmdline", host); got != want {
+			if got := statusOf(t, method, "http://"+here+"/debug/pprof/symbol", host); got != want {
 				t.Errorf("%s for %s on a loopback address: %d, want %d", method, host, got, want)
 			}
 		}
@@ -264,7 +264,7 @@ func TestProfiles(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	address := regexp.MustCompile(`for=profiles address=(\S+)`).FindStringSubmatch(said.String())[1]
 	for path, want := range map[string]int{
-		"/debug/pprof/": http.StatusOK, "/debug/pprof/heap": http.StatusOK, "/debug/pprof/goroutine?debug=1": http.StatusOK, "/debug/pprof/cmdline": http.StatusOK,
+		"/debug/pprof/": http.StatusOK, "/debug/pprof/heap": http.StatusOK, "/debug/pprof/goroutine?debug=1": http.StatusOK, "/debug/pprof/cmdline": http.StatusNotFound,
 		"/debug/pprof/symbol": http.StatusOK, "/debug/pprof/nothing": http.StatusNotFound,
 		"/metrics": http.StatusNotFound, "/healthz": http.StatusNotFound, "/": http.StatusNotFound,
 	} {
