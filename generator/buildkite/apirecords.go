@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/generator/plan"
 )
 
 // Records contain only the fields that are needed. A field with a value of an unexpected type
@@ -323,7 +325,7 @@ func (f *flag) UnmarshalJSONFrom(d *decoder) error {
 	return d.SkipValue()
 }
 
-// moment is a time; zero if it is absent or invalid.
+// moment is a time; zero if it is absent or invalid, as one that no commit can contain.
 type moment struct{ at time.Time }
 
 func (m *moment) UnmarshalJSONFrom(d *decoder) error {
@@ -335,7 +337,7 @@ func (m *moment) UnmarshalJSONFrom(d *decoder) error {
 	// The second form is that of the documentation's access tokens and, in
 	// go-buildkite, of events.
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05 MST"} {
-		if at, err := time.Parse(layout, string(s)); err == nil {
+		if at, err := time.Parse(layout, string(s)); err == nil && plan.Plausible(at) {
 			m.at = at.UTC()
 			break
 		}

@@ -3,6 +3,7 @@ package buildkite
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -22,6 +23,24 @@ func TestTexts(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(raw), &shared, lenient); err != nil || !slices.Equal(shared.list, want) {
 			t.Errorf("%s is read as %q, want %q (%v)", raw, shared.list, want, err)
+		}
+	}
+}
+
+// TestMoments asserts that a time that no commit can contain counts as absent.
+func TestMoments(t *testing.T) {
+	for raw, want := range map[string]string{
+		`"2026-11-21T02:15:00.5Z"`: "2026-11-21T02:15:00.5Z", `"2026-11-21T03:15:00+01:00"`: "2026-11-21T02:15:00Z", `"2026-11-21 02:15:00 UTC"`: "2026-11-21T02:15:00Z",
+		`"9999-12-31T23:59:59Z"`: "", `"2500-01-01T00:00:00Z"`: "", `"1066-10-14T09:00:00Z"`: "", `"0001-01-01T00:00:01Z"`: "", `"soon"`: "", "null": "", "7": "", "{}": "",
+	} {
+		m := moment{at: time.Unix(1, 0)}
+		err := json.Unmarshal([]byte(raw), &m, lenient)
+		got := ""
+		if !m.at.IsZero() {
+			got = m.at.Format(time.RFC3339Nano)
+		}
+		if err != nil || got != want {
+			t.Errorf("%s is read as %q, want %q (%v)", raw, got, want, err)
 		}
 	}
 }

@@ -57,13 +57,16 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 	if doc.APIVersion != policy.Version || doc.Kind != stateKind {
 		return wrong(fmt.Sprintf("its kind is %s of %s, not %s of %s", finding.Quote(doc.Kind), finding.Quote(doc.APIVersion), stateKind, policy.Version))
 	}
+	if err := plan.CheckStored(doc); err != nil {
+		return wrong(err.Error())
+	}
 	state := plan.State{
 		Ordered: doc.Ordered, LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes,
 		ServedAt: doc.ServedAt, AheadOf: doc.AheadOf,
 	}
 	if b := doc.Breaker; b != nil {
-		if b.Failures < 0 || b.Failures > 0 == b.At.IsZero() || b.Cause != "" && !slices.Contains(plan.Failures(), b.Cause) ||
-			b.LastedSeconds < 0 || b.LastedSeconds > maxSeconds {
+		if b.Failures > 0 == b.At.IsZero() || b.Cause != "" && !slices.Contains(plan.Failures(), b.Cause) ||
+			b.LastedSeconds > maxSeconds {
 			return wrong("its breaker has failures without a time, an unknown cause, or seconds that cannot be")
 		}
 		state.Breaker = *b

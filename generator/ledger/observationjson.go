@@ -55,7 +55,7 @@ func encodeObservation(o plan.Observation) string {
 // closing matches the keyword before an issue that a commit closes.
 var closing = regexp.MustCompile(`(?i)(close[sd]?|fix(es|ed)?|resolve[sd]?):? `)
 
-// decodeObservation parses a stored observation.
+// decodeObservation parses a stored observation, and checks the bounds of its numbers and times.
 func decodeObservation(text string) (plan.Observation, error) {
 	var s storedObservation
 	err := json.Unmarshal([]byte(text), &s)
@@ -75,5 +75,5 @@ func decodeObservation(text string) (plan.Observation, error) {
 	if s.At.IsZero() {
 		return plan.Observation{}, errors.New("it has no time")
 	}
-	return s.Observation, nil
+	return s.Observation, plan.CheckStored(s.Observation)
 }

@@ -7,6 +7,10 @@ import (
 	"muster/generator/history"
 )
 
+// maxAhead is how far in the future the time of a poll may be, because clocks differ. Samples with a
+// later time are ignored.
+const maxAhead = time.Hour
+
 // replay adds up the periods between the samples of each overlay, oldest first.
 func (m *maker) replay() {
 	r := history.Sampler{Overlays: m.Overlays}
@@ -14,7 +18,7 @@ func (m *maker) replay() {
 	for _, e := range slices.Backward(m.entries) {
 		r.Add(e, func(s history.Sample) {
 			m.know(s.Overlay)
-			if !m.wants(s.Overlay) {
+			if !m.wants(s.Overlay) || s.At.After(m.Now.Add(maxAhead)) {
 				return
 			}
 			g := between[s.Overlay]
@@ -80,8 +84,8 @@ func (m *maker) between(g *gap, s history.Sample) {
 				end = to
 			}
 			for _, x := range []*Range{&o.Connected, &m.day(from).Connected} {
-				x.Min += time.Duration(least) * end.Sub(from)
-				x.Max += time.Duration(most) * end.Sub(from)
+				x.Min += float64(least) * end.Sub(from).Hours()
+				x.Max += float64(most) * end.Sub(from).Hours()
 			}
 			from = end
 		}

@@ -105,7 +105,7 @@ type Mark struct {
 // Figures are the figures of an overlay or a day.
 type Figures struct {
 	history.Total
-	// Connected is the sum of the times for which agents were connected.
+	// Connected is the time for which agents were connected, in agent-hours.
 	Connected Range
 	// Wait is the longest known wait of a pending job. Others may have waited longer.
 	Wait time.Duration
@@ -113,8 +113,8 @@ type Figures struct {
 	Unused Bounds
 }
 
-// Range contains the bounds of a duration.
-type Range struct{ Min, Max time.Duration }
+// Range contains the bounds of a figure.
+type Range struct{ Min, Max float64 }
 
 // Bounds contains the bounds of a number.
 type Bounds struct{ Min, Max int }

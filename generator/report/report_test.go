@@ -64,22 +64,22 @@ func TestConnected(t *testing.T) {
 	l.add(observe(ledger.Retire, 26*time.Hour, 8, "x", 0, 1, 2, 3)) // of the ten at least four stayed, and four registered
 	l.add(observe(ledger.Dispatch, 27*time.Hour, 0, "y"))
 	for _, c := range []struct {
-		name        string
-		from, to    time.Duration
-		least, most time.Duration
-		days        []Range
+		name     string
+		from, to time.Duration
+		all      Range
+		days     []Range
 	}{
-		{"all", 0, 0, 16 * time.Hour, 64 * time.Hour, []Range{{8 * time.Hour, 36 * time.Hour}, {8 * time.Hour, 28 * time.Hour}}},
-		{"from between two", 25 * time.Hour, 0, 4 * time.Hour, 22 * time.Hour, []Range{{4 * time.Hour, 22 * time.Hour}}},
-		{"until between two", 0, 23 * time.Hour, 4 * time.Hour, 14 * time.Hour, []Range{{4 * time.Hour, 14 * time.Hour}}},
+		{"all", 0, 0, Range{16, 64}, []Range{{8, 36}, {8, 28}}},
+		{"from between two", 25 * time.Hour, 0, Range{4, 22}, []Range{{4, 22}}},
+		{"until between two", 0, 23 * time.Hour, Range{4, 14}, []Range{{4, 14}}},
 	} {
 		config := Config{From: begin.Add(c.from)}
 		if c.to > 0 {
 			config.To = begin.Add(c.to)
 		}
 		r := l.read(t, config)
-		if got, want := r.Overlays[0].Connected, (Range{c.least, c.most}); got != want {
-			t.Errorf("%s: %v, want %v", c.name, got, want)
+		if got := r.Overlays[0].Connected; got != c.all {
+			t.Errorf("%s: %v, want %v", c.name, got, c.all)
 		}
 		var days []Range
 		for _, d := range r.Days {
@@ -88,6 +88,29 @@ func TestConnected(t *testing.T) {
 		if !slices.Equal(days, c.days) {
 			t.Errorf("%s: days %v, want %v", c.name, days, c.days)
 		}
+	}
+}
+
+// TestImplausibleSamples asserts that a commit with a time in the future, or with as many agents as a
+// commit can contain, neither adds days nor lets a sum overflow, and that later commits count.
+func TestImplausibleSamples(t *testing.T) {
+	const many = 1_000_000_000
+	for _, year := range []int{2027, 2200, 2499, 9999} {
+		var l log
+		l.add(observe(ledger.Dispatch, time.Hour, 2, "x"))
+		l.add(observe(ledger.Dispatch, time.Date(year, 12, 31, 23, 59, 59, 0, time.UTC).Sub(begin), 3, "y"))
+		l[1].Entry.Observation.At = time.Date(year, 12, 31, 23, 59, 59, 0, time.UTC)
+		l.add(observe(ledger.Dispatch, 3*time.Hour, 2, "z"))
+		r := l.read(t, Config{From: begin})
+		if o := r.Overlays[0]; o.Connected != (Range{4, 4}) || len(o.Samples) != 2 || len(r.Days) > 2 {
+			t.Errorf("%d: %v in %d samples and %d days", year, o.Connected, len(o.Samples), len(r.Days))
+		}
+	}
+	var l log
+	l.add(observe(ledger.Dispatch, 0, many, "x"))
+	l.add(observe(ledger.Dispatch, 48*time.Hour, many, "y"))
+	if o := l.read(t, Config{From: begin}).Overlays[0]; o.Connected != (Range{48 * many, 48 * many}) {
+		t.Errorf("%d agents for two days: %v", many, o.Connected)
 	}
 }
 

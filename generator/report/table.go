@@ -95,13 +95,13 @@ func connected(p Price) []field {
 // bounds returns the columns of a figure that is proportional to pod-hours. The name of the first column
 // may be longer.
 func bounds(first, name, format string, perHour float64) []field {
-	column := func(title string, of func(Range) time.Duration) field {
-		return field{title, func(f Figures) string { return fmt.Sprintf(format, of(f.Connected).Hours()*perHour) }, true}
+	column := func(title string, of func(Range) float64) field {
+		return field{title, func(f Figures) string { return fmt.Sprintf(format, of(f.Connected)*perHour) }, true}
 	}
 	return []field{
-		column(first+", about", func(x Range) time.Duration { return (x.Min + x.Max) / 2 }),
-		column(name+", at least", func(x Range) time.Duration { return x.Min }),
-		column(name+", at most", func(x Range) time.Duration { return x.Max }),
+		column(first+", about", func(x Range) float64 { return (x.Min + x.Max) / 2 }),
+		column(name+", at least", func(x Range) float64 { return x.Min }),
+		column(name+", at most", func(x Range) float64 { return x.Max }),
 	}
 }
 

@@ -79,6 +79,9 @@ func parseCommit(id string) (plumbing.Hash, error) {
 	return plumbing.NewHash(id), nil
 }
 
+// lastTime is the latest time that JSON can contain (RFC 3339). Git accepts later dates.
+var lastTime = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
 // readCommit parses a raw commit. Fields that are absent or malformed are empty, since other programs
 // have written commits too.
 func readCommit(id plumbing.Hash, raw []byte) branch.Commit {
@@ -99,7 +102,9 @@ func readCommit(id plumbing.Hash, raw []byte) branch.Commit {
 			c.Author, c.Email = who.Name, who.Email
 		case "committer":
 			who.Decode(value)
-			c.At = who.When.UTC()
+			if c.At = who.When.UTC(); c.At.Year() < 0 || c.At.Year() > lastTime.Year() { // the largest overflow
+				c.At = lastTime
+			}
 		}
 	}
 	return c

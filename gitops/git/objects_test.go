@@ -11,6 +11,8 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
+
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // begun returns a branch that has read its head.
@@ -106,4 +108,17 @@ func manifest(name string) []byte {
 		fmt.Fprintf(&text, "# field %d of the template, as long as fields are\n", i)
 	}
 	return text.Bytes()
+}
+
+// TestCommitDates asserts that every date that git accepts becomes a time that JSON can contain.
+func TestCommitDates(t *testing.T) {
+	for seconds, want := range map[string]string{
+		"1763691300 +0100": "2025-11-21T02:15:00Z", "253402300799 +0000": "9999-12-31T23:59:59Z", "253402300800 +0000": "9999-12-31T23:59:59Z", "253402300799 -1200": "9999-12-31T23:59:59Z",
+		"99999999999999 +0000": "9999-12-31T23:59:59Z", "9223372036854775807 +0000": "9999-12-31T23:59:59Z", "99999999999999999999 +0000": "0001-01-01T00:00:00Z", "soon": "0001-01-01T00:00:00Z",
+	} {
+		raw := "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@localhost> 0 +0000\ncommitter A <a@localhost> " + seconds + "\n\nx\n"
+		if got, err := readCommit(plumbing.ZeroHash, []byte(raw)).At.MarshalJSON(); err != nil || string(got) != `"`+want+`"` {
+			t.Errorf("%s is read as %s (%v), want %s", seconds, got, err, want)
+		}
+	}
 }

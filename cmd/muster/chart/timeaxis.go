@@ -35,7 +35,7 @@ func newTimeAxis(from, to time.Time, width float64) timeAxis {
 			return a
 		}
 	}
-	for a.to.Sub(a.from) > most*a.step {
+	for (a.to.Sub(a.from)-1)/most >= a.step { // most*a.step could overflow
 		a.step *= 2
 	}
 	return a

@@ -112,6 +112,7 @@ func TestTimeAxis(t *testing.T) {
 		{time.Date(2026, time.October, 24, 0, 0, 0, 0, berlin), 72 * time.Hour, 300, "24 Oct 25 Oct 26 Oct"}, // a day of 25 hours
 		{eight(0)[0], 200 * day, 300, "18 Jan 15 Mar 10 May"},
 		{eight(0)[0], 0, 300, "08:00:00 08:00:01"},
+		{eight(0)[0], math.MaxInt64, 300, "25 May 24 Nov 26 May"}, // 292 years, the longest duration
 	} {
 		var got []string
 		axis := newTimeAxis(test.from, test.from.Add(test.length), test.width)
