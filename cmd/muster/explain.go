@@ -28,16 +28,17 @@ func (p program) explainCommand() *cobra.Command {
 		Short: "Show why there are this many agents and not more, from git alone",
 		Long: `explain prints why muster did something, or did nothing.
 
-For a commit or a dispatch: its arithmetic, recomputed from the commit's parent and
-its trailers; what limited it; jobs that do not count, and why; the policy in force
-and its author; and the outcome. The default is muster's last commit.
+For a commit, a dispatch or an agent's name: the arithmetic of the order, recomputed
+from the commit's parent and its trailers; what limited it; jobs that do not count, and
+why; the policy in force and its author; and the outcome. A commit may be an address of
+the git host. The default is muster's last commit.
 
 For an overlay, at --at or now: why nothing was done, from the commits around that
 time. If git does not contain the reason, explain reports this: muster records
 nothing when it does nothing. --at without a name is about every overlay.
 
-For a Buildkite job, by its URL or ID, with --at the time since which it could run:
-the order that was made for it, and the parts of its wait.
+For a Buildkite job, by any of its addresses or its ID, with --at the time since which
+it could run: the order that was made for it, and the parts of its wait.
 
 It reads only git: it needs no Buildkite token, and no flags in a clone of the
 repository. Times are in UTC. --at takes a time, as in 2026-11-21T02:15Z or 09:40

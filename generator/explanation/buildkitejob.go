@@ -12,12 +12,6 @@ import (
 	"muster/generator/ledger"
 )
 
-// jobID returns the identifier of a Buildkite job: the part of its page's address after the last
-// # or /, or the identifier itself.
-func jobID(name string) string {
-	return strings.ToLower(name[strings.LastIndexAny(name, "#/")+1:])
-}
-
 // order is a commit that ordered agents when a job may have been pending.
 type order struct {
 	entry *ledger.Entry
@@ -26,8 +20,8 @@ type order struct {
 
 // job explains the wait of a Buildkite job. Git contains numbers of jobs and not their identifiers,
 // except one example of unmatched jobs. If the time is known from which the job could run, job returns
-// the first orders for jobs that were pending then.
-func (c Config) job(ctx context.Context, name string, at time.Time) ([]Explanation, error) {
+// the first orders for jobs that were pending then. name is what the user wrote.
+func (c Config) job(ctx context.Context, name, id string, at time.Time) ([]Explanation, error) {
 	var e *ledger.Entry // of the row; nil if it is malformed
 	records := func(yield func(ledger.Record, error) bool) {
 		for r, err := range c.log(ctx, "") {
@@ -45,7 +39,7 @@ func (c Config) job(ctx context.Context, name string, at time.Time) ([]Explanati
 		if e == nil {
 			continue
 		}
-		if x, ok := unmatchedJob(name, e); ok {
+		if x, ok := unmatchedJob(name, id, e); ok {
 			return []Explanation{x}, nil
 		}
 		if row.At.Before(at) {
@@ -60,10 +54,9 @@ func (c Config) job(ctx context.Context, name string, at time.Time) ([]Explanati
 }
 
 // unmatchedJob explains a job that an observation lists as unmatched.
-func unmatchedJob(name string, e *ledger.Entry) (Explanation, bool) {
-	id := jobID(name)
+func unmatchedJob(name, id string, e *ledger.Entry) (Explanation, bool) {
 	for _, u := range e.Observation.Unmatched {
-		if u.Example == "" || jobID(u.Example) != id {
+		if refersTo(u.Example) != (reference{jobName, id}) {
 			continue
 		}
 		why := fmt.Sprintf("No overlay serves it: none has all of its rules %s, and the closest one lacks %s.", quoted(u.Rules), quoted(u.Missing))
@@ -75,6 +68,18 @@ func unmatchedJob(name string, e *ledger.Entry) (Explanation, bool) {
 		}}, true
 	}
 	return Explanation{}, false
+}
+
+// absentInGit explains that git does not contain an agent or another thing of Buildkite.
+func absentInGit(name, kind string) []Explanation {
+	if kind != "" {
+		kind += " "
+	}
+	return []Explanation{{Subject: kind + name + ": git does not contain it", Why: []string{
+		"muster's commits contain numbers of jobs and agents, and no identifier of Buildkite.",
+		"An agent's page in Buildkite shows its name, a dispatch and an index: muster explain NAME. A job's page shows its agent.",
+		"If a job is waiting, use its address, and its runnable_at in Buildkite's API as the time: muster explain JOB --at TIME.",
+	}}}
 }
 
 // served returns the orders whose agents may have served a job.

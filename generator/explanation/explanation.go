@@ -47,8 +47,9 @@ type Config struct {
 
 // Question selects what to explain. The zero value selects muster's last commit.
 type Question struct {
-	// Name is a commit (HEAD, an identifier or the start of one), a dispatch, an overlay, or a
-	// Buildkite job (its page or identifier). With a moment, empty selects every overlay.
+	// Name is a commit (HEAD, an identifier or the start of one, its page at a git host), a dispatch or
+	// one of its agents, an overlay, or a Buildkite job (its page, its identifier, its address in an
+	// API). With a moment, empty selects every overlay.
 	Name string
 	// At is the time to explain; zero is now. It must be zero for a commit, which has its own time.
 	At time.Time
@@ -143,25 +144,36 @@ func (c Config) log(ctx context.Context, from string) iter.Seq2[ledger.Record, e
 // is not found.
 func (c Config) Explain(ctx context.Context, q Question) ([]Explanation, error) {
 	name := strings.TrimSuffix(q.Name, "/")
-	switch {
-	case jobRule.MatchString(name):
-		return c.job(ctx, name, q.At)
+	switch ref := refersTo(q.Name); {
 	case name == "" && !q.At.IsZero():
 		return c.moments(ctx, "", q.At)
-	case name == "" || name == "HEAD" || commitRule.MatchString(name) || dispatchRule.MatchString(name):
-		f, err := c.find(ctx, name)
-		if err == nil && q.At.IsZero() {
-			return c.found(ctx, f)
-		}
-		var unknown *Unknown
-		if err == nil {
-			return nil, ErrOwnTime
-		}
-		if !errors.As(err, &unknown) || name == "" || name == "HEAD" {
-			return nil, err
+	case name == "" || name == "HEAD":
+		return c.ofCommit(ctx, name, q.At)
+	case ref.kind == jobName:
+		return c.job(ctx, name, ref.id, q.At)
+	case ref.kind == agentPage:
+		return absentInGit(name, "agent"), nil
+	case ref.kind == buildkitePage:
+		return absentInGit(name, ""), nil
+	case ref.kind == commitName || ref.kind == dispatchName:
+		all, err := c.ofCommit(ctx, ref.id, q.At)
+		if unknown := new(Unknown); !errors.As(err, &unknown) {
+			return all, err
 		}
 	}
 	return c.moments(ctx, c.replay().Name(name), q.At)
+}
+
+// ofCommit explains a commit, or the commit that ordered a dispatch. at must be zero.
+func (c Config) ofCommit(ctx context.Context, id string, at time.Time) ([]Explanation, error) {
+	f, err := c.find(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !at.IsZero():
+		return nil, ErrOwnTime
+	}
+	return c.found(ctx, f)
 }
 
 // ErrOwnTime reports a question with a time about a commit, which has its own time.

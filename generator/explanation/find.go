@@ -5,20 +5,12 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/verification"
-)
-
-// Forms of names. The page of a Buildkite job ends in #UUID; a URL of its API has the UUID in the path.
-var (
-	commitRule   = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
-	dispatchRule = regexp.MustCompile(`^[a-z0-9-]+-[0-9a-hjkmnp-tv-z]{8}$`)
-	jobRule      = regexp.MustCompile(`^(https?://.*|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
 )
 
 // found is the commit of a question.

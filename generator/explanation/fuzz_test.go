@@ -90,7 +90,7 @@ const kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustom
 // are as good: it is answered, or a mistake is named, and nothing panics.
 func FuzzExplain(f *testing.F) {
 	for i, m := range messages(f) {
-		f.Add([]string{"", "HEAD", "default", "0000", "default-x3vyrzrm", "https://buildkite.com/acme/a/builds/1#d0000000-0000-4000-8000-000000000009"}[i%6], m, policyText, i*37)
+		f.Add([]string{"", "HEAD", "default", "0000", "default-x3vyrzrm", "https://buildkite.com/acme/a/builds/1/list?jid=d0000000-0000-4000-8000-000000000009", "default-x3vyrzrm-0", "https://git.example.com/c/commit/0000"}[i%8], m, policyText, i*37)
 	}
 	f.Add("../../etc", "x", "a: [", -1)
 	f.Add("overlays/default/", "", "", 0)
