@@ -19,7 +19,7 @@ import (
 // failed tick starts from the beginning. If Buildkite or the git host requests a pause, or
 // Buildkite's limits leave no room, the next tick waits for that time and continues the poll.
 func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) error {
-	if jitter > 0 && g.cfg.Clock.Sleep(ctx, rand.N(jitter)) != nil {
+	if jitter > 0 && g.trigger.pause(ctx, rand.N(jitter)) != nil {
 		return nil
 	}
 	cause, deferred := CauseStart, false

@@ -62,6 +62,9 @@ type Config struct {
 	Done func(Result, error)
 	// Triggers ends the pauses of [Generator.Run] early; optional.
 	Triggers *Triggers
+	// Pause sleeps between two ticks; optional: Sleep of the Clock. The next tick begins when it
+	// returns, also before d has passed, as after SIGHUP.
+	Pause func(ctx context.Context, d time.Duration) error
 	// Watch receives each tick of [Generator.Run]; optional.
 	Watch Watcher
 }
@@ -89,7 +92,10 @@ func New(cfg Config) *Generator {
 	}
 	rep := &reporter{log: cfg.Log, clock: cfg.Clock, watch: cfg.Watch, dryRun: cfg.DryRun}
 	poll := &poller{source: cfg.Buildkite, clock: cfg.Clock, log: cfg.Log}
-	next := &trigger{clock: cfg.Clock, log: cfg.Log, triggers: cfg.Triggers}
+	next := &trigger{clock: cfg.Clock, pause: cfg.Pause, log: cfg.Log, triggers: cfg.Triggers}
+	if next.pause == nil {
+		next.pause = cfg.Clock.Sleep
+	}
 	if cfg.Triggers != nil {
 		next.pace.Every = cfg.Triggers.Every
 	}

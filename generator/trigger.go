@@ -19,6 +19,7 @@ type Metrics interface {
 // trigger decides when the next tick begins.
 type trigger struct {
 	clock    Clock
+	pause    func(ctx context.Context, d time.Duration) error // as in [Config]
 	log      *slog.Logger
 	triggers *Triggers // optional
 	pace     plan.Pace // of triggered ticks
@@ -61,7 +62,7 @@ const (
 	CauseStart Cause = "start"
 	// CauseInterval: the interval, or the pause that Buildkite requested, has passed.
 	CauseInterval Cause = "interval"
-	// CauseSignal: the clock's sleep ended before its time, as by SIGHUP.
+	// CauseSignal: the pause ended before its time, as by SIGHUP.
 	CauseSignal Cause = "signal"
 	// CauseBuildkite and CauseGit: a webhook was received.
 	CauseBuildkite Cause = "buildkite"
@@ -110,7 +111,7 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 	clock, w := t.clock, t.triggers
 	until := clock.Now().Add(pause)
 	if w == nil || !wakeable {
-		err = clock.Sleep(ctx, pause)
+		err = t.pause(ctx, pause)
 		return t.causeOfSleepEnd(until), false, err
 	}
 	if cause, err = t.sleepUntilEvent(ctx, until); err != nil || cause == "" {
@@ -131,7 +132,7 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 	} else {
 		t.pace.Began(now.Add(wait))
 	}
-	return cause, deferred, clock.Sleep(ctx, max(wait, 0))
+	return cause, deferred, t.pause(ctx, max(wait, 0))
 }
 
 // causeOfSleepEnd returns the cause of a tick after a sleep that no trigger ended.
@@ -177,7 +178,7 @@ func (t *trigger) sleepUntilTriggered(ctx context.Context, d time.Duration) (Cau
 		case <-sleep.Done():
 		}
 	}()
-	err := t.clock.Sleep(sleep, d)
+	err := t.pause(sleep, d)
 	cancel()
 	if cause := <-called; cause != "" {
 		return cause, ctx.Err()

@@ -99,7 +99,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	findings, err := loader.Check(cmd.Context(), tree)
 	p.progress.Done()
 	if err != nil {
-		return fmt.Errorf("the files are not checked: %w", err)
+		return err
 	}
 	result := checkResult{tree: tree, dir: ".", findings: findings, failures: failures}
 	if len(args) == 1 {

@@ -165,7 +165,7 @@ func (d *demo) loop(ctx context.Context, version string, c generator.Config) err
 	err = generator.New(c).Run(simulated, demoInterval, 0)
 	switch {
 	case ctx.Err() != nil: // the cause of any other error
-		return fmt.Errorf("interrupted at %s of the morning: what was committed is in %s", d.buildkite.Now().Format("15:04"), d.fleetDir())
+		return interruption{fmt.Errorf("interrupted at %s of the morning: what was committed is in %s", d.buildkite.Now().Format("15:04"), d.fleetDir())}
 	case err != nil:
 		return err
 	}

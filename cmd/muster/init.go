@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +55,10 @@ with which one of them applies the overlay. It does not change existing files.`,
 			}
 			out, chosen := cmd.OutOrStdout(), o.queue
 			if chosen == "" && p.terminal {
-				chosen = promptQueue(p.stdin, out)
+				var err error
+				if chosen, err = p.promptQueue(cmd.Context(), out); err != nil {
+					return err
+				}
 			}
 			o.queue = cmp.Or(chosen, defaultQueue)
 			if o.withDeploy {
@@ -126,13 +129,13 @@ const deployHint = "\nTo run muster itself: edit deploy/base/muster.env, the ima
 	"deploy/ controls muster: restrict who may approve changes to it.\n"
 
 // promptQueue prompts for the queue's key; it returns "" without an answer.
-func promptQueue(in io.Reader, out io.Writer) string {
+func (p program) promptQueue(ctx context.Context, out io.Writer) (string, error) {
 	fmt.Fprintf(out, "Key of the self-hosted Buildkite queue that the overlay serves [%s]: ", defaultQueue)
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil {
+	line, whole, err := p.readLine(ctx)
+	if !whole {
 		fmt.Fprintln(out)
 	}
-	return strings.TrimSpace(line)
+	return line, err
 }
 
 // newOverlay contains the arguments of init. If the name is empty, it is the queue's.

@@ -40,16 +40,19 @@ func main() {
 		kustomize.Serve(os.Stdin, os.Stdout, buildMemory)
 		return
 	}
-	hangup := make(chan os.Signal, 1)
 	p := program{
 		args: os.Args[1:], environ: os.Environ(), stdin: os.Stdin, terminal: isTerminal(os.Stdin) && isTerminal(os.Stdout),
-		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{interrupt: hangup}, build: thisBuild(),
+		stdout: os.Stdout, stderr: os.Stderr, clock: wallClock{}, build: thisBuild(), stopTime: stopTime,
 		screen: screen{terminal: isTerminal(os.Stdout), progress: isTerminal(os.Stderr)},
 	}
 	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
 		p.invocation = shellWord(os.Args[0])
 	}
-	p.onHangup = func() { signal.Notify(hangup, syscall.SIGHUP) }
+	p.hangup = func() <-chan os.Signal {
+		hangup := make(chan os.Signal, 1) // one that arrives during a tick is kept
+		signal.Notify(hangup, syscall.SIGHUP)
+		return hangup
+	}
 	p.boundMemory = func() {
 		if os.Getenv("GOMEMLIMIT") == "" {
 			debug.SetMemoryLimit(programMemory)
@@ -75,8 +78,12 @@ type program struct {
 	invocation     string // how to call muster again from here; empty: by its name
 	clock          generator.Clock
 	build          build // which muster this is
-	// onHangup makes SIGHUP end the clock's sleep; may be nil.
-	onHangup func()
+	// hangup returns a channel that receives SIGHUP from then on; may be nil.
+	hangup func() <-chan os.Signal
+	// stopTime limits the time that the program takes to end after its context; zero: no limit.
+	stopTime time.Duration
+	// ctx is that of the invocation, for the programs that muster runs.
+	ctx context.Context
 	// boundMemory sets the memory limit of muster run; may be nil. Other commands, such as
 	// history and simulate, may need more memory than this limit.
 	boundMemory func()
@@ -85,14 +92,19 @@ type program struct {
 	executable string
 }
 
-// run runs the command line and returns the exit code.
-func (p program) run(ctx context.Context) int {
+// execute runs the command line and returns the exit code.
+func (p program) execute(ctx context.Context) int {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	p.ctx = ctx
 	if p.screen.progress {
 		p.progress = output.NewProgress(p.stderr, time.Now)
 		defer p.progress.Done()
 		p.stderr = p.progress
 	}
-	p.stdout, p.stderr = &output.Printable{To: p.stdout}, &output.Printable{To: p.stderr}
+	stdout := &standardOutput{ctx: ctx, to: p.stdout, report: fail}
+	p.stdout = &output.Printable{To: stdout}
+	p.stderr = &output.Printable{To: p.stderr}
 	root := p.command()
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
@@ -100,7 +112,17 @@ func (p program) run(ctx context.Context) int {
 	completionCommand(root)
 	err := p.environment(root)
 	if err == nil {
-		err = root.ExecuteContext(ctx)
+		var c *cobra.Command
+		c, err = root.ExecuteContextC(ctx)
+		var unwritten outputError
+		switch {
+		case errors.As(context.Cause(ctx), &unwritten):
+			err = unwritten
+		case stdout.cut.Load():
+			err = interrupted(c, ctx.Err())
+		case ctx.Err() != nil && err != nil && !errors.Is(err, errChanges):
+			err = interrupted(c, err)
+		}
 	}
 	p.progress.Done()
 	if err != nil && !errors.Is(err, errChanges) {
@@ -197,21 +219,28 @@ func isTerminal(f *os.File) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// wallClock is the machine's clock. A signal on interrupt ends a sleep.
-type wallClock struct{ interrupt <-chan os.Signal }
+// wallClock is the machine's clock.
+type wallClock struct{}
 
 func (wallClock) Now() time.Time { return time.Now() }
 
-func (c wallClock) Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-c.interrupt:
-	case <-timer.C:
+func (wallClock) Sleep(ctx context.Context, d time.Duration) error {
+	return sleepUntilSignal(nil)(ctx, d)
+}
+
+// sleepUntilSignal returns a function that sleeps for d, until a signal, or until the context ends.
+func sleepUntilSignal(signals <-chan os.Signal) func(ctx context.Context, d time.Duration) error {
+	return func(ctx context.Context, d time.Duration) error {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-signals:
+		case <-timer.C:
+		}
+		return nil
 	}
-	return nil
 }
 
 // mapSlice returns the results of a function for the elements of a slice.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -376,16 +375,22 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 		case try > 1 && !e.Same(confirmed):
 			return fmt.Errorf("another writer pushed, and the change would be a different one now: run the command again (%w)", branch.ErrMoved)
 		case try == 1:
-			if proceed, err := m.confirm(at, e); !proceed {
+			if proceed, err := m.confirm(ctx, at, e); !proceed {
 				return err
 			}
 			if confirmed = e; m.pr {
 				return m.propose(ctx, at, e)
 			}
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		next, err := repository.Push(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}})
 		if errors.Is(err, branch.ErrMoved) && try < tries {
 			continue
+		}
+		if err != nil && ctx.Err() != nil {
+			return interruption{fmt.Errorf("interrupted during the push, which may have succeeded: muster history shows it (%w)", err)}
 		}
 		if err != nil {
 			return withRemedy(err)
@@ -412,7 +417,7 @@ func (m *manualFlags) prepare(ctx context.Context, at *fleetState, edit func(con
 
 // confirm shows an edit, and prompts for confirmation on a terminal. It returns false if the edit is
 // not pushed.
-func (m *manualFlags) confirm(at *fleetState, e manual.Edit) (bool, error) {
+func (m *manualFlags) confirm(ctx context.Context, at *fleetState, e manual.Edit) (bool, error) {
 	p := m.settings.program
 	if len(e.Changes) == 0 {
 		for _, note := range e.Notes {
@@ -459,8 +464,11 @@ func (m *manualFlags) confirm(at *fleetState, e manual.Edit) (bool, error) {
 		to = "a new branch, for a pull request into " + git.branch + ","
 	}
 	fmt.Fprintf(p.stdout, "\nPush this to %s of %s as %s <%s>? [y/N] ", to, at.reader, git.authorName, git.authorEmail)
-	answer, _ := bufio.NewReader(p.stdin).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+	answer, _, err := p.readLine(ctx)
+	if err != nil {
+		return false, err
+	}
+	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
 		fmt.Fprintln(p.stdout, "not pushed")
 		return false, nil
 	}
@@ -519,6 +527,9 @@ func (m *manualFlags) propose(ctx context.Context, at *fleetState, e manual.Edit
 	sum := sha256.Sum256([]byte(e.Message(m.reason) + at.head.Commit + at.now.String()))
 	name := fmt.Sprintf("muster/%s-%x", strings.Trim(plan.Slug(e.Subject), "-"), sum[:4])
 	commit, message, err := at.reader.Propose(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}}, name)
+	if err != nil && ctx.Err() != nil {
+		return interruption{fmt.Errorf("interrupted during the push to %s, which may have succeeded: delete that branch before you run it again (%w)", name, err)}
+	}
 	if err != nil {
 		return err
 	}
@@ -536,6 +547,9 @@ func (m *manualFlags) propose(ctx context.Context, at *fleetState, e manual.Edit
 	}
 	title, text := e.Proposal(m.reason)
 	pull, err := pulls.Open(ctx, name, git.branch, title, text)
+	if err != nil && ctx.Err() != nil {
+		return interruption{fmt.Errorf("interrupted: the commit is in the branch %s, and its pull request may be missing: open one into %s there", name, git.branch)}
+	}
 	if err != nil {
 		return fmt.Errorf("%w (the commit is in the branch %s)", err, name)
 	}

@@ -131,12 +131,3 @@ func TestSIGHUPTriggersTick(t *testing.T) {
 	k.says("agents=5")
 	k.stop()
 }
-
-// TestSIGHUPEndsSleep asserts that SIGHUP ends the clock's sleep.
-func TestSIGHUPEndsSleep(t *testing.T) {
-	wake := make(chan os.Signal, 1)
-	wake <- syscall.SIGHUP
-	if err := (wallClock{interrupt: wake}).Sleep(t.Context(), time.Hour*24*365); err != nil {
-		t.Error(err)
-	}
-}

@@ -53,8 +53,8 @@ func (p program) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the autoscaler",
 		Long: `run polls Buildkite and reads the fleet repository at each interval, and commits the
-changes that follow. It ends on SIGINT and SIGTERM, and starts a tick at once on
-SIGHUP.
+changes that follow. It ends on SIGINT and SIGTERM. SIGHUP starts a tick at once, or
+after the current one.
 
 With --listen it serves a status page at /, the same data as JSON at /status.json,
 /healthz (ok while ticks continue), /readyz (ok while git and Buildkite answer, pushes
@@ -112,6 +112,9 @@ func (s *settings) once(ctx context.Context, f runFlags) error {
 // run ticks until the context ends.
 func (s *settings) run(ctx context.Context, f runFlags) error {
 	p := s.program
+	if p.hangup != nil {
+		s.pause = sleepUntilSignal(p.hangup())
+	}
 	log, err := s.logger()
 	if err != nil {
 		return err
@@ -165,9 +168,6 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	defer s.startNotifier(ctx)()
 	if s.jobNotifier != nil {
 		defer s.jobNotifier.start(ctx)()
-	}
-	if p.onHangup != nil {
-		p.onHangup()
 	}
 	return g.Run(ctx, f.interval, f.jitter)
 }

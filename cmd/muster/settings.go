@@ -103,8 +103,9 @@ type settings struct {
 	org, url, tokenFile string
 	logFormat, logLevel string
 	countLimited        bool
-	watchToken          bool             // not a flag: set by long-running commands
-	progress            *output.Progress // nil: no progress, as in long-running commands
+	pause               func(context.Context, time.Duration) error // of run between two ticks; nil: the clock's
+	watchToken          bool                                       // not a flag: set by long-running commands
+	progress            *output.Progress                           // nil: no progress, as in long-running commands
 }
 
 // newSettings returns settings whose flags are the command's.
@@ -261,6 +262,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		Log:        log,
 		Watch:      watcher,
 		Triggers:   wake,
+		Pause:      s.pause,
 	}), nil
 }
 
@@ -364,13 +366,18 @@ func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, 
 	return k, nil
 }
 
+// leaveTime limits the time that a command takes to deregister its stack.
+const leaveTime = 3 * time.Second
+
 // leave deregisters the stack of a command that only reads, even after an interrupt.
 func (s *settings) leave(ctx context.Context) {
 	log, err := s.logger()
 	if s.agent.stacks == nil || err != nil {
 		return
 	}
-	if err := s.agent.stacks.Leave(context.WithoutCancel(ctx)); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	if err := s.agent.stacks.Leave(ctx); err != nil {
 		log.Warn(err.Error())
 	}
 }

@@ -72,8 +72,8 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 		code          int
 		last          string
 	}{
-		"check":    {nil, []string{"check", dir}, exitOutside, "muster: the files are not checked: "},
-		"run once": {remote, []string{"run", "--once"}, exitOutside, "context canceled"},
+		"check":    {nil, []string{"check", dir}, exitOutside, "muster: interrupted: the files are not checked; run it again"},
+		"run once": {remote, []string{"run", "--once"}, exitOutside, "muster: interrupted: the tick was not completed"},
 		"run":      {remote, []string{"run"}, exitOK, "msg=stopped"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestCheckInterrupted(t *testing.T) {
 	end()
 	var out, errs bytes.Buffer
 	p := program{args: []string{"check", endless(t)}, stdout: &out, stderr: &errs}
-	if code := p.run(ended); code != exitOutside || out.Len() > 0 || errs.String() != "muster: the files are not checked: context canceled\n" {
+	if code := p.run(ended); code != exitOutside || out.Len() > 0 || errs.String() != "muster: interrupted: the files are not checked; run it again\n" {
 		t.Errorf("exit code %d, printed %q and %q", code, out.String(), errs.String())
 	}
 }

@@ -98,7 +98,7 @@ func TestInsteadOf(t *testing.T) {
 	p.environ = append(p.environ, environ...)
 	clone := filepath.Join(home, "clone")
 	git := func(args ...string) string {
-		out, _ := runProgram("git", "", p.childEnviron(), args...)
+		out, _ := runProgram(t.Context(), "git", "", p.childEnviron(), args...)
 		return out
 	}
 	if git("init", "-q", clone); git("-C", clone, "rev-parse", "--git-dir") == "" {

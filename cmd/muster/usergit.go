@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/gitops/git/remote"
 )
@@ -56,16 +57,24 @@ func (p program) cloneAt(named string) (string, error) {
 // git finds from there.
 func (p program) discoverOutput(dir string, args ...string) (string, error) {
 	args = append([]string{"-c", "safe.bareRepository=explicit"}, args...)
-	return runProgram("git", dir, remote.WithoutRepository(p.childEnviron()), args...)
+	return runProgram(p.context(), "git", dir, remote.WithoutRepository(p.childEnviron()), args...)
+}
+
+// context returns the context of the invocation.
+func (p program) context() context.Context {
+	if p.ctx == nil {
+		return context.Background()
+	}
+	return p.ctx
 }
 
 // runProgram runs a program in a directory, and returns what [printed] does.
-func runProgram(name, dir string, environ []string, args ...string) (string, error) {
+func runProgram(ctx context.Context, name, dir string, environ []string, args ...string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", err
 	}
-	c := exec.Command(path, args...)
+	c := exec.CommandContext(ctx, path, args...)
 	c.Dir, c.Env = dir, environ
 	return printed(c)
 }
@@ -73,6 +82,7 @@ func runProgram(name, dir string, environ []string, args ...string) (string, err
 // printed returns a program's output without surrounding space, or an error with its standard
 // error.
 func printed(c *exec.Cmd) (string, error) {
+	c.WaitDelay = time.Second // a program that it started may keep its output open
 	out, err := c.Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) && len(failed.Stderr) > 0 {
@@ -87,7 +97,7 @@ func printed(c *exec.Cmd) (string, error) {
 // gitOutput returns the output of the git program for a clone, in one line; "" if git is not
 // installed or fails.
 func (p program) gitOutput(dir string, args ...string) string {
-	c, err := remote.Command(context.Background(), strings.TrimPrefix(dir, "file://"), p.childEnviron(), args...)
+	c, err := remote.Command(p.context(), strings.TrimPrefix(dir, "file://"), p.childEnviron(), args...)
 	if err != nil {
 		return ""
 	}
@@ -128,7 +138,7 @@ func (p program) ownEnviron() []string {
 // ownSetting returns the output of git config for the settings of [program.ownEnviron]; "" if
 // git is not installed or has no such setting.
 func (p program) ownSetting(args ...string) string {
-	value, _ := runProgram("git", "", p.ownEnviron(), append([]string{"config"}, args...)...)
+	value, _ := runProgram(p.context(), "git", "", p.ownEnviron(), append([]string{"config"}, args...)...)
 	return value
 }
 
@@ -275,7 +285,7 @@ func (s *gitSettings) unusedSSHConfig(address string) string {
 		return ""
 	}
 	host := target[strings.LastIndex(target, "@")+1:]
-	config, _ := runProgram("ssh", "", s.program.childEnviron(), "-G", target)
+	config, _ := runProgram(s.program.context(), "ssh", "", s.program.childEnviron(), "-G", target)
 	for line := range strings.Lines(config) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {

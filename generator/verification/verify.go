@@ -49,7 +49,12 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 		reference, repairs := c.Fleet, newRestored(c)
 		defer repairs.close()
 		for j := range order {
-			<-j.done
+			select {
+			case <-j.done:
+			case <-ctx.Done(): // perhaps no worker received it
+				yield(Finding{}, ctx.Err())
+				return
+			}
 			for i := range j.found {
 				f := &j.found[i]
 				c.compareFleet(&reference, f)

@@ -61,10 +61,11 @@ func (w *worker) replayer(e *ledger.Entry, fleetTag string) Replayer {
 
 func (w *worker) job(ctx context.Context, j *job) error {
 	if w.files == nil {
-		var err error
-		if w.files, err = w.Files(ctx); err != nil {
+		files, err := w.Files(ctx)
+		if err != nil {
 			return err
 		}
+		w.files = files
 	}
 	var commits []branch.Commit
 	for _, u := range j.units {

@@ -59,6 +59,9 @@ func (c *catFile) object(ctx context.Context, h plumbing.Hash) (rawObject, error
 			return rawObject{}, err
 		}
 	}
+	process := c.cmd.Process
+	stop := context.AfterFunc(ctx, func() { _ = process.Kill() })
+	defer stop()
 	o, err := c.ask(h)
 	if err != nil && !errors.Is(err, branch.ErrMissing) && !errors.Is(err, errTooLarge) {
 		c.close() // its next output may be anything

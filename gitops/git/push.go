@@ -239,7 +239,11 @@ func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []new
 		return plumbing.ZeroHash, result.err
 	}
 	// The server may have moved the branch before the error: read it, also if ctx has ended.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remote.SettleTimeout)
+	patience := remote.SettleTimeout
+	if ctx.Err() != nil {
+		patience /= 3 // somebody waits for the end of the process
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	at, err := b.pollHead(ctx)
 	if err != nil {

@@ -39,7 +39,11 @@ func (w *Writer) settle(ctx context.Context, from string, err error, ours func(s
 	if errors.As(err, &wait) {
 		return "", err // GitHub has not processed it
 	}
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	patience := settleTimeout
+	if ctx.Err() != nil {
+		patience /= 3 // somebody waits for the end of the process
+	}
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	now, _, readErr := w.client.Git.GetRef(look, w.config.Owner, w.config.Name, "refs/heads/"+w.config.Branch)
 	if readErr != nil {

@@ -166,6 +166,7 @@ func (c *Connection) reject(ctx context.Context) {
 func (c *Connection) runHelper(ctx context.Context, action, description string) string {
 	cmd := c.Credentials.Helper(ctx, action)
 	cmd.Stdin = strings.NewReader(description + "\n")
+	cmd.WaitDelay = leftBehind
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {

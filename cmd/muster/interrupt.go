@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// stopTime is the longest time between a signal and the end of the process. It is longer than all
+// that a command does after a signal, and shorter than the 30 seconds after which Kubernetes kills.
+const stopTime = 25 * time.Second
+
+// notStopped is the message of a process that ends after stopTime: something does not return, such
+// as a write to a pipe that nobody reads.
+const notStopped = "interrupted, but something does not stop, such as a write to a full pipe: what was not pushed is lost"
+
+// run runs the command line and returns the exit code. After the context has ended, it returns at
+// the latest when stopTime has passed, if the program limits it.
+func (p program) run(ctx context.Context) int {
+	code := make(chan int, 1)
+	go func() { code <- p.execute(ctx) }()
+	select {
+	case c := <-code:
+		return c
+	case <-ctx.Done():
+	}
+	if p.stopTime == 0 {
+		return <-code
+	}
+	select {
+	case c := <-code:
+		return c
+	case <-time.After(p.stopTime):
+	}
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		p.printError(notStopped)
+	}()
+	select {
+	case <-printed:
+	case <-time.After(time.Second): // standard error is what does not return
+	}
+	return exitOutside
+}
+
+// unfinished maps the name of a command to what it has not done if a signal ends it.
+var unfinished = map[string]string{
+	"advise":        "no policy is proposed",
+	"cancel":        "nothing was pushed",
+	"check":         "the files are not checked",
+	"close-breaker": "nothing was pushed",
+	"explain":       "nothing was explained",
+	"history":       "the history was not read to its end",
+	"init":          "files may be missing",
+	"pause":         "nothing was pushed",
+	"plan":          "nothing was decided",
+	"preview":       "the preview is incomplete",
+	"report":        "no report was written",
+	"resume":        "nothing was pushed",
+	"revert":        "nothing was pushed",
+	"run":           "the tick was not completed; muster history shows what it pushed",
+	"set":           "nothing was pushed",
+	"simulate":      "the simulation was not completed",
+	"status":        "the fleet was not read",
+	"verify":        "not all commits were verified",
+}
+
+// interruption is an error that says itself what a signal left undone.
+type interruption struct{ error }
+
+// interrupted returns the error of a command that a signal ended: what was not done, the remedy, and
+// what the command was doing.
+func interrupted(c *cobra.Command, err error) error {
+	doing := strings.ReplaceAll(err.Error(), ": "+context.Canceled.Error(), "")
+	var own interruption
+	if errors.As(err, &own) {
+		return errors.New(doing)
+	}
+	text := "interrupted: " + cmp.Or(unfinished[c.Name()], "the output is incomplete") + "; run it again"
+	if doing == context.Canceled.Error() {
+		return errors.New(text)
+	}
+	return fmt.Errorf("%s (%s)", text, doing)
+}
+
+// readLine returns a line of standard input, which may lack its end, or the error of the context.
+func (p program) readLine(ctx context.Context) (line string, whole bool, err error) {
+	type result struct {
+		line string
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		line, err := bufio.NewReader(p.stdin).ReadString('\n')
+		read <- result{line, err}
+	}()
+	select {
+	case r := <-read:
+		return strings.TrimSpace(r.line), r.err == nil, nil
+	case <-ctx.Done():
+		return "", false, ctx.Err()
+	}
+}
+
+// outputError is an error of standard output.
+type outputError struct{ error }
+
+func (e outputError) Error() string { return "writing to standard output: " + e.error.Error() }
+
+// standardOutput writes to standard output. A write that nobody reads returns when the context ends.
+// The first error of a write is reported, so that it ends the command.
+type standardOutput struct {
+	ctx    context.Context
+	to     io.Writer
+	report func(error)
+	cut    atomic.Bool // a write failed
+}
+
+func (o *standardOutput) Write(text []byte) (int, error) {
+	if err := o.ctx.Err(); err != nil { // an earlier write may not have returned
+		o.cut.Store(true)
+		return 0, err
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	written := make(chan result, 1)
+	text = bytes.Clone(text)
+	go func() {
+		n, err := o.to.Write(text)
+		written <- result{n, err}
+	}()
+	select {
+	case r := <-written:
+		if r.err != nil {
+			o.report(outputError{r.err})
+		}
+		return r.n, r.err
+	case <-o.ctx.Done():
+		o.cut.Store(true)
+		return 0, o.ctx.Err()
+	}
+}
