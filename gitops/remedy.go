@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"muster/gitops/branch"
 	"muster/gitops/git/remote"
 )
 
@@ -13,7 +14,7 @@ func withRemedy(err error) error {
 		cause  error
 		remedy string
 	}{
-		{remote.ErrNoAddress, "give --repo a URL or a path"},
+		{branch.ErrNoAddress, "give --repo a URL or a path"},
 		{remote.ErrNoPassword, "give --git-password-file, set MUSTER_GIT_PASSWORD, give a GitHub App, or set up a credential helper of git's"},
 		{remote.ErrNoSSHKey, "give --ssh-key-file, or start an ssh-agent"},
 		{remote.ErrNoKnownHosts, "give --ssh-known-hosts-file"},

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -249,15 +248,10 @@ var (
 
 // ownerAndName returns a repository's owner and name from its address on GitHub.
 func ownerAndName(repo string) (owner, name string, err error) {
-	path := "" // a local path is not on GitHub
-	if u, err := url.Parse(repo); err == nil && u.Host != "" {
-		path = u.Path
-	} else if host, after, ok := strings.Cut(repo, ":"); ok && !strings.Contains(host, "/") { // git@github.com:owner/name
-		path = after
-	}
-	path = strings.TrimSuffix(strings.Trim(path, "/"), ".git")
+	a, err := branch.ParseAddress(repo)
+	path := strings.TrimSuffix(strings.Trim(a.Path, "/"), ".git")
 	owner, name, ok := strings.Cut(path, "/")
-	if !ok || owner == "" || name == "" || strings.Contains(name, "/") {
+	if err != nil || a.Host == "" || !ok || owner == "" || name == "" || strings.Contains(name, "/") {
 		return "", "", errNotGitHub
 	}
 	return owner, name, nil

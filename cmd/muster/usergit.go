@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/gitops/branch"
 	"muster/gitops/git/remote"
 )
 
@@ -260,28 +260,21 @@ func (p program) sshProgram() remote.SSHFunc {
 // sshTarget returns the destination that ssh would connect to for an address, as in
 // git@example.com; empty if the address does not use ssh.
 func sshTarget(address string) string {
-	if scheme, _, ok := strings.Cut(address, "://"); ok {
-		u, err := url.Parse(address)
-		if err != nil || !strings.Contains(strings.ToLower(scheme), "ssh") {
-			return ""
-		}
-		if u.User.Username() == "" {
-			return u.Hostname()
-		}
-		return u.User.Username() + "@" + u.Hostname()
-	}
-	target, _, ok := strings.Cut(address, ":")
-	if !ok || strings.Contains(target, "/") {
+	a, err := branch.ParseAddress(address)
+	switch {
+	case err != nil || a.Scheme != "ssh":
 		return ""
+	case a.User == "":
+		return a.Host
 	}
-	return target
+	return a.User + "@" + a.Host
 }
 
 // unusedSSHConfig returns a warning if the user's configuration of ssh changes how a host is
 // reached, and is not used because a flag gives the key or the known hosts; "" otherwise.
 func (s *gitSettings) unusedSSHConfig(address string) string {
 	target := sshTarget(address)
-	if target == "" || strings.HasPrefix(target, "-") || s.sshKey == "" && s.sshKnownHosts == "" {
+	if target == "" || s.sshKey == "" && s.sshKnownHosts == "" {
 		return ""
 	}
 	host := target[strings.LastIndex(target, "@")+1:]

@@ -43,7 +43,7 @@ type Branch struct {
 }
 
 // New validates the configuration and returns the branch. It does not connect. Its errors include
-// [remote.ErrNoAddress], [remote.ErrNoSSHKey] and [remote.ErrNoKnownHosts].
+// [branch.ErrNoAddress], [remote.ErrNoSSHKey] and [remote.ErrNoKnownHosts].
 func New(c Config) (*Branch, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -72,11 +72,11 @@ func New(c Config) (*Branch, error) {
 
 // connect validates an address and its credentials. It does not connect yet.
 func (c Config) connect(url string) (*remote.Connection, error) {
-	address, err := remote.ParseAddress(url)
+	address, err := branch.ParseAddress(url)
 	if err != nil {
 		return nil, err
 	}
-	if address.Endpoint.Protocol == "ssh" && c.Credentials.SSHProgram == nil {
+	if address.Scheme == "ssh" && c.Credentials.SSHProgram == nil {
 		if c.Credentials.SSHKeyFile == "" && c.Credentials.SSHAgent == "" {
 			return nil, remote.ErrNoSSHKey
 		}
@@ -86,7 +86,7 @@ func (c Config) connect(url string) (*remote.Connection, error) {
 	}
 	server := &remote.Connection{Address: address, Credentials: c.Credentials, Timeout: c.Timeout, TempDir: c.TempDir, Log: c.Log, Traffic: &remote.Counter{}}
 	server.Secrets.Add(address.Password)
-	server.Secrets.Address = address.Query()
+	server.Secrets.Address = address.Secrets()
 	return server, nil
 }
 

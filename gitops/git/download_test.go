@@ -109,7 +109,7 @@ func TestWholePackIsNotInMemory(t *testing.T) {
 // TestNoPlaceForTemporaryFiles: without temporary files, packs are kept in memory, which is logged once.
 func TestNoPlaceForTemporaryFiles(t *testing.T) {
 	var log bytes.Buffer
-	where, err := remote.ParseAddress("https://git.example.com/fleet.git")
+	where, err := branch.ParseAddress("https://git.example.com/fleet.git")
 	must(t, err)
 	c := &remote.Connection{Address: where, TempDir: filepath.Join(t.TempDir(), "none"), Log: slog.New(slog.NewTextHandler(&log, nil))}
 	content := append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01"), noise(20<<20)...)
@@ -162,7 +162,7 @@ func (f *fullFile) Write(p []byte) (int, error) {
 // TestNoRoomForTemporaryFiles asserts that a pack that does not fit on the disk is kept in
 // memory completely, as if no temporary file could be made.
 func TestNoRoomForTemporaryFiles(t *testing.T) {
-	where, err := remote.ParseAddress("https://git.example.com/fleet.git")
+	where, err := branch.ParseAddress("https://git.example.com/fleet.git")
 	must(t, err)
 	content := noise(remote.MaxInMemory + 1)
 	for _, c := range []struct {

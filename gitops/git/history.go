@@ -29,7 +29,7 @@ const maxCommits = 2_000_000
 // sends only heads refuses the next page if the branch has moved.
 func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
-		if b.server.Address.Endpoint.Protocol == "file" {
+		if b.server.Address.Scheme == "file" {
 			b.localHistory(ctx, from, limit, yield)
 			return
 		}
@@ -74,7 +74,7 @@ func (b *Branch) localHistory(ctx context.Context, from string, limit branch.Lim
 		fail(err)
 		return
 	}
-	for c, err := range localCommits(ctx, b.server.Address.Endpoint.Path, head, limit.Commits) {
+	for c, err := range localCommits(ctx, b.server.Address.Path, head, limit.Commits) {
 		if err != nil {
 			fail(err)
 			return

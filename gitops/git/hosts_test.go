@@ -186,33 +186,6 @@ func TestStatusUnrelatedToFilter(t *testing.T) {
 	}
 }
 
-// TestRedirectToAnotherHost: another port of the same host may be another person's server. It serves what
-// it serves to anybody, and sees no credentials: if it requires a password, the address is wrong.
-func TestRedirectToAnotherHost(t *testing.T) {
-	t.Parallel()
-	host := &asking{}
-	there := newServer(t, gitserver.Options{Wrap: host.wrap})
-	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, there.Server.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
-	}))
-	t.Cleanup(here.Close)
-	password := remote.Credentials{Password: remote.StaticPassword("robot", "s3cret")}
-	as := func(c remote.Credentials) *git.Branch {
-		return open(t, git.Config{URL: here.URL + "/fleet.git", Credentials: c})
-	}
-	public := as(password)
-	head := headOf(t, public)
-	_ = push(t, public, &head, "a")
-	there.SetPassword("s3cret")
-	for _, c := range []remote.Credentials{password, {}} {
-		_, err := as(c).Head(t.Context())
-		wantError(t, err, "the address redirects to "+there.URL()+",", "use that address")
-	}
-	if given := host.was(); given != "" {
-		t.Errorf("the other host was given %q", given)
-	}
-}
-
 // TestHostKeyOfUnknownType: the host has other keys than those that are known.
 func TestHostKeyOfUnknownType(t *testing.T) {
 	t.Parallel()

@@ -36,9 +36,9 @@ func (b *Branch) PastTrees(ctx context.Context) (*PastTrees, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := &PastTrees{branch: b, roots: map[plumbing.Hash]plumbing.Hash{}}
-	if b.server.Address.Endpoint.Protocol == "file" {
+	if b.server.Address.Scheme == "file" {
 		server := &remote.Connection{Address: b.server.Address, Log: b.server.Log, Traffic: &remote.Counter{}}
-		a.local = &catFile{dir: server.Address.Endpoint.Path}
+		a.local = &catFile{dir: server.Address.Path}
 		a.branch = &Branch{name: b.name, server: server}
 		a.store = &store{server: server, mode: whole, objects: newObjects(""), pastTrees: a}
 		a.branch.store = a.store

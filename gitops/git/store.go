@@ -59,7 +59,7 @@ const (
 func (s *store) chooseMode() {
 	offers := s.server.Caps.Supports
 	if s.mode == partial && (!offers(capability.Filter) || !offers(capability.AllowReachableSHA1InWant)) {
-		s.fallBack(shallow, "the server does not offer partial clone ("+s.server.Address.Enabling()+")")
+		s.fallBack(shallow, "the server does not offer partial clone ("+s.server.Enabling()+")")
 	}
 	if s.mode == shallow && !offers(capability.Shallow) {
 		s.fallBack(whole, "the server does not offer shallow clone")

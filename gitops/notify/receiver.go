@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"muster/gitops/branch"
 )
 
 // Kind is the protocol of a receiver.
@@ -132,16 +134,12 @@ func hostKind(repository string) string {
 // place returns the host and the path of a repository's address, without .git. Both are empty for a
 // local path.
 func place(repository string) (host, path string) {
-	if u, err := url.Parse(repository); err == nil && u.Host != "" {
-		host, path = u.Hostname(), u.Path
-	} else if before, after, ok := strings.Cut(repository, ":"); ok && !strings.Contains(before, "/") { // git@host:path
-		host, path = before[strings.LastIndex(before, "@")+1:], after
-	}
-	path = strings.TrimSuffix(strings.Trim(path, "/"), ".git")
-	if host == "" || path == "" {
+	a, err := branch.ParseAddress(repository)
+	path = strings.TrimSuffix(strings.Trim(a.Path, "/"), ".git")
+	if err != nil || a.Host == "" || path == "" {
 		return "", ""
 	}
-	return strings.ToLower(host), path
+	return strings.ToLower(a.Host), path
 }
 
 // authorities returns the certificate authorities of the machine and of the file; nil without a file.

@@ -15,12 +15,14 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"muster/gitops/branch"
 )
 
 // Connection is a connection to a git server: address, credentials, and what the server supports. One
 // goroutine uses it at a time.
 type Connection struct {
-	Address     address
+	Address     branch.Address
 	Credentials Credentials
 	Timeout     time.Duration
 	Log         *slog.Logger
@@ -33,10 +35,10 @@ type Connection struct {
 
 	Traffic  *Counter
 	pool     pool
-	endpoint *transport.Endpoint // the endpoint of HTTP requests, after redirects; nil if unknown
-	Caps     *capability.List    // the server's capabilities for reading; nil if unknown
-	local    []string            // settings for a local repository; nil if unknown
-	manyRefs bool                // listing all of the server's refs is slow
+	base     string           // of the URLs of HTTP requests, after redirects; empty if unknown
+	Caps     *capability.List // the server's capabilities for reading; nil if unknown
+	local    []string         // settings for a local repository; nil if unknown
+	manyRefs bool             // listing all of the server's refs is slow
 	// AlwaysThin reports that the server requires thin-pack, even if no deltas against local
 	// objects are wanted.
 	AlwaysThin bool
@@ -46,11 +48,11 @@ type Connection struct {
 
 // Reset drops redirects, so that the next session starts at the address again, in version 0 of the
 // protocol.
-func (c *Connection) Reset() { c.endpoint, c.manyRefs = nil, false }
+func (c *Connection) Reset() { c.base, c.manyRefs = "", false }
 
 // OverHTTP reports whether the server is reached over http or https.
 func (c *Connection) OverHTTP() bool {
-	return strings.HasPrefix(c.Address.Endpoint.Protocol, "http")
+	return strings.HasPrefix(c.Address.Scheme, "http")
 }
 
 // openUpload opens a session for reading, which the caller closes.
@@ -86,9 +88,9 @@ func (c *Connection) Advertised(ctx context.Context) (session transport.ReceiveP
 
 // HeadOf returns the head of a branch and the session in which it was read. The caller uses and
 // closes the session. The session is nil if the request was for that branch alone.
-func (c *Connection) HeadOf(ctx context.Context, branch string) (head plumbing.Hash, session transport.UploadPackSession, err error) {
+func (c *Connection) HeadOf(ctx context.Context, name string) (head plumbing.Hash, session transport.UploadPackSession, err error) {
 	err = c.authenticated(ctx, func() error {
-		head, session, err = c.askHead(ctx, branch)
+		head, session, err = c.askHead(ctx, name)
 		return err
 	})
 	return head, session, err

@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"muster/gitops/branch"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
+
+	"muster/gitops/branch"
 )
 
 // Credentials authenticate client and server. Files are read for each connection, so that rotated
@@ -90,9 +89,6 @@ type login struct {
 // to the helper whether the password was accepted.
 func (c *Connection) authenticated(ctx context.Context, do func() error) error {
 	err := do()
-	if errors.Is(err, transport.ErrAuthenticationRequired) && c.endpoint != nil && !sameOrigin(c.Address.Endpoint, c.endpoint) {
-		return fmt.Errorf("the address redirects to %s, which requires a user name and a password (401), and those of one host are not sent to another: use that address", address{Endpoint: c.endpoint})
-	}
 	if errors.Is(err, transport.ErrAuthenticationRequired) && c.Credentials.Password != nil && c.Credentials.Refused != nil && c.Credentials.Refused(c.sent) {
 		return do()
 	}
@@ -123,14 +119,10 @@ func (c *Connection) fill(ctx context.Context) *login {
 	if c.Credentials.Helper == nil {
 		return nil
 	}
-	e := c.Address.Endpoint
-	host := e.Host
-	if e.Port != 0 {
-		host = net.JoinHostPort(c.Address.host(), strconv.Itoa(e.Port))
-	}
-	description := fmt.Sprintf("protocol=%s\nhost=%s\npath=%s\n", e.Protocol, host, strings.TrimPrefix(e.Path, "/"))
-	if c.Address.username != "" {
-		description += "username=" + c.Address.username + "\n"
+	a := c.Address
+	description := fmt.Sprintf("protocol=%s\nhost=%s\npath=%s\n", a.Scheme, a.HostPort(), strings.Trim(a.Path, "/"))
+	if a.User != "" {
+		description += "username=" + a.User + "\n"
 	}
 	answer := c.runHelper(ctx, "fill", description)
 	given := &login{description: answer}

@@ -17,8 +17,6 @@ import (
 
 // Errors for which a caller may have a remedy. Their texts contain none.
 var (
-	// ErrNoAddress is returned if a configuration has no URL.
-	ErrNoAddress = errors.New("the repository's address is missing")
 	// ErrNoSSHKey is returned if a configuration has no private key for ssh.
 	ErrNoSSHKey = errors.New("a repository over ssh needs a private key")
 	// ErrNoKnownHosts is returned if a configuration has no host keys for ssh.
@@ -56,7 +54,7 @@ func (c *Connection) Fail(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, transport.ErrAuthenticationRequired) && c.Credentials.Password == nil && c.Address.username == "" && !c.refused {
+	if errors.Is(err, transport.ErrAuthenticationRequired) && c.Credentials.Password == nil && c.Address.User == "" && !c.refused {
 		err = fmt.Errorf("%w%s", ErrNoPassword, c.rest(err, transport.ErrAuthenticationRequired))
 	}
 	text := fmt.Sprintf("%s %s: %s", doing, c.Address, c.explain(err))

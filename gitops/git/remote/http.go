@@ -8,10 +8,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
+	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,12 +23,19 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"muster/gitops/branch"
 )
 
-// bodyTransport closes the body of a session's last response with the session, because go-git
-// leaves those of pushes open. Sessions send one request at a time.
-type bodyTransport struct {
-	next http.RoundTripper
+// sessionTransport sends the requests of a session of go-git, to the URLs that git would send them to.
+// It follows redirects, and returns an error for a response that is not git's protocol. It closes the
+// body of a session's last response with the session, because go-git leaves those of pushes open.
+// Sessions send one request at a time.
+type sessionTransport struct {
+	next    http.RoundTripper
+	address branch.Address
+	// base is that of the connection. A redirect changes it.
+	base *string
 	// censor removes secrets from messages of the host before they are cut.
 	censor func(string) string
 	last   io.Closer
@@ -33,47 +44,105 @@ type bodyTransport struct {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (t *bodyTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := t.next.RoundTrip(request)
-	if err == nil {
-		err = cmp.Or(webPage(response, t.censor), refused(response, t.censor))
+func (t *sessionTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	service, tail := path.Base(request.URL.Path), path.Base(request.URL.Path)
+	expected := "application/x-" + service + "-result"
+	initial := request.Method == http.MethodGet // of the advertisement
+	if initial {
+		service = request.URL.Query().Get("service")
+		expected = "application/x-" + service + "-advertisement"
+		tail = "info/refs?service=" + service
+		if strings.Contains(*t.base, "?") { // remote-curl.c, discover_refs
+			tail = strings.Replace(tail, "?", "&", 1)
+		}
 	}
+	response, at, err := t.follow(request, *t.base+tail, initial)
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasSuffix(request.URL.Path, "/info/refs") {
+	if err := cmp.Or(notGit(response, expected, t.censor), refused(response, t.censor)); err != nil {
+		return nil, err
+	}
+	base, ok := strings.CutSuffix(at, tail) // as remote-curl.c, update_url_from_redirect
+	if !ok {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("the address redirects to %s, which is no address of a repository", shown(at))
+	}
+	*t.base = base
+	if initial {
 		t.readCapabilities(response)
 	}
+	response.Request = request // so that go-git keeps its endpoint
 	response.Body = drainedBody{response.Body}
 	t.last = response.Body
 	return response, nil
 }
 
+// follow sends a request to a URL, and returns the response and the URL that it is from. Like git, it
+// follows redirects of the initial request only (git-config(1), http.followRedirects), but none to
+// another host or port.
+func (t *sessionTransport) follow(request *http.Request, at string, initial bool) (*http.Response, string, error) {
+	const most = 10
+	for n := 0; ; n++ {
+		to, err := url.Parse(at)
+		if err != nil {
+			return nil, "", errors.New("the repository's address is not a URL")
+		}
+		sent := request.Clone(request.Context())
+		sent.URL, sent.Host = to, to.Host
+		response, err := t.next.RoundTrip(sent)
+		if err != nil || !initial || n == most || !isRedirect(response) {
+			return response, at, err
+		}
+		_ = response.Body.Close()
+		next, err := response.Location()
+		if err != nil {
+			return nil, "", errors.New("the git host redirects to no valid URL")
+		}
+		at = next.String()
+		if next, err := branch.ParseAddress(at); err != nil || !t.address.SameOrigin(next) {
+			return nil, "", fmt.Errorf("the address redirects to %s, and redirects to another host or port are not followed: use that address, or check whether the host requires a login", shown(at))
+		}
+	}
+}
+
+// isRedirect reports whether a response redirects a request.
+func isRedirect(response *http.Response) bool {
+	switch response.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return response.Header.Get("Location") != ""
+	}
+	return false
+}
+
+// shown returns the target of a redirect without what may be secret in it.
+func shown(target string) string {
+	u, err := url.Parse(target)
+	if err != nil {
+		return "an invalid URL"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return strings.TrimSuffix(u.String(), "/info/refs")
+}
+
 // readCapabilities reads the capabilities from the first line of an advertisement.
-func (t *bodyTransport) readCapabilities(response *http.Response) {
-	body := bufio.NewReaderSize(response.Body, 4096)
-	beginning, _ := body.Peek(body.Size()) // all of a shorter body
+func (t *sessionTransport) readCapabilities(response *http.Response) {
+	beginning, _ := peek(response, 4096) // all of a shorter body
 	_, line, _ := bytes.Cut(beginning, []byte{0})
 	line, _, _ = bytes.Cut(line, []byte("\n"))
 	t.offered = strings.Fields(string(line))
+}
+
+// peek returns the beginning of a body, which can still be read. The error is [io.EOF] if the body is
+// shorter.
+func peek(response *http.Response, size int) ([]byte, error) {
+	body := bufio.NewReaderSize(response.Body, size)
+	beginning, err := body.Peek(size)
 	response.Body = struct {
 		io.Reader
 		io.Closer
 	}{body, response.Body}
-}
-
-// webPage returns an error if the response is a web page instead of git's protocol: a login page, a
-// proxy's page, or that of a path without a repository.
-func webPage(response *http.Response, censor func(string) string) error {
-	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
-	if response.StatusCode != http.StatusOK || !strings.EqualFold(strings.TrimSpace(kind), "text/html") {
-		return nil
-	}
-	called := wordsOf(response.Body, censor)
-	if called != "" {
-		called = " (" + called + ")"
-	}
-	return fmt.Errorf("the host answered with a web page%s instead of git's protocol: check the address, and whether it requires a login", called)
+	return beginning, err
 }
 
 // drainedBody is a body that Close reads to its end, if that is near, so that the connection can
@@ -109,7 +178,7 @@ func (c *Connection) openHTTPReceive(ctx context.Context) (transport.ReceivePack
 // those that its own stores do not use, but some hosts require them.
 type httpUpload struct {
 	transport.UploadPackSession
-	transport *bodyTransport
+	transport *sessionTransport
 }
 
 // AdvertisedReferencesContext reads what the server offers.
@@ -128,7 +197,7 @@ func (s httpUpload) AdvertisedReferencesContext(ctx context.Context) (*packp.Adv
 // httpReceive is go-git's session, with a Close that closes the response.
 type httpReceive struct {
 	transport.ReceivePackSession
-	transport *bodyTransport
+	transport *sessionTransport
 }
 
 // Close ends the session and frees its connection.
@@ -142,12 +211,12 @@ func (s httpReceive) Close() error {
 // openHTTP returns what one session over http needs: a transport, the endpoint of its requests, and
 // their authentication (nil: no authentication). Each session gets a new client of go-git over
 // connections of the pool, so that nothing is installed into go-git's global table of protocols.
-func (c *Connection) openHTTP(ctx context.Context) (*bodyTransport, *transport.Endpoint, githttp.AuthMethod, error) {
+func (c *Connection) openHTTP(ctx context.Context) (*sessionTransport, *transport.Endpoint, githttp.AuthMethod, error) {
 	pool, err := c.pool.get(c.Credentials.CAFile)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	username, password := c.Address.username, c.Address.Password
+	username, password := c.Address.User, c.Address.Password
 	if c.Credentials.Password != nil {
 		username, password, err = c.Credentials.Password(ctx)
 		if err != nil {
@@ -163,42 +232,21 @@ func (c *Connection) openHTTP(ctx context.Context) (*bodyTransport, *transport.E
 	} else if len(username) >= 20 { // a token given as the user name
 		c.Secrets.Add(username)
 	}
-	// go-git sets the endpoint to the target if the discovery request is redirected.
-	if c.endpoint == nil {
-		endpoint := *c.Address.Endpoint
-		c.endpoint = &endpoint
+	c.base = cmp.Or(c.base, c.Address.Base())
+	base, err := url.Parse(c.base)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	t := &bodyTransport{next: c.Traffic.Transport(pool), censor: c.Secrets.censor}
-	if password == "" && username == "" || !sameOrigin(c.Address.Endpoint, c.endpoint) {
-		return t, c.endpoint, nil, nil
+	endpoint := &transport.Endpoint{Protocol: base.Scheme, Host: strings.TrimSuffix(base.Host, ":"+base.Port()), Path: strings.TrimSuffix(base.EscapedPath(), "/")}
+	endpoint.Port, _ = strconv.Atoi(base.Port()) // none is zero
+	t := &sessionTransport{next: c.Traffic.Transport(pool), address: c.Address, base: &c.base, censor: c.Secrets.censor}
+	if password == "" && username == "" {
+		return t, endpoint, nil, nil
 	}
 	if username == "" {
 		username = "git" // servers that ignore the name reject an empty one
 	}
-	return t, c.endpoint, &githttp.BasicAuth{Username: username, Password: password}, nil
-}
-
-// sameOrigin reports whether credentials for one endpoint may be sent to another: with the same host
-// and port, or from http to https on their default ports. Another port may be another person's server.
-func sameOrigin(from, to *transport.Endpoint) bool {
-	if from.Host != to.Host {
-		return false
-	}
-	if from.Protocol == to.Protocol {
-		return port(from) == port(to)
-	}
-	return from.Protocol == "http" && to.Protocol == "https" && port(from) == 80 && port(to) == 443
-}
-
-// port returns an endpoint's port, for which go-git has zero if it is the default.
-func port(e *transport.Endpoint) int {
-	switch {
-	case e.Port != 0:
-		return e.Port
-	case e.Protocol == "https":
-		return 443
-	}
-	return 80
+	return t, endpoint, &githttp.BasicAuth{Username: username, Password: password}, nil
 }
 
 // pool keeps connections over http open between sessions. The zero value is an

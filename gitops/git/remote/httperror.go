@@ -56,10 +56,13 @@ func RefusesRequest(err error) bool {
 // refused returns the error of a failed response. It returns nil if go-git reports the status; the
 // body becomes the message then.
 func refused(response *http.Response, censor func(string) string) error {
-	if response.StatusCode < http.StatusBadRequest {
+	if response.StatusCode < http.StatusMultipleChoices {
 		return nil
 	}
-	a := &Answer{Status: response.StatusCode, Words: wordsOf(response.Body, censor), wait: retryAfter(response.Header)}
+	a := &Answer{Status: response.StatusCode, Words: wordsOf(textOf(response.Body, censor), censor), wait: retryAfter(response.Header)}
+	if isRedirect(response) {
+		a.Words = "a redirect that is not followed; use the address that it leads to"
+	}
 	if RateLimited.MatchStatus(a.Status) && a.wait == 0 {
 		a.wait = usualWait
 	}
@@ -97,13 +100,17 @@ var (
 	unread = regexp.MustCompile(`(?is)<(script|style)[^>]*>.*?</(script|style)>|<!--.*?-->|<[^>]*>`)
 )
 
-// wordsOf reads and closes a body, and returns its message in one line: the title of a web page, or
-// its text if it has none; the message of JSON.
-func wordsOf(body io.ReadCloser, censor func(string) string) string {
+// textOf reads and closes a body, and returns its beginning as text.
+func textOf(body io.ReadCloser, censor func(string) string) string {
 	const most = 64 << 10
 	page, _ := io.ReadAll(io.LimitReader(body, most))
 	_ = body.Close()
-	text := strings.TrimSpace(colour.ReplaceAllString(censor(string(page)), ""))
+	return strings.TrimSpace(colour.ReplaceAllString(censor(string(page)), ""))
+}
+
+// wordsOf returns the message in a text, in one line: the title of a web page, or its text if it has
+// none; the message of JSON.
+func wordsOf(text string, censor func(string) string) string {
 	switch {
 	case strings.HasPrefix(text, "<"):
 		if m := title.FindStringSubmatch(text); m != nil && strings.TrimSpace(m[1]) != "" {
@@ -116,6 +123,50 @@ func wordsOf(body io.ReadCloser, censor func(string) string) string {
 		}
 	}
 	return oneLine(censor(text))
+}
+
+var (
+	// packetLine matches the length at the beginning of git's protocol (gitprotocol-common(5)).
+	packetLine = regexp.MustCompile(`^[0-9a-f]{4}`)
+	// dumbRef matches a ref in git's dumb protocol (gitprotocol-http(5), "Dumb Clients").
+	dumbRef = regexp.MustCompile(`^[0-9a-f]{40}\t`)
+	// htmlPage matches the beginning of a web page.
+	htmlPage = regexp.MustCompile(`(?is)^(<!doctype html|<\?xml[^>]*>\s*<!doctype html|<html)`)
+)
+
+// notGit returns an error that says what a successful response is, if it is not git's protocol: the page
+// of a login or a proxy, or of a path without a repository. Like git, it requires the expected type of
+// an advertisement alone.
+func notGit(response *http.Response, expected string, censor func(string) string) error {
+	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices {
+		return nil
+	}
+	kind, _, _ := strings.Cut(strings.ToLower(response.Header.Get("Content-Type")), ";")
+	kind = strings.TrimSpace(kind)
+	beginning, err := peek(response, len("0000"))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil // reading it shows the error
+	}
+	if packetLine.Match(beginning) && (kind == expected || strings.HasSuffix(expected, "-result")) {
+		return nil
+	}
+	text := textOf(response.Body, censor)
+	words, what := wordsOf(text, censor), fmt.Sprintf("content of the type %q", kind)
+	remedy := "check the address, and whether it requires a login"
+	switch {
+	case text == "":
+		what, words = "an empty response", strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
+	case dumbRef.MatchString(text):
+		what, words, remedy = "the files of a repository", "", "the host needs git http-backend, or another server of the smart protocol"
+	case strings.Contains(kind, "html"), htmlPage.MatchString(text):
+		what = "a web page"
+	case strings.Contains(kind, "json"), json.Valid([]byte(text)):
+		what = "JSON"
+	}
+	if words != "" {
+		what += " (" + words + ")"
+	}
+	return fmt.Errorf("the host answered with %s instead of git's protocol: %s", oneLine(what), remedy)
 }
 
 // messageOf returns the message in JSON; empty if no host's field contains one.

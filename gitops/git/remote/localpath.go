@@ -16,13 +16,24 @@ func (c *Connection) openProcess(ctx context.Context, service, version string) (
 		return nil, err
 	}
 	running, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(running, git, append(slices.Clone(c.offers(ctx, service)), strings.TrimPrefix(service, "git-"), c.Address.Endpoint.Path)...)
+	cmd := exec.CommandContext(running, git, append(slices.Clone(c.offers(ctx, service)), strings.TrimPrefix(service, "git-"), c.Address.Path)...)
 	s := &stream{ctx: ctx, stderr: &Tail{}, abort: cancel}
 	cmd.Env = append(minimal(cmd.Environ()), versionVariable+"="+version)
 	if service == transport.UploadPackServiceName {
 		cmd.Env = append(cmd.Env, noFetch...)
 	}
 	return s.run(cmd)
+}
+
+// Enabling returns the settings that make a server offer partial clone, or for a local repository
+// the commands.
+func (c *Connection) Enabling() string {
+	const filter, named = "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"
+	if c.Address.Scheme != "file" {
+		return filter + " and " + named
+	}
+	set := "git -C " + quoteShell(c.Address.Path) + " config "
+	return set + filter + " true && " + set + named + " true"
 }
 
 // offers returns settings that allow single objects to be read from a local repository, unless its
@@ -34,7 +45,7 @@ func (c *Connection) offers(ctx context.Context, service string) []string {
 	if c.local == nil {
 		c.local = []string{}
 		var said []byte // empty if nothing is set
-		if ask, err := Command(ctx, c.Address.Endpoint.Path, nil, "config", "--get-regexp", `^uploadpack\.allow`); err == nil {
+		if ask, err := Command(ctx, c.Address.Path, nil, "config", "--get-regexp", `^uploadpack\.allow`); err == nil {
 			said, _ = ask.Output()
 		}
 		for _, key := range []string{"uploadpack.allowfilter", "uploadpack.allowanysha1inwant"} {

@@ -124,14 +124,12 @@ func (c *Connection) askHTTP(ctx context.Context, question []byte, read func(io.
 	if auth != nil {
 		auth.SetAuth(request)
 	}
-	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	client := &http.Client{Transport: t, CheckRedirect: noRedirect}
-	response, err := client.Do(request)
+	response, err := (&http.Client{Transport: t}).Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode >= http.StatusMultipleChoices {
 		return errors.New(response.Status)
 	}
 	return read(response.Body)

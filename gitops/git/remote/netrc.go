@@ -19,7 +19,7 @@ func (c *Connection) netrc(context.Context) *login {
 		c.Log.Debug("reading the netrc file", "repository", c.Address.String(), "err", err)
 		return nil
 	}
-	username, password := findNetrc(string(text), c.Address.host(), c.Address.username)
+	username, password := findNetrc(string(text), c.Address.Host, c.Address.User)
 	if password == "" || c.wrong != nil && c.wrong.username == username && c.wrong.password == password {
 		return nil
 	}

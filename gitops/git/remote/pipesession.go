@@ -40,7 +40,7 @@ type stream struct {
 // means version 0. The stream ends with ctx.
 func (c *Connection) openStream(ctx context.Context, service, version string) (*stream, error) {
 	open := c.openProcess
-	if c.Address.Endpoint.Protocol == "ssh" {
+	if c.Address.Scheme == "ssh" {
 		open = c.openSSH
 	}
 	s, err := open(ctx, service, version)

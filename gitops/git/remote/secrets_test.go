@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"muster/gitops/branch"
 	"muster/gitops/leaktest"
 )
 
 // TestSecretsAreCensoredBeforeTheCut has an error whose text ends within a secret.
 func TestSecretsAreCensoredBeforeTheCut(t *testing.T) {
-	address, err := ParseAddress("https://example.com/x")
+	address, err := branch.ParseAddress("https://example.com/x")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func (c *Connection) openSSH(ctx context.Context, service, version string) (*str
 		_ = session.Setenv(versionVariable, version)
 	}
 	if err == nil {
-		err = session.Start(service + " " + quoteShell(c.Address.Endpoint.Path))
+		err = session.Start(service + " " + quoteShell(c.Address.Path))
 	}
 	if err != nil {
 		end()
@@ -69,7 +69,7 @@ func (c *Connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func
 		return nil, nil, fmt.Errorf("reading the known hosts: %w", err)
 	}
 	config := &ssh.ClientConfig{
-		User:            cmp.Or(c.Address.username, "git"),
+		User:            cmp.Or(c.Address.User, "git"),
 		Auth:            []ssh.AuthMethod{auth},
 		HostKeyCallback: hosts.HostKeyCallback(),
 		// Only the kinds of key that the file has for this host: a server offers one of
@@ -102,7 +102,7 @@ const sshPort = 22
 
 // sshAddress returns the host and the port that ssh connects to.
 func (c *Connection) sshAddress() string {
-	return net.JoinHostPort(c.Address.host(), strconv.Itoa(cmp.Or(c.Address.Endpoint.Port, sshPort)))
+	return net.JoinHostPort(c.Address.Host, strconv.Itoa(cmp.Or(c.Address.Port, sshPort)))
 }
 
 // sshAuth returns the key of the file, or those of the agent. done is called after the login.
@@ -180,22 +180,19 @@ type SSHFunc func(ctx context.Context, args ...string) *exec.Cmd
 
 // openSSHProgram runs a service through the ssh program.
 func (c *Connection) openSSHProgram(ctx context.Context, service, version string) (*stream, error) {
-	target := c.Address.host()
-	if c.Address.username != "" {
-		target = c.Address.username + "@" + target
-	}
-	if strings.HasPrefix(target, "-") {
-		return nil, fmt.Errorf("the host %q would be an option of ssh's", target)
+	target := c.Address.Host
+	if c.Address.User != "" {
+		target = c.Address.User + "@" + target
 	}
 	var args []string
 	if version != "" {
 		args = append(args, "-o", "SendEnv="+versionVariable)
 	}
-	if port := c.Address.Endpoint.Port; port != 0 && port != sshPort {
+	if port := c.Address.Port; port != 0 {
 		args = append(args, "-p", strconv.Itoa(port))
 	}
 	running, cancel := context.WithCancel(ctx)
-	cmd := c.Credentials.SSHProgram(running, append(args, target, service+" "+quoteShell(c.Address.Endpoint.Path))...)
+	cmd := c.Credentials.SSHProgram(running, append(args, target, service+" "+quoteShell(c.Address.Path))...)
 	cmd.Env = append(cmd.Environ(), versionVariable+"="+version)
 	cmd.WaitDelay = leftBehind
 	s := &stream{ctx: ctx, stderr: &Tail{}, abort: cancel, program: "ssh"}

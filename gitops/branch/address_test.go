@@ -1,16 +1,18 @@
-package remote
+package branch_test
 
 import (
 	"testing"
 
-	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/google/go-cmp/cmp"
+
+	"muster/gitops/branch"
 )
 
-// TestQuery: what stands behind a question mark of an address is a secret, whole and
+// TestSecretsOfAddress: what stands behind a question mark of an address is a secret, whole and
 // by its values, in both forms. Short ones are not: they would be found all over a
 // text. In a path it is part of a name.
-func TestQuery(t *testing.T) {
+func TestSecretsOfAddress(t *testing.T) {
+	t.Parallel()
 	for raw, want := range map[string][]string{
 		"https://example.com/fleet":                   nil,
 		"https://example.com/fleet?":                  nil,
@@ -20,42 +22,47 @@ func TestQuery(t *testing.T) {
 		"/srv/fleet?token=s3%20cret":                  nil,
 		"file:///srv/fleet?token=s3%20cret":           nil,
 	} {
-		a, err := ParseAddress(raw)
+		a, err := branch.ParseAddress(raw)
 		if err != nil {
 			t.Errorf("%s: %v", raw, err)
 			continue
 		}
-		if diff := cmp.Diff(want, a.Query()); diff != "" {
+		if diff := cmp.Diff(want, a.Secrets()); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", raw, diff)
 		}
 	}
 }
 
 func TestSameOrigin(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		from, to string
 		same     bool
 	}{
 		{"https://h/x", "https://h/y", true},
-		{"https://h/x", "https://h:443/y", true},
+		{"https://h/x", "https://H:443/y", true},
 		{"http://h:80/x", "http://h/y", true},
 		{"https://h/x", "https://h:8443/y", false},
 		{"https://h/x", "https://i/x", false},
+		{"https://h/x", "https://h.example.com/x", false},
 		{"https://h/x", "http://h/x", false},
 		{"http://h/x", "https://h/x", true},
 		{"http://h/x", "https://h:8443/x", false},
 		{"http://h:8080/x", "https://h/x", false},
 		{"https://h:80/x", "http://h:443/x", false},
+		{"https://[::1]/x", "https://[::1]:443/x", true},
+		{"https://h/x", "ssh://h/x", false},
+		{"https://h/x", "/x", false},
 	} {
-		from, err := transport.NewEndpoint(c.from)
+		from, err := branch.ParseAddress(c.from)
 		if err != nil {
 			t.Fatal(err)
 		}
-		to, err := transport.NewEndpoint(c.to)
+		to, err := branch.ParseAddress(c.to)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sameOrigin(from, to) != c.same {
+		if from.SameOrigin(to) != c.same {
 			t.Errorf("%s to %s: want %t", c.from, c.to, c.same)
 		}
 	}
