@@ -185,10 +185,11 @@ func (m *muster) Commit(_ context.Context, head branch.Head, ops []ledger.Operat
 		return branch.Head{}, err
 	}
 	if m.w.hit(m.w.now.swallowed) {
-		return branch.Head{}, errors.New("the connection broke off") // though the push has landed
+		return branch.Head{}, &branch.Unsettled{Before: head.Commit, After: c.id, Err: errors.New("the connection broke off")}
 	}
 	if m.w.hit(m.w.now.overtaken) {
-		return branch.Head{}, branch.ErrMoved // landed, and somebody else's push on top of it
+		// It has landed, and somebody else's push on top of it.
+		return branch.Head{}, &branch.Unsettled{Before: head.Commit, After: c.id, Err: branch.ErrMoved}
 	}
 	return c.head(), nil
 }

@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,7 @@ import (
 )
 
 // publisher pushes operations. It stores which overlays the server has refused, and the push whose
-// response was lost.
+// result is unknown.
 type publisher struct {
 	repository Repository
 	clock      Clock
@@ -29,8 +28,13 @@ type publisher struct {
 	together time.Time
 	// left is the overlay whose operations are pushed first if they are pushed one by one; empty
 	// means the first overlay.
-	left        string
-	unconfirmed unconfirmed
+	left string
+	// unsettled is the push whose result is unknown, and operations are its operations; nil if the
+	// results of all pushes are known.
+	unsettled  *branch.Unsettled
+	operations []ledger.Operation
+	// onLanded is called once with each push that has landed; nil: it is not.
+	onLanded func(before, after string, changes []branch.Change)
 }
 
 // refusal is the reason for which the operations of one overlay are refused.
@@ -186,59 +190,50 @@ func byOverlay(ops []ledger.Operation) [][]ledger.Operation {
 	return groups
 }
 
-// unconfirmed is a push whose outcome is unknown: the connection broke before the server responded.
-// The zero value means that there is no such push.
-type unconfirmed struct {
-	head       string // its parent
-	operations []ledger.Operation
-}
-
-// push pushes operations, all or none, and stores them if the outcome is unknown.
+// push pushes operations, all or none, and stores them if the result is unknown.
 func (p *publisher) push(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	next, err := p.repository.Commit(ctx, head, ops)
 	p.reporter.gitAnswered(err)
+	var unsettled *branch.Unsettled
 	switch {
 	case err == nil:
-		p.unconfirmed = unconfirmed{} // the branch was where an earlier push would have moved it from
-	case !affectsOneOperation(err) && !nothingWritten(err):
-		p.unconfirmed = unconfirmed{head: head.Commit, operations: ops}
+		p.unsettled = nil // the branch was where an earlier push would have moved it from
+		p.notify(head.Commit, next.Commit, ops)
+	case errors.As(err, &unsettled):
+		p.unsettled, p.operations = unsettled, ops
 	}
 	return next, err
 }
 
-// nothingWritten reports whether a push ended in a conflict that certainly left the branch
-// unchanged.
-func nothingWritten(err error) bool {
-	return errors.Is(err, branch.ErrMoved) && !errors.Is(err, branch.ErrUnsettled)
+// notify passes on a push that has landed.
+func (p *publisher) notify(before, after string, ops []ledger.Operation) {
+	if p.onLanded == nil {
+		return
+	}
+	var changes []branch.Change
+	for _, op := range ops {
+		changes = append(changes, op.Changes...)
+	}
+	p.onLanded(before, after, changes)
 }
 
-// landed returns the operations of the push whose connection broke, once the branch shows that
-// it contains them. landed compares the manifests only, because each is written once and
-// removed once; for a push of repairs alone, it compares all files.
-func (p *publisher) landed(head branch.Head) []ledger.Operation {
-	u := p.unconfirmed
-	if u.head == "" || u.head == head.Commit {
-		return nil // a mirror may lag behind the push
+// landed returns the operations of the push whose result was unknown, once the branch shows that it
+// contains them. An error means that the branch may contain them.
+func (p *publisher) landed(ctx context.Context, head branch.Head) ([]ledger.Operation, error) {
+	u := p.unsettled
+	if u == nil || head.Commit == u.Before {
+		return nil, nil // a mirror may lag behind the push
 	}
-	p.unconfirmed = unconfirmed{}
-	manifests := slices.ContainsFunc(u.operations, func(a ledger.Operation) bool { return a.Kind != ledger.Repair })
-	for _, a := range u.operations {
-		if manifests && a.Kind == ledger.Repair {
-			continue
-		}
-		ids, _ := a.Dispatches()
-		for _, c := range a.Changes {
-			if manifests && !slices.Contains(ids, strings.TrimSuffix(path.Base(c.Path), ".yaml")) {
-				continue
-			}
-			content, err := fs.ReadFile(head.Tree, c.Path)
-			there := err == nil && bytes.Equal(content, c.Content)
-			if c.Content == nil && !errors.Is(err, fs.ErrNotExist) || c.Content != nil && !there {
-				return nil
-			}
-		}
+	commit, err := u.Landed(ctx, p.repository, head.Commit)
+	if err != nil {
+		return nil, fmt.Errorf("fleet repository: finding out whether the last push has landed: %w", err)
 	}
-	return u.operations
+	p.unsettled = nil
+	if commit == "" {
+		return nil, nil
+	}
+	p.notify(u.Before, commit, p.operations)
+	return p.operations, nil
 }
 
 // commitOneByOne commits the operations one after the other, each on the commit before it and

@@ -172,7 +172,7 @@ func (s *swallowing) Head(context.Context) (branch.Head, error) {
 func (s *swallowing) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	next, err := s.bench.Commit(ctx, head, ops)
 	if err == nil && s.commits == 1 {
-		return branch.Head{}, errors.New("the connection broke off")
+		return branch.Head{}, &branch.Unsettled{Before: head.Commit, After: next.Commit, Err: errors.New("the connection broke off")}
 	}
 	return next, err
 }
@@ -193,6 +193,78 @@ func TestPushThatBrokeOffLandsBehindALaggingMirror(t *testing.T) {
 	if r := tick(t, g); len(r.Operations) > 0 || kinds(r.Landed) != "a: dispatch 2" {
 		t.Errorf("then operations %q, landed %q", kinds(r.Operations), kinds(r.Landed))
 	}
+}
+
+// TestLandedPushIsNotifiedOnce asserts that a push is passed on once, with its files, as soon as it is
+// known to have landed, and that one that has not landed never is.
+func TestLandedPushIsNotifiedOnce(t *testing.T) {
+	lost := errors.New("the connection broke off")
+	for name, c := range map[string]struct {
+		landed, others bool
+		unsettled      error // of the first push; nil: its response arrives
+		pushes         int   // passed on
+	}{
+		"response arrives":                           {landed: true, pushes: 1},
+		"response lost":                              {landed: true, unsettled: lost, pushes: 1},
+		"response lost, others on top":               {landed: true, others: true, unsettled: lost, pushes: 1},
+		"response lost, the branch is known to move": {landed: true, others: true, unsettled: branch.ErrMoved, pushes: 1},
+		"request lost":                               {unsettled: lost, pushes: 1},
+		"request lost, others instead":               {others: true, unsettled: branch.ErrMoved, pushes: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench("a")
+			b.jobs("a", 2)
+			first := true
+			commit := func(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+				if !first || c.unsettled == nil {
+					return b.Commit(ctx, head, ops)
+				}
+				first = false
+				u := &branch.Unsettled{Before: head.Commit, Err: c.unsettled, Message: ledger.Message(ops[0], "v0")}
+				if c.landed {
+					if _, err := b.Commit(ctx, head, ops); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.others {
+					b.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("x")})
+				}
+				return branch.Head{}, u
+			}
+			var got []string
+			g := b.generator(func(cfg *generator.Config) {
+				cfg.Repository = committing{b, commit}
+				cfg.Landed = func(before, after string, changes []branch.Change) {
+					got = append(got, fmt.Sprintf("%s..%s: %d files", before, after, len(changes)))
+				}
+			})
+			operations := 0
+			for range 3 {
+				r, _ := g.Tick(t.Context())
+				operations += len(r.Operations) + len(r.Landed)
+			}
+			var want []string
+			for _, c := range b.fleet.history() {
+				if c.operation != nil {
+					want = append(want, fmt.Sprintf("%s..%s: %d files", c.parent.id, c.id, len(c.operation.Changes)))
+				}
+			}
+			if !slices.Equal(got, want) || len(want) != c.pushes || operations != c.pushes {
+				t.Errorf("passed on %q of %q; %d operations counted", got, want, operations)
+			}
+		})
+	}
+}
+
+// committing is a bench with another Commit.
+type committing struct {
+	*bench
+	commit func(context.Context, branch.Head, []ledger.Operation) (branch.Head, error)
+}
+
+// Commit implements [generator.Repository].
+func (c committing) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+	return c.commit(ctx, head, ops)
 }
 
 // TestEveryOverlayRefused asserts that a tick fails if the server rejects every push, and that

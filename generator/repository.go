@@ -17,7 +17,7 @@ type Repository interface {
 	// Head returns the branch's head and its tree.
 	Head(ctx context.Context) (branch.Head, error)
 	// Commit writes one commit per operation on top of the head, all of them or none, and
-	// returns the new head. It returns [branch.ErrMoved] after a conflict with another writer.
+	// returns the last one as the new head. Its errors are those of [branch.Writer].
 	Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error)
 	// Limits returns what a single operation should not exceed; a repair may.
 	Limits() branch.Limits

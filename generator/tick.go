@@ -67,6 +67,9 @@ type Config struct {
 	Pause func(ctx context.Context, d time.Duration) error
 	// Watch receives each tick of [Generator.Run]; optional.
 	Watch Watcher
+	// Landed is called once with each push that has landed: the heads before and after it, and what
+	// it changed. It is called as soon as that is known, and must not wait; optional.
+	Landed func(before, after string, changes []branch.Change)
 }
 
 // Generator runs ticks. It is not safe for concurrent use. What it keeps between ticks only
@@ -102,7 +105,7 @@ func New(cfg Config) *Generator {
 	return &Generator{
 		cfg: cfg, overlays: overlayReader{loader: loader}, poller: poll, reporter: rep, trigger: next,
 		drift:     newDrift(cfg, poll),
-		publisher: &publisher{repository: cfg.Repository, clock: cfg.Clock, reporter: rep, refused: map[string]refusal{}},
+		publisher: &publisher{repository: cfg.Repository, clock: cfg.Clock, reporter: rep, refused: map[string]refusal{}, onLanded: cfg.Landed},
 	}
 }
 
@@ -218,7 +221,10 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
-	result := Result{Head: head, Landed: g.publisher.landed(head)}
+	result := Result{Head: head}
+	if result.Landed, err = g.publisher.landed(ctx, head); err != nil {
+		return result, err
+	}
 	g.reporter.enter(StepLoad)
 	loaded, err := g.overlays.load(ctx, head)
 	switch {

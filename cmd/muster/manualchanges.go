@@ -301,6 +301,7 @@ type manualFlags struct {
 	reason      string
 	yes, dryRun bool
 	pr          bool
+	lost        []*branch.Unsettled // the pushes whose result is unknown
 }
 
 func (p program) manualFlags() *manualFlags {
@@ -361,17 +362,26 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 	}
 	defer m.settings.startNotifier(ctx)()
 	var confirmed manual.Edit
+	explain := func(err error) error {
+		if len(m.lost) > 0 {
+			return fmt.Errorf("%w (it is unknown whether the change is in the branch: look at muster history before you run the command again)", err)
+		}
+		return withRemedy(err)
+	}
 	const tries = 16 // a continuous writer causes several conflicts
 	for try := 1; ; try++ {
 		if err := generator.BackOff(ctx, p.clock, try-1); err != nil {
 			return err
 		}
 		at := &fleetState{now: p.clock.Now(), reader: repository}
-		e, err := m.prepare(ctx, at, edit)
+		e, landed, err := m.prepare(ctx, at, edit)
 		if err != nil {
-			return err
+			return explain(err)
 		}
 		switch {
+		case landed != nil:
+			m.pushed(landed.Before, landed.After, confirmed)
+			return nil
 		case try > 1 && !e.Same(confirmed):
 			return fmt.Errorf("another writer pushed, and the change would be a different one now: run the command again (%w)", branch.ErrMoved)
 		case try == 1:
@@ -386,33 +396,52 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 			return err
 		}
 		next, err := repository.Push(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}})
-		if errors.Is(err, branch.ErrMoved) && try < tries {
-			continue
+		if err == nil {
+			m.pushed(at.head.Commit, next.Commit, e)
+			return nil
 		}
-		if err != nil && ctx.Err() != nil {
+		again := errors.Is(err, branch.ErrMoved)
+		if u := (*branch.Unsettled)(nil); errors.As(err, &u) {
+			again = again || len(m.lost) == 0 // the next try finds it, or pushes the same
+			m.lost = append(m.lost, u)
+		}
+		switch {
+		case len(m.lost) > 0 && ctx.Err() != nil:
 			return interruption{fmt.Errorf("interrupted during the push, which may have succeeded: muster history shows it (%w)", err)}
+		case !again || try == tries:
+			return explain(err)
 		}
-		if err != nil {
-			return withRemedy(err)
-		}
-		fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", next.Commit, m.settings.git.branch)
-		l := m.settings.landing()
-		l.Pushed(at.head.Commit, next.Commit, e.Changes, nil)
-		return nil
 	}
 }
 
-func (m *manualFlags) prepare(ctx context.Context, at *fleetState, edit func(context.Context, *fleetState) (manual.Edit, error)) (manual.Edit, error) {
+// pushed reports a push that has landed.
+func (m *manualFlags) pushed(before, after string, e manual.Edit) {
+	fmt.Fprintf(m.settings.program.stdout, "pushed %.7s to %s\n", after, m.settings.git.branch)
+	m.settings.landed(before, after, e.Changes)
+}
+
+// prepare reads the head and computes the edit. It returns one of the lost pushes instead if the branch
+// contains it.
+func (m *manualFlags) prepare(
+	ctx context.Context, at *fleetState, edit func(context.Context, *fleetState) (manual.Edit, error),
+) (e manual.Edit, landed *branch.Unsettled, err error) {
 	m.settings.program.progress.Doing("reading " + at.reader.String())
 	defer m.settings.program.progress.Done()
-	var err error
 	if at.head, err = at.reader.Head(ctx); err != nil {
-		return manual.Edit{}, err
+		return e, nil, err
+	}
+	for len(m.lost) > 0 && at.head.Commit != m.lost[0].Before {
+		u := m.lost[0]
+		if commit, err := u.Landed(ctx, at.reader, at.head.Commit); commit != "" || err != nil {
+			return e, u, err
+		}
+		m.lost = m.lost[1:]
 	}
 	if at.overlays, err = m.settings.load(ctx, at.head.Tree); err != nil {
-		return manual.Edit{}, err
+		return e, nil, err
 	}
-	return edit(ctx, at)
+	e, err = edit(ctx, at)
+	return e, nil, err
 }
 
 // confirm shows an edit, and prompts for confirmation on a terminal. It returns false if the edit is

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"muster/gitops/branch"
@@ -59,6 +63,80 @@ func TestManualPrompts(t *testing.T) {
 		if pushed := before != after; pushed != test.pushed || pushed == strings.Contains(out, "not pushed") {
 			t.Errorf("%q: pushed %t:\n%s", test.answer, pushed, out)
 		}
+	}
+}
+
+// TestManualChangeWhoseResponseIsLost asserts that a change which is in the branch is reported as pushed
+// and notified once, and that one whose result stays unknown is reported as that.
+func TestManualChangeWhoseResponseIsLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		made, others bool
+		unread       int // requests that fail after it
+		away         bool
+		want         string // of the error; empty: the change is pushed
+	}{
+		"landed":                              {made: true},
+		"landed and others on top":            {made: true, others: true},
+		"landed and unread at first":          {made: true, unread: 1},
+		"landed and others on top and unread": {made: true, others: true, unread: 1},
+		"not landed":                          {},
+		"not landed but others":               {others: true},
+		"landed and unreachable":              {made: true, away: true, want: "it is unknown whether the change is in the branch"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			r, err := gitserver.Init(filepath.Join(dir, "fleet.git"))
+			check(t, err)
+			_, err = r.Commit("Begin\n", start, branch.Change{Path: "overlays/default/scaling.yaml", Content: []byte(readText(t, "overlays/default/scaling.yaml"))})
+			check(t, err)
+			var mu sync.Mutex
+			lost, failures := false, 0
+			server := serveGit(t, dir, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+					mu.Lock()
+					defer mu.Unlock()
+					if failures--; failures >= 0 || lost && c.away {
+						panic(http.ErrAbortHandler)
+					}
+					if lost || !strings.HasSuffix(q.URL.Path, "/git-receive-pack") {
+						next.ServeHTTP(w, q)
+						return
+					}
+					lost, failures = true, c.unread
+					if c.made {
+						next.ServeHTTP(httptest.NewRecorder(), q)
+					}
+					if c.others {
+						_, err := r.Commit("theirs\n", start, branch.Change{Path: "README.md", Content: []byte("x")})
+						check(t, err)
+					}
+					panic(http.ErrAbortHandler)
+				})
+			}})
+			syncers := newSyncers(t)
+			secret := filepath.Join(t.TempDir(), "secret")
+			check(t, os.WriteFile(secret, []byte("sesame"), 0o600))
+			code, out, errs := execute(t, program{args: []string{"pause", "default", "--yes", "--repo", server.URL + "/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com", "--notify", "kind=flux,url=" + syncers.flux.URL + ",secret-file=" + secret}})
+			commits, err := r.Git("log", "--format=%h %s", "main")
+			check(t, err)
+			if n := strings.Count(commits, "default: pause"); n != 1 {
+				t.Errorf("the branch has the change %d times:\n%s", n, commits)
+			}
+			if c.want != "" {
+				if code == exitOK || strings.Contains(errs, "another writer") || !strings.Contains(errs, c.want) {
+					t.Errorf("exit code %d: %s", code, errs)
+				}
+				return
+			}
+			_, pushed, _ := strings.Cut(out, "pushed ")
+			pushed, _, _ = strings.Cut(pushed, " ")
+			if code != exitOK || pushed == "" || !strings.Contains(commits, pushed+" default: pause") {
+				t.Errorf("exit code %d, pushed %q: %s\n%s", code, pushed, errs, commits)
+			}
+			if len(syncers.lines) != 1 || !strings.Contains(syncers.lines[0], ".."+pushed) {
+				t.Errorf("notified %q", syncers.lines)
+			}
+		})
 	}
 }
 

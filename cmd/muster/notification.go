@@ -18,6 +18,7 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/status"
+	"muster/gitops/branch"
 	"muster/gitops/notify"
 )
 
@@ -214,8 +215,10 @@ func (s *settings) checkReceivers(ctx context.Context) []error {
 	return s.notifier.Check(ctx)
 }
 
-// landing returns the observer of pushes, which notifies the receivers.
-func (s *settings) landing() notify.Landing { return notify.Landing{Landed: s.notifier.Landed} }
+// landed notifies the receivers of a push that has landed.
+func (s *settings) landed(before, after string, changes []branch.Change) {
+	s.notifier.Landed(notify.NewPush(before, after, changes))
+}
 
 // receivers returns the receivers' statistics.
 func (s *settings) receivers() []status.Receiver {

@@ -250,7 +250,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		}
 	}
 	return generator.New(generator.Config{
-		Repository: &watchedFleet{Fleet: repository, progress: s.progress, landing: s.landing()},
+		Repository: &watchedFleet{Fleet: repository, progress: s.progress},
 		Buildkite:  watchedBuildkite{client, s.progress},
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,
@@ -261,6 +261,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		DryRun:     dryRun,
 		Log:        log,
 		Watch:      watcher,
+		Landed:     s.landed,
 		Triggers:   wake,
 		Pause:      s.pause,
 	}), nil
@@ -382,35 +383,23 @@ func (s *settings) leave(ctx context.Context) {
 	}
 }
 
-// watchedFleet and watchedBuildkite show on the progress line what a tick waits for. The
-// former also notifies the receivers of pushes.
+// watchedFleet and watchedBuildkite show on the progress line what a tick waits for.
 type watchedFleet struct {
 	generator.Fleet
 	progress *output.Progress
-	landing  notify.Landing
 }
 
 // Head implements [generator.Repository]. Templates are built after it.
 func (f *watchedFleet) Head(ctx context.Context) (branch.Head, error) {
 	f.progress.Doing("reading the fleet repository")
 	defer f.progress.Doing("building the overlays")
-	head, err := f.Fleet.Head(ctx)
-	if err == nil {
-		f.landing.Seen(head.Commit)
-	}
-	return head, err
+	return f.Fleet.Head(ctx)
 }
 
 // Commit implements [generator.Repository].
 func (f *watchedFleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	f.progress.Doing("pushing")
-	next, err := f.Fleet.Commit(ctx, head, ops)
-	var changes []branch.Change
-	for _, a := range ops {
-		changes = append(changes, a.Changes...)
-	}
-	f.landing.Pushed(head.Commit, next.Commit, changes, err)
-	return next, err
+	return f.Fleet.Commit(ctx, head, ops)
 }
 
 // watchedBuildkite has all methods of the client, because the generator uses optional ones.

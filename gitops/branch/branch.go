@@ -33,10 +33,6 @@ var ErrUnproven = errors.New("the git host does not report it")
 // was written. The caller reads the new head and retries.
 var ErrMoved = errors.New("the branch has moved")
 
-// ErrUnsettled accompanies [ErrMoved] if it is unknown whether the branch contains the commits:
-// they may precede those of another writer.
-var ErrUnsettled = errors.New("whether the commits are in the branch could not be read")
-
 // ErrInvalid is returned if a draft cannot become a commit, as when it writes a file where the
 // repository has a directory. Nothing was sent to the server.
 var ErrInvalid = errors.New("the changes do not make a commit")

@@ -9,9 +9,11 @@ import (
 type Writer interface {
 	// Head returns the branch's head and its tree.
 	Head(ctx context.Context) (Head, error)
-	// Push pushes a chain of commits on top of head, all or none, and returns the new head. The
-	// error is [ErrMoved] if the branch is no longer at head, and a [Refused] if the server
-	// rejects the commits.
+	// Push pushes a chain of commits on top of head, all or none, and returns the last one as the
+	// new head, also if others have pushed on top of it. The error is [ErrMoved] if the branch is
+	// no longer at head, and a [Refused] if the server rejects the commits. It is an [Unsettled]
+	// if the result is unknown although Push has tried to read the branch; after any other error
+	// the branch does not contain the commits.
 	Push(ctx context.Context, head Head, commits []Draft) (Head, error)
 	// Writable returns an error if the credentials may not push to the branch. It is
 	// [ErrUnproven] if only a push would show that.

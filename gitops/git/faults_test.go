@@ -142,16 +142,17 @@ func TestConnectionLostAfterThePushWasAccepted(t *testing.T) {
 				if err := push(t, repository, &head, name); err != nil {
 					t.Fatalf("the push has landed, but: %v", err)
 				}
-				wantHead(t, f.Repository, head.Commit)
 				wantFile(t, head.Tree, "deploy/web/jobs/"+name, name)
 			}
 			lose("a")
+			wantHead(t, f.Repository, head.Commit)
 			others := func() {
 				_, _ = f.Commit("theirs", at, write("deploy/web/theirs", "theirs"))
 				_, _ = f.Commit("theirs again", at, write("base/job.yaml", "theirs"))
 			}
 			b.then.Store(&others)
 			lose("b")
+			head = headOf(t, repository)
 			wantFile(t, head.Tree, "deploy/web/theirs", "theirs")
 			wantFile(t, head.Tree, "base/job.yaml", "theirs")
 			must(t, push(t, repository, &head, "c"))

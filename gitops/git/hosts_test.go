@@ -390,7 +390,8 @@ func TestResultOfConflict(t *testing.T) {
 	b := open(t, config)
 	head := headOf(t, b)
 	reads = 0
-	if _, err := b.Push(t.Context(), head, one("a")); !errors.Is(err, branch.ErrMoved) || errors.Is(err, branch.ErrUnsettled) {
+	var unsettled *branch.Unsettled
+	if _, err := b.Push(t.Context(), head, one("a")); !errors.Is(err, branch.ErrMoved) || errors.As(err, &unsettled) {
 		t.Errorf("a race of which the server tells: %v", err)
 	}
 	if reads > 0 {
@@ -398,7 +399,7 @@ func TestResultOfConflict(t *testing.T) {
 	}
 	head = headOf(t, b)
 	away = true
-	if _, err := b.Push(t.Context(), head, one("a")); !errors.Is(err, branch.ErrMoved) || !errors.Is(err, branch.ErrUnsettled) {
+	if _, err := b.Push(t.Context(), head, one("a")); !errors.Is(err, branch.ErrMoved) || !errors.As(err, &unsettled) {
 		t.Errorf("a race of which nobody tells: %v", err)
 	}
 }

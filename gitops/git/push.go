@@ -164,13 +164,13 @@ func (a attempt) refusal(server *remote.Connection) error {
 // Limits implements [branch.Writer]: one push has any number of commits of any size.
 func (b *Branch) Limits() branch.Limits { return branch.Limits{} }
 
-// Push pushes a chain of commits on top of parent, all or none, and returns the new head. It leaves out
-// commits that change nothing. If none remains, it pushes nothing and returns parent.
+// Push pushes a chain of commits on top of parent, all or none, and returns the last one as the new
+// head, also if others have pushed on top of it. It leaves out commits that change nothing. If none
+// remains, it pushes nothing and returns parent.
 //
-// The branch moves only from parent. [branch.ErrMoved] is a conflict: nothing was written, unless err
-// is [branch.ErrUnsettled] too. A [branch.Refused] means that the server rejected the commits. After
-// any other error Push has read the branch again if possible, and it did not contain the commits. Push
-// succeeds only if the server has confirmed it.
+// The branch moves only from parent. [branch.ErrMoved] is a conflict, and a [branch.Refused] means that
+// the server rejected the commits. A [branch.Unsettled] means that it is unknown whether the branch
+// contains them. After any other error it does not.
 //
 // The same commits on the same parent have the same identifiers, so a retry after an error cannot
 // commit twice.
@@ -189,20 +189,19 @@ func (b *Branch) Push(ctx context.Context, parent branch.Head, commits []branch.
 	if head == b.store.head {
 		return b.head(ctx), nil
 	}
-	at, err := b.move(ctx, head, made.list)
+	known, err := b.move(ctx, head, made.list)
+	if !known {
+		err = b.settle(ctx, &branch.Unsettled{Before: here.String(), After: head.String(), Err: err})
+	}
+	var unsettled *branch.Unsettled
+	if errors.As(err, &unsettled) {
+		unsettled.Err = b.failPush(unsettled.Err)
+		return branch.Head{}, unsettled
+	}
 	if err != nil {
 		return branch.Head{}, b.failPush(err)
 	}
-	if at == head {
-		b.store.adopt(made, head, root)
-		return b.head(ctx), nil
-	}
-	// The branch contains the commits, and those of another writer on top of them.
-	b.seen = at
-	if err := b.refresh(ctx); err != nil {
-		b.reset()
-		return branch.Head{}, b.fail("reading", err)
-	}
+	b.store.adopt(made, head, root)
 	return b.head(ctx), nil
 }
 
@@ -212,62 +211,65 @@ const (
 	lockPause = 500 * time.Millisecond
 )
 
-// move sends objects and moves the branch to head. It returns the new head of the branch: head, or a
-// later commit of another writer.
-func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObject) (plumbing.Hash, error) {
+// move sends objects and moves the branch to head. known reports whether the result is known: an error
+// then means that the branch does not contain head.
+func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObject) (known bool, err error) {
 	for try := 1; ; try++ {
-		at, err := b.moveOnce(ctx, head, objects)
+		known, err := b.moveOnce(ctx, head, objects)
 		if try == lockTries || !isLocked(err) {
-			return at, err
+			return known, err
 		}
 		select {
 		case <-ctx.Done():
-			return at, err
+			return known, err
 		case <-time.After(lockPause):
 		}
 	}
 }
 
-func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []newObject) (plumbing.Hash, error) {
+func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []newObject) (known bool, err error) {
 	result := b.send(ctx, target{b.name, b.store.head}, head, objects)
 	switch {
-	case result.err == nil && !result.unreliable:
-		return head, nil
-	case result.err == nil:
-		result.err = errors.New("the server reported success, but did not move the branch")
-	case !result.sent:
-		return plumbing.ZeroHash, result.err
+	case result.err == nil && result.unreliable:
+		return false, errors.New("the server reported success, but did not move the branch")
+	case !result.sent || result.err == nil:
+		return true, result.err
+	case !result.answered:
+		return false, result.err
 	}
-	// The server may have moved the branch before the error: read it, also if ctx has ended.
-	patience := remote.SettleTimeout
-	if ctx.Err() != nil {
-		patience /= 3 // somebody waits for the end of the process
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	// The server has answered: it has not moved the branch if its report says so, and otherwise
+	// (the status of a proxy) if the branch is where it was.
+	ctx, cancel := branch.Settling(ctx)
 	defer cancel()
 	at, err := b.pollHead(ctx)
-	if err != nil {
-		// It is unknown whether the branch contains the commits: the next Head shows it.
-		b.reset()
-		return plumbing.ZeroHash, fmt.Errorf("%w (whether the commits are in the branch could not be read: %s)", result.err, b.server.Printable(err.Error()))
-	}
-	switch at {
-	case head:
-		return head, nil
-	case b.store.head:
-		return plumbing.ZeroHash, result.refusal(b.taker)
+	switch {
+	case err != nil:
+		return result.denied, fmt.Errorf("%w (the branch could not be read after it: %s)", result.err, b.server.Printable(err.Error()))
+	case at == b.store.head:
+		return true, result.refusal(b.taker)
+	case !result.denied:
+		return false, result.err
 	}
 	b.seen = at
-	if result.denied {
-		return plumbing.ZeroHash, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
-	}
-	switch in, err := b.store.contains(ctx, at, head); {
-	case err != nil:
-		return plumbing.ZeroHash, fmt.Errorf("%w: %w (%w: %s)", branch.ErrMoved, result.err, branch.ErrUnsettled, b.server.Printable(err.Error()))
-	case in:
-		return at, nil
-	}
-	return plumbing.ZeroHash, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
+	return true, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
+}
+
+// settle finds out the result of a push whose response was lost. Unless the branch could be read, the
+// next Head starts over.
+func (b *Branch) settle(ctx context.Context, u *branch.Unsettled) error {
+	b.mu.Unlock() // for the history
+	defer b.mu.Lock()
+	_, err := u.Settle(ctx, func(ctx context.Context) (string, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		at, err := b.pollHead(ctx)
+		if err != nil {
+			b.reset()
+			return "", errors.New(b.server.Printable(err.Error()))
+		}
+		return at.String(), nil
+	}, b)
+	return err
 }
 
 // pollHead reads only the branch's head.
@@ -299,6 +301,17 @@ func (b *Branch) Propose(
 		return "", "", b.fail("writing a commit for", err)
 	}
 	result := b.send(ctx, target{name: name}, head, made.list)
+	if result.err != nil && result.sent && !result.denied { // its response may be lost
+		ctx, cancel := branch.Settling(ctx)
+		defer cancel()
+		at, session, err := b.server.HeadOf(ctx, name)
+		if session != nil {
+			session.Close()
+		}
+		if err == nil && at == head {
+			result.err = nil
+		}
+	}
 	if result.err != nil {
 		return "", "", b.failPush(result.refusal(b.taker))
 	}

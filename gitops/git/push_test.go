@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,12 +25,58 @@ import (
 // TestWriter runs the contract of every writer.
 func TestWriter(t *testing.T) {
 	t.Parallel()
-	http := hosts()[0]
+	var hosts sync.Map
+	host := func(r gitserver.Repository) *losing {
+		l, _ := hosts.LoadOrStore(r.Dir, &losing{})
+		return l.(*losing)
+	}
 	writertest.Run(t, writertest.Harness{
-		Open: func(t *testing.T, r gitserver.Repository) branch.Writer { return open(t, http.serve(t, r)) },
+		Open: func(t *testing.T, r gitserver.Repository) branch.Writer {
+			s, err := gitserver.Serve(filepath.Dir(r.Dir), gitserver.Options{Wrap: host(r).wrap})
+			must(t, err)
+			t.Cleanup(s.Close)
+			return open(t, git.Config{URL: s.URL + "/" + filepath.Base(r.Dir)})
+		},
+		Lose: func(r gitserver.Repository, made bool, then func()) {
+			host(r).next.Store(&loss{made, then})
+		},
+		Away: func(r gitserver.Repository, away bool) { host(r).away.Store(away) },
 		Refuse: func(t *testing.T, r gitserver.Repository, words string) {
 			hook(t, r, "pre-receive", "echo '"+words+"' >&2\nexit 1\n")
 		},
+	})
+}
+
+// losing is a host that may lose the response to a push, or all requests.
+type losing struct {
+	next atomic.Pointer[loss]
+	away atomic.Bool
+}
+
+// loss is the loss of a response. made reports whether the request is processed, and then is called
+// afterwards.
+type loss struct {
+	made bool
+	then func()
+}
+
+func (l *losing) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l.away.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		if strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+			if lost := l.next.Swap(nil); lost != nil {
+				if lost.made {
+					next.ServeHTTP(httptest.NewRecorder(), r)
+				} else {
+					_, _ = io.Copy(io.Discard, r.Body)
+				}
+				lost.then()
+				panic(http.ErrAbortHandler)
+			}
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -15,34 +15,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// contains reports whether commit is head or one of its last ancestors.
-func (s *store) contains(ctx context.Context, head, commit plumbing.Hash) (bool, error) {
-	const deep = 64
-	q := s.since(remote.Request{Wants: []plumbing.Hash{head}, Depth: deep})
-	if s.mode == partial {
-		q.Filter = remote.Exact
-	}
-	answer, err := s.server.Fetch(ctx, nil, q)
-	if err != nil {
-		return false, err
-	}
-	p, err := indexPack(ctx, answer, s.get)
-	if err != nil {
-		return false, err
-	}
-	defer p.close()
-	for at := head; at != commit; {
-		raw, ok, err := p.object(at)
-		if err != nil || !ok {
-			return false, err
-		}
-		if at = parentOf(raw.data); at.IsZero() {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
 // mode is how much must be fetched to read a file, which depends on the server.
 type mode int
 

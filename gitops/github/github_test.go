@@ -108,6 +108,8 @@ func TestWriter(t *testing.T) {
 			return writer(t, r, s, app(s, newClock()))
 		},
 		Refuse: func(t *testing.T, r gitserver.Repository, words string) { server(t, r).Refuse(words) },
+		Lose:   func(r gitserver.Repository, made bool, then func()) { server(t, r).LoseNext(made, then) },
+		Away:   func(r gitserver.Repository, away bool) { server(t, r).Away(away) },
 	})
 }
 

@@ -4,69 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/google/go-github/v50/github"
 
 	"muster/gitops/branch"
 )
 
-// settleTimeout limits the time to read the branch after a failed move.
-const settleTimeout = 15 * time.Second
-
-// move moves the branch from one commit to another. After an error, it reads the branch to find out
-// whether it moved.
+// move moves the branch from one commit to another.
 func (w *Writer) move(ctx context.Context, from, to string) error {
 	err := w.swap(ctx, from, to)
 	if err == nil {
 		return nil
 	}
-	_, err = w.settle(ctx, from, err, func(since *github.CommitsComparison) string {
-		if slices.ContainsFunc(since.Commits, func(c *github.RepositoryCommit) bool { return c.GetSHA() == to }) {
-			return to
-		}
-		return ""
-	})
+	_, err = w.settle(ctx, err, &branch.Unsettled{Before: from, After: to})
 	return err
 }
 
-// settle finds out the result of a request that should move the branch away from a commit and failed
-// with err. Others may have committed on top: ours finds the new commit among those since then, the
-// oldest first, and returns its identifier, or nothing.
-func (w *Writer) settle(ctx context.Context, from string, err error, ours func(since *github.CommitsComparison) string) (string, error) {
+// settle finds out the result of a request that should move the branch and failed with err. It returns
+// the last commit of the push if it has landed.
+func (w *Writer) settle(ctx context.Context, err error, u *branch.Unsettled) (string, error) {
 	var wait held
 	if errors.As(err, &wait) {
 		return "", err // GitHub has not processed it
 	}
-	patience := settleTimeout
-	if ctx.Err() != nil {
-		patience /= 3 // somebody waits for the end of the process
+	var said refusal
+	var answer *github.ErrorResponse
+	answered := errors.As(err, &said) || errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode < 500
+	u.Err = err
+	commit, err := u.Settle(ctx, w.headID, w.Reader)
+	if answered && errors.As(err, &u) && u.Unchanged {
+		return "", &branch.Refused{Message: u.Error()}
 	}
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	now, _, readErr := w.client.Git.GetRef(look, w.config.Owner, w.config.Name, "refs/heads/"+w.config.Branch)
-	if readErr != nil {
-		return "", fmt.Errorf("%w (whether the commits are in the branch could not be read: %w)", err, explain(readErr))
+	return commit, err
+}
+
+// headID reads the branch's head through the API.
+func (w *Writer) headID(ctx context.Context) (string, error) {
+	now, _, err := w.client.Git.GetRef(ctx, w.config.Owner, w.config.Name, "refs/heads/"+w.config.Branch)
+	if err != nil {
+		return "", explain(err)
 	}
-	if now.GetObject().GetSHA() == from {
-		var said refusal
-		var answer *github.ErrorResponse
-		if errors.As(err, &said) || errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode < 500 {
-			return "", &branch.Refused{Message: err.Error()}
-		}
-		return "", err
-	}
-	compared, _, readErr := w.client.Repositories.CompareCommits(look, w.config.Owner, w.config.Name, from, now.GetObject().GetSHA(), nil)
-	if readErr == nil && compared.GetStatus() == "ahead" {
-		if commit := ours(compared); commit != "" {
-			return commit, nil
-		}
-	}
-	if readErr != nil {
-		err = fmt.Errorf("%w (%w: %w)", err, branch.ErrUnsettled, explain(readErr))
-	}
-	return "", fmt.Errorf("%w: %w", branch.ErrMoved, err)
+	return now.GetObject().GetSHA(), nil
 }
 
 // The requests to GraphQL. The REST API moves a branch to any descendant, and so also over a branch

@@ -38,7 +38,7 @@ func (w *Writer) pushChain(ctx context.Context, from string, all []draft) (branc
 		return branch.Head{}, fmt.Errorf("moving branch %s through GitHub's API: %w", w.config.Branch, w.limited(err))
 	}
 	w.head, w.root = head, root
-	return w.landed(ctx, head)
+	return w.landed(ctx, from, head)
 }
 
 // chainWrites returns how many writing requests a chain takes: the trees, the commit and

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/go-github/v50/github"
-
 	"muster/gitops/branch"
 )
 
@@ -28,7 +26,7 @@ func (w *Writer) pushSingle(ctx context.Context, from string, d draft) (branch.H
 	if err != nil {
 		return branch.Head{}, fmt.Errorf("committing to branch %s through GitHub's API: %w", w.config.Branch, w.limited(err))
 	}
-	return w.landed(ctx, made)
+	return w.landed(ctx, from, made)
 }
 
 // append makes the commit and returns its identifier. After an error, it reads the branch to find out
@@ -61,18 +59,7 @@ func (w *Writer) append(ctx context.Context, from string, d draft) (string, erro
 		return "", fmt.Errorf("%w: %w", branch.ErrMoved, err)
 	}
 	w.ids = nodeIDs{} // it may be another repository's by now
-	return w.settle(ctx, from, err, func(since *github.CommitsComparison) string {
-		// Our commit is recognized by its parent and its message, which contains all inputs of
-		// the decision.
-		if said.words != "" || len(since.Commits) == 0 {
-			return ""
-		}
-		first := since.Commits[0]
-		if len(first.Parents) != 1 || first.Parents[0].GetSHA() != from || strings.TrimRight(first.GetCommit().GetMessage(), "\n") != strings.TrimRight(d.message, "\n") {
-			return ""
-		}
-		return first.GetSHA()
-	})
+	return w.settle(ctx, err, &branch.Unsettled{Before: from, Message: d.message})
 }
 
 // staleData is the type of the error of a conflict, which has the status 200: as seen by

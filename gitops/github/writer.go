@@ -111,12 +111,15 @@ func (w *Writer) Limits() branch.Limits {
 
 // landed returns the new commit as the head after a push, even if other writers have
 // already added commits to it.
-func (w *Writer) landed(ctx context.Context, commit string) (branch.Head, error) {
+func (w *Writer) landed(ctx context.Context, before, commit string) (branch.Head, error) {
 	head, err := w.Head(ctx)
-	if err != nil || head.Commit == commit {
-		return head, err
+	if err == nil && head.Commit != commit {
+		head, err = w.Past(ctx, commit, nil)
 	}
-	return w.Past(ctx, commit, nil)
+	if err != nil {
+		return branch.Head{}, &branch.Unsettled{Before: before, After: commit, Err: err}
+	}
+	return head, nil
 }
 
 // noteSigned logs once that GitHub does not sign the commits, which the response to a new commit shows.

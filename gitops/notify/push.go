@@ -2,10 +2,14 @@
 // poll of the repository. Notifications are optional: a syncer that misses one finds the push at
 // its next poll.
 //
-//	Landing ──Push──▶ Notifier ──HTTP──▶ one Receiver for each cluster
+//	NewPush ──Push──▶ Notifier ──HTTP──▶ one Receiver for each cluster
 package notify
 
-import "slices"
+import (
+	"slices"
+
+	"muster/gitops/branch"
+)
 
 // Push is a push that has landed, or several consecutive ones.
 type Push struct {
@@ -15,6 +19,21 @@ type Push struct {
 	// repository. Unlisted reports whether they are unknown.
 	Written, Removed []string
 	Unlisted         bool
+}
+
+// NewPush returns a push that has landed, with its files. A file that was written and then removed is in
+// both lists.
+func NewPush(before, after string, changes []branch.Change) Push {
+	p := Push{Before: before, After: after}
+	for _, c := range changes {
+		if c.Content == nil {
+			p.Removed = append(p.Removed, c.Path)
+		} else {
+			p.Written = append(p.Written, c.Path)
+		}
+	}
+	p.Written, p.Removed = union(p.Written, nil), union(p.Removed, nil)
+	return p.bounded()
 }
 
 // maxPaths is the maximum number of files in a notification. A receiver has to examine all files if

@@ -23,6 +23,11 @@ type Harness struct {
 	Open func(t *testing.T, r gitserver.Repository) branch.Writer
 	// Refuse makes the server refuse every further push to the repository, with this message.
 	Refuse func(t *testing.T, r gitserver.Repository, words string)
+	// Lose makes the server close the connection instead of responding to the next push, which it
+	// processes only if made is true. then is called before that. Away makes every further request
+	// fail, or none. If they are nil, the tests of lost responses are skipped.
+	Lose func(r gitserver.Repository, made bool, then func())
+	Away func(r gitserver.Repository, away bool)
 	// Few lets three writers compete with two commits each, instead of four with three. It is for
 	// hosts that decide conflicts themselves.
 	Few bool
@@ -49,6 +54,7 @@ func Run(t *testing.T, h Harness) {
 		"conflict": conflict,
 		"writers":  writers,
 		"refusal":  refusal,
+		"lost":     lost,
 		"many":     many,
 		"paths":    paths,
 	} {
@@ -250,6 +256,62 @@ func refusal(t *testing.T, h Harness, r gitserver.Repository) {
 	}
 	if head(t, r) != headID.Commit {
 		t.Error("the branch moved")
+	}
+}
+
+// lost asserts that the result of a push whose response is lost is found out by Push, or otherwise by
+// [branch.Unsettled.Landed] once the server can be reached again.
+func lost(t *testing.T, h Harness, r gitserver.Repository) {
+	if h.Lose == nil {
+		t.Skip("the responses of this host cannot be lost")
+	}
+	w := h.Open(t, r)
+	for i, c := range []struct{ made, others, away bool }{
+		{made: true}, {made: true, others: true}, {made: true, away: true}, {made: true, others: true, away: true},
+		{}, {others: true}, {away: true}, {others: true, away: true},
+	} {
+		name := fmt.Sprintf("%+v", c)
+		file := fmt.Sprintf("%slost-%d", dir, i)
+		before := headOf(t, w)
+		h.Lose(r, c.made, func() {
+			if c.others {
+				seed(t, r, write(dir+"theirs", name))
+				seed(t, r, write(dir+"theirs", name+" again"))
+			}
+			h.Away(r, c.away)
+		})
+		drafts := []branch.Draft{commit(fmt.Sprintf("lost-%d", i), write(file, name))}
+		got, err := w.Push(t.Context(), before, drafts)
+		var unsettled *branch.Unsettled
+		unknown := errors.As(err, &unsettled)
+		switch h.Away(r, false); {
+		case unknown != (c.away || !c.made && !c.others):
+			t.Errorf("%s: Push: %v", name, err)
+		case unknown && unsettled.Before != before.Commit:
+			t.Errorf("%s: the push was from %s, not %s", name, before.Commit, unsettled.Before)
+		case unknown:
+			now := headOf(t, w)
+			landed, err := unsettled.Landed(t.Context(), w, now.Commit)
+			if (landed != "") != c.made || (err != nil) != (!c.made && !c.others) {
+				t.Errorf("%s: Landed returned %q, %v", name, landed, err)
+			}
+			got.Commit = landed
+		case c.made && err != nil, !c.made && !errors.Is(err, branch.ErrMoved):
+			t.Errorf("%s: Push: %v", name, err)
+		}
+		if c.made {
+			if out, err := r.Git("log", "-1", "--format=%P %s", got.Commit); err != nil || out != before.Commit+" "+strings.TrimSpace(drafts[0].Message)+"\n" {
+				t.Errorf("%s: the result is commit %s: %s (%v)", name, got.Commit, out, err)
+			}
+		} else {
+			push(t, w, headOf(t, w), drafts...)
+		}
+		if at := headOf(t, w); at.Commit != head(t, r) {
+			t.Errorf("%s: Head returns %s, the branch is at %s", name, at.Commit, head(t, r))
+		}
+		if content, err := r.ReadFile(file); err != nil || string(content) != name || strings.Count(subjects(t, r)+" ", fmt.Sprintf(" lost-%d ", i)) != 1 {
+			t.Errorf("%s: the branch has %q (%v); its log is %s", name, content, err, subjects(t, r))
+		}
 	}
 }
 

@@ -118,10 +118,6 @@ func (c *Connection) askHead(ctx context.Context, branch string) (plumbing.Hash,
 	return head, session, nil
 }
 
-// SettleTimeout limits the time to read the branch after a failed push, which continues after the
-// context of the push has ended.
-const SettleTimeout = 15 * time.Second
-
 // checkedOut is the name of the commit that a clone has checked out, with or without a branch: clones
 // of CI have none.
 const checkedOut = "HEAD"

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
@@ -28,6 +29,8 @@ const (
 	// maxFailures is the number of consecutive failures after which version 2 is not used any
 	// more. A single failure may be an outage.
 	maxFailures = 3
+	// usualTimeout is a multiple of the time that servers need for a branch.
+	usualTimeout = 15 * time.Second
 	// versionTwo requests version 2: in a header over HTTP, otherwise in a variable of the
 	// environment.
 	versionTwo = "version=2"
@@ -43,7 +46,7 @@ func (c *Connection) lsRefs(ctx context.Context, branch string) (plumbing.Hash, 
 		return plumbing.ZeroHash, false
 	}
 	// Much less than the time for both versions together.
-	bounded, cancel := context.WithTimeout(ctx, min(c.Timeout, SettleTimeout)/4)
+	bounded, cancel := context.WithTimeout(ctx, min(c.Timeout, usualTimeout)/4)
 	defer cancel()
 	head, err := c.askLsRefs(bounded, "refs/heads/"+branch)
 	if err == nil {

@@ -170,31 +170,3 @@ func (s *Server) getRef(r *http.Request) (int, any, error) {
 	object := map[string]string{"type": "commit", "sha": sha}
 	return http.StatusOK, map[string]any{"ref": "refs/heads/" + r.PathValue("branch"), "object": object}, nil
 }
-
-// compare says how two commits lie to each other, and gives those between them, the
-// oldest first and at most 250 (docs.github.com/rest/commits/commits, "Compare two commits").
-func (s *Server) compare(r *http.Request) (int, any, error) {
-	base, head, _ := strings.Cut(r.PathValue("base"), "...")
-	status := "diverged"
-	if _, err := s.git("merge-base", "--is-ancestor", base, head); err == nil {
-		status = "ahead"
-	}
-	list, err := s.git("rev-list", "--reverse", "--parents", base+".."+head)
-	if err != nil {
-		return 0, nil, problem{http.StatusNotFound, "Not Found"}
-	}
-	commits := []map[string]any{}
-	for line := range strings.Lines(list) {
-		ids := strings.Fields(line)
-		message, err := s.repository.Git("show", "--no-patch", "--format=%B", ids[0])
-		if err != nil || len(commits) == 250 {
-			break
-		}
-		parents := []map[string]string{}
-		for _, id := range ids[1:] {
-			parents = append(parents, map[string]string{"sha": id})
-		}
-		commits = append(commits, map[string]any{"sha": ids[0], "commit": map[string]any{"message": strings.TrimRight(message, "\n")}, "parents": parents})
-	}
-	return http.StatusOK, map[string]any{"status": status, "commits": commits}, nil
-}

@@ -49,6 +49,8 @@ type Server struct {
 	refuse string
 	// drop loses the next response, and dropBefore the next request.
 	drop, dropBefore bool
+	// away reports that every connection is closed.
+	away bool
 	// after is called after the next commit on a branch, before its response is lost.
 	after func()
 	// made counts write requests; see Made.
@@ -89,7 +91,6 @@ func Serve(r gitserver.Repository, dir string, now func() time.Time) (*Server, e
 		"POST /git/trees":             decoded(s.createTree),
 		"POST /git/blobs":             decoded(s.createBlob),
 		"GET /git/ref/heads/{branch}": s.getRef,
-		"GET /compare/{base}":         s.compare,
 
 		"POST /pulls":                     s.writing(mayWrite, decoded(s.openPull)),
 		"GET /pulls":                      s.locked(s.listPulls),
@@ -126,6 +127,13 @@ func (s *Server) LoseNext(made bool, op func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.after, s.drop, s.dropBefore = op, made, !made
+}
+
+// Away makes the server close the connection of every further request, or of none.
+func (s *Server) Away(away bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = away
 }
 
 func (s *Server) count(what string) {
@@ -207,6 +215,12 @@ func (s *Server) locked(next handler) handler {
 
 func (s *Server) authorized(answer handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		away := s.away
+		s.mu.Unlock()
+		if away {
+			panic(http.ErrAbortHandler)
+		}
 		if !s.Valid(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
 			reply(w, http.StatusUnauthorized, map[string]string{"message": "Bad credentials"})
 			return
