@@ -16,17 +16,20 @@ const anyQueue = "*"
 // omits jobs that no overlay serves.
 func placeAnyQueue(readers []queueReader, jobs map[string][]*class) {
 	var roaming []*class
-	for _, c := range jobs[anyQueue] {
-		var keys []string
-		for _, q := range readers {
-			if len(q.serving(c)) > 0 {
-				keys = append(keys, q.key)
+	classes := jobs[anyQueue]
+	keys := make([][]string, len(classes)) // the queues that can serve each
+	for _, q := range readers {
+		for n, servers := range q.servers(classes) {
+			if len(servers.names) > 0 {
+				keys[n] = append(keys[n], q.key)
 			}
 		}
-		switch len(keys) {
+	}
+	for n, c := range classes {
+		switch key := keys[n]; len(key) {
 		case 0: // FindUnserved lists them
 		case 1:
-			jobs[keys[0]] = append(jobs[keys[0]], c)
+			jobs[key[0]] = append(jobs[key[0]], c)
 		default:
 			roaming = append(roaming, c)
 		}
@@ -67,14 +70,13 @@ type placeQueue struct {
 type placeMay struct {
 	queue    int
 	overlays []string
-	kinds    string // one digit for each kind of agents: 1 if it may serve the jobs
+	agents   bool   // there are idle agents or others of their own kinds, and the jobs may need one
+	kinds    string // the set of these kinds that may serve the jobs; see [appendNumber]
 }
 
 func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*class) *placement {
 	p := &placement{groups: map[string]int{}, left: map[int][]int{}}
-	for _, c := range roaming {
-		remember(c, readers)
-	}
+	remember(roaming, readers)
 	may := make([][]placeMay, len(roaming))
 	for i, q := range readers {
 		queue := placeQueue{key: q.key, from: map[*class]int{}}
@@ -90,13 +92,11 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 		}
 		queue.reading = q.read(all)
 		queue.takes = make([]IndexSet, len(queue.reading.kinds))
-		o := queue.reading.observation(q.overlays)
-		for _, v := range q.overlays {
-			queue.shares = append(queue.shares, newShare(v, o))
-		}
+		queue.shares = newShares(q.overlays, queue.reading.observation(q.overlays))
 		p.queues = append(p.queues, queue)
+		taken := takers(queue.reading.kinds, len(queue.reading.served))
 		for j, c := range queue.reading.served {
-			m := placeMay{queue: i, overlays: c.overlays, kinds: takers(queue.reading.kinds, j)}
+			m := placeMay{queue: i, overlays: c.servers.names, agents: len(queue.reading.kinds) > 0, kinds: taken[j]}
 			if n, ok := queue.from[c]; ok {
 				may[n] = append(may[n], m)
 			} else {
@@ -114,7 +114,7 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 			if n, ok := q.from[c]; ok && i == p.ahead[n] {
 				upcoming := *c
 				upcoming.pending = 0
-				p.demand(placeMay{queue: i, overlays: c.overlays}, &upcoming)
+				p.demand(placeMay{queue: i, overlays: c.servers.names}, &upcoming)
 			}
 		}
 	}
@@ -122,18 +122,18 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 	return p
 }
 
-// remember adds to a class what the state of overlays that can take its upcoming jobs contains about
-// them.
-func remember(c *class, readers []queueReader) {
-	c.otherOverlays = remembered{}
+// remember adds to classes what the state of overlays that can take their upcoming jobs contains
+// about them.
+func remember(classes []*class, readers []queueReader) {
+	for _, c := range classes {
+		c.otherOverlays = remembered{}
+	}
 	for _, q := range readers {
-		serving := q.serving(c)
-		for _, v := range q.overlays {
-			if !slices.Contains(serving, v.Name) {
-				continue
+		for n, servers := range q.servers(classes) {
+			for _, i := range servers.overlays {
+				classes[n].otherOverlays.add(q.overlays[i].State.AheadOf)
 			}
-			c.otherOverlays.add(v.State.AheadOf)
-			c.lookedAhead = later(v.State.LookedAhead, c.lookedAhead)
+			classes[n].lookedAhead = later(servers.lookedAhead, classes[n].lookedAhead)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func remember(c *class, readers []queueReader) {
 // demand adds a class that counts in one queue.
 func (p *placement) demand(m placeMay, c *class) {
 	if c.pending == 0 {
-		m.kinds = ""
+		m.agents, m.kinds = false, ""
 	}
 	p.jobs[p.group([]placeMay{m})].add(c)
 }
@@ -151,7 +151,7 @@ func (p *placement) group(may []placeMay) int {
 	var key strings.Builder
 	var overlays []string
 	for _, m := range may {
-		key.WriteString(strconv.Itoa(m.queue) + "\x00" + strings.Join(m.overlays, "\x00") + "\x00" + m.kinds + "\x01")
+		key.WriteString(strconv.Itoa(m.queue) + "\x00" + strings.Join(m.overlays, "\x00") + "\x00" + strconv.FormatBool(m.agents) + m.kinds + "\x01")
 		overlays = append(overlays, m.overlays...)
 	}
 	j, ok := p.groups[key.String()]
@@ -163,10 +163,8 @@ func (p *placement) group(may []placeMay) int {
 	slices.Sort(overlays)
 	p.jobs, p.may = append(p.jobs, Demand{Overlays: overlays}), append(p.may, may)
 	for _, m := range may {
-		for k := range m.kinds {
-			if m.kinds[k] == '1' {
-				p.queues[m.queue].takes[k].Add(j)
-			}
+		for _, k := range numbers(m.kinds) {
+			p.queues[m.queue].takes[k].Add(j)
 		}
 	}
 	return j
@@ -209,7 +207,7 @@ func (p *placement) serve(readers []queueReader) {
 			continue
 		}
 		left := make([]int, len(p.queues))
-		for i := range d.flow.moved {
+		for i := range d.flow.serves {
 			from := d.source(i)
 			queue := 0
 			switch from.kind {
@@ -220,7 +218,7 @@ func (p *placement) serve(readers []queueReader) {
 			default:
 				queue = of[from.index]
 			}
-			left[queue] += d.flow.moved[i][j]
+			left[queue] += d.flow.serving(i, j)
 		}
 		left[p.fallback(j)] += d.flow.want[j]
 		p.left[j] = left

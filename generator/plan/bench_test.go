@@ -151,6 +151,79 @@ func BenchmarkQueues(b *testing.B) {
 	}
 }
 
+// overlaysOf makes overlays of one queue, with 10,000 jobs and three agents for each: one that runs
+// a job, one that waits, and one that nobody ordered. The number of rule sets grows with the
+// overlays. If they are alike, each overlay can serve all of them; otherwise it can serve two.
+func overlaysOf(n int, alike bool) ([]Overlay, Snapshot) {
+	s := Snapshot{At: time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)}
+	var loaded []Overlay
+	features := []string{"os=linux"}
+	for i := range 11 {
+		features = append(features, fmt.Sprintf("feature%d=yes", i))
+	}
+	rules := func(i int) (all []string) {
+		switch {
+		case !alike && i%5 == 0:
+			return features[:1]
+		case !alike:
+			return []string{fmt.Sprintf("size=%04d", i%n)}
+		}
+		for k, f := range features {
+			if (i%n)>>k&1 == 1 {
+				all = append(all, f)
+			}
+		}
+		return all
+	}
+	for i := range n {
+		o := Overlay{Name: fmt.Sprintf("overlay-%04d", i), Policy: Policy{
+			Queue: "default", Tags: features, Min: 1, Max: 20, Buffer: 2, Lookahead: 0.5, Priority: i % 2, Lease: lease,
+			IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
+		}}
+		if !alike {
+			o.Policy.Tags = []string{"os=linux", fmt.Sprintf("size=%04d", i)}
+		}
+		id := o.Name + "-1"
+		o.Dispatches = []Dispatch{{ID: id, Purpose: ForDemand, Agents: 3, At: s.At, NotAfter: s.At.Add(lease)}}
+		loaded = append(loaded, o)
+		for k, state := range []AgentState{AgentIdle, AgentBusy} {
+			s.Agents = append(s.Agents, Agent{ID: fmt.Sprint(id, k), State: state, Connected: s.At, Tags: append(o.AgentTags(), "dispatch="+id, fmt.Sprintf("index=%d", k))})
+		}
+		s.Agents = append(s.Agents, Agent{ID: id, State: AgentIdle, Tags: append([]string{"queue=default", fmt.Sprintf("host=%d", i)}, o.Policy.Tags[1:]...)})
+	}
+	for i := range 10_000 {
+		state := JobPending
+		if i%7 == 0 {
+			state = JobUpcoming
+		}
+		s.Jobs = append(s.Jobs, Job{ID: fmt.Sprint(i), Rules: append([]string{"queue=default"}, rules(i)...), State: state, Since: s.At, Created: s.At})
+	}
+	return loaded, s
+}
+
+// BenchmarkOverlays reports the growth exponent of the CPU time, as [BenchmarkQueues] does.
+func BenchmarkOverlays(b *testing.B) {
+	exponent := 0.0
+	for _, alike := range []bool{false, true} {
+		before := 0.0
+		for _, n := range []int{20, 200, 2000} {
+			b.Run(fmt.Sprintf("alike=%t/overlays=%d", alike, n), func(b *testing.B) {
+				overlays, s := overlaysOf(n, alike)
+				r := &Registrations{}
+				begin := bench.CPUTime()
+				turns(b, func() { tick(overlays, s, r) })
+				took := float64(bench.CPUTime()-begin) / float64(b.N)
+				if before > 0 {
+					exponent = max(exponent, math.Log10(took/before))
+				}
+				if before = took; alike && n == 2000 {
+					bench.Row(b, "growth exponent of CPU time over 20 to 2,000 overlays", exponent)
+				}
+			})
+		}
+	}
+}
+
 // TestTickAllocatesInProportionToQueues asserts that with ten times as many queues a tick
 // allocates at most 10^1.3 times as much, even if a job may run in any of them.
 func TestTickAllocatesInProportionToQueues(t *testing.T) {
@@ -160,19 +233,34 @@ func TestTickAllocatesInProportionToQueues(t *testing.T) {
 			for range anyQueue {
 				s.Jobs = append(s.Jobs, Job{ID: "any", Cluster: "c", Rules: []string{"queue=*"}, State: JobPending, Since: s.At})
 			}
-			r := &Registrations{}
-			tick(overlays, s, r)
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			tick(overlays, s, r)
-			runtime.ReadMemStats(&after)
-			return float64(after.TotalAlloc - before.TotalAlloc)
+			return allocatedByTick(overlays, s)
 		}
 		few, many := allocated(50), allocated(500)
 		if exponent := math.Log10(many / few); exponent > 1.3 {
 			t.Errorf("%d jobs of any queue: 50 queues allocate %.0f bytes, and 500 queues %.0f: growth exponent %.2f, want at most 1.3", anyQueue, few, many, exponent)
 		}
 	}
+}
+
+// TestTickAllocatesInProportionToOverlays asserts the same of overlays of one queue.
+func TestTickAllocatesInProportionToOverlays(t *testing.T) {
+	for _, alike := range []bool{false, true} {
+		few, many := allocatedByTick(overlaysOf(100, alike)), allocatedByTick(overlaysOf(1000, alike))
+		if exponent := math.Log10(many / few); exponent > 1.3 {
+			t.Errorf("alike: %t: 100 overlays allocate %.0f bytes, and 1,000 overlays %.0f: growth exponent %.2f, want at most 1.3", alike, few, many, exponent)
+		}
+	}
+}
+
+// allocatedByTick returns the bytes that a second tick allocates.
+func allocatedByTick(overlays []Overlay, s Snapshot) float64 {
+	r := &Registrations{}
+	tick(overlays, s, r)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	tick(overlays, s, r)
+	runtime.ReadMemStats(&after)
+	return float64(after.TotalAlloc - before.TotalAlloc)
 }
 
 // chainOf makes rule sets that overlap like the links of a chain: an idle agent

@@ -39,10 +39,7 @@ func Decide(head string, overlays []Overlay, o Observation) []Decision {
 		}
 	}
 	slices.SortFunc(serving, inOrder)
-	shares := make([]*share, len(serving))
-	for i, v := range serving {
-		shares[i] = newShare(v, o)
-	}
+	shares := newShares(serving, o)
 	divide(shares, o)
 	decisions := make([]Decision, len(shares))
 	for i, s := range shares {
@@ -67,6 +64,7 @@ type share struct {
 	policy    Policy // as it is now
 	schedule  string
 	supply    Supply
+	oldest    time.Time // when the longest pending job that it could take became runnable
 	suspended Suspension
 	retire    []Retirement
 	breaker   Breaker // as it is once they are retired
@@ -78,6 +76,8 @@ type share struct {
 	lastServed   time.Time
 	overdue      map[string]int
 
+	nonMatching int        // idle agents and agents in flight that serve nothing of the overlay
+	unserved    int        // pending jobs that no agent serves
 	spare       int        // idle agents that serve no job, those to be replaced among them
 	aheadOf     [][]string // of each group of jobs that it looks ahead to, the overlays that could take them
 	fresh       int        // the policy's share of the upcoming jobs that nothing was dispatched for
@@ -89,8 +89,37 @@ type share struct {
 	remembers   []AheadOf  // what is to be remembered of stages
 }
 
-func newShare(v Overlay, o Observation) *share {
-	s := &share{overlay: v, supply: o.Supply(v.Name)}
+// newShares returns the shares of overlays in the observed queue.
+func newShares(overlays []Overlay, o Observation) []*share {
+	supplies, oldest := make(map[string]Supply, len(o.Overlays)), oldestPending(o.Jobs)
+	for _, s := range o.Overlays {
+		supplies[s.Overlay] = s
+	}
+	shares := make([]*share, len(overlays))
+	for i, v := range overlays {
+		s := &share{overlay: v, supply: supplies[v.Name], oldest: oldest[v.Name]}
+		s.begin(o)
+		shares[i] = s
+	}
+	return shares
+}
+
+// oldestPending returns by overlay when the longest pending job that it could take became runnable.
+func oldestPending(jobs []Demand) map[string]time.Time {
+	oldest := map[string]time.Time{}
+	for _, d := range jobs {
+		if d.Pending+d.OtherQueues > 0 && d.Oldest != nil {
+			for _, name := range d.Overlays {
+				oldest[name] = earlier(*d.Oldest, oldest[name])
+			}
+		}
+	}
+	return oldest
+}
+
+// begin counts what does not depend on the other shares.
+func (s *share) begin(o Observation) {
+	v := s.overlay
 	s.policy, s.schedule = v.Policy.During(o.At)
 	p := s.policy
 	s.suspended = cmp.Or(v.Suspended, v.Refused, v.Policy.Suspension(o.At), s.supply.Suspended)
@@ -122,7 +151,6 @@ func newShare(v Overlay, o Observation) *share {
 	if most := s.maxAtOnce(); most > 0 && most < s.sum.allowed() {
 		s.sum.MaxAtOnce = most
 	}
-	return s
 }
 
 func (s *share) decision(head string, o Observation) Decision {

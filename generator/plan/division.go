@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -23,6 +24,11 @@ type division struct {
 	idle   []IdleAgents
 	flying []flight
 	flow   *flow
+	// names are the indexes of the shares by the names of their overlays; takes are by share the
+	// groups of jobs that the overlay's agents can take, in order, and takenBy by group the shares.
+	names   map[string]int
+	takes   [][]int
+	takenBy [][]int
 	// mayDispatch reports for each share whether its overlay may dispatch anything now.
 	mayDispatch []bool
 }
@@ -101,21 +107,25 @@ func (d *division) sink(j int) sink {
 	return sink{toHeld + sinkKind(n/len(d.shares)), n % len(d.shares)}
 }
 
-// takers returns, for each of n sinks, the sources that may serve it, in order.
-func (d *division) takers(n int) [][]int32 {
-	all := make([][]int32, n)
-	jobs := make([][]int, len(d.shares)) // the groups of jobs that agents of each overlay can take
-	of := map[string]int{}
+// findTakers finds out which agents that are dispatched now can take which jobs.
+func (d *division) findTakers() {
+	d.names, d.takes, d.takenBy = map[string]int{}, make([][]int, len(d.shares)), make([][]int, len(d.jobs))
 	for i, s := range d.shares {
-		of[s.overlay.Name] = i
+		d.names[s.overlay.Name] = i
 	}
 	for j, group := range d.jobs {
 		for _, name := range group.Overlays {
-			if i, ok := of[name]; ok {
-				jobs[i] = append(jobs[i], j)
+			if i, ok := d.names[name]; ok {
+				d.takes[i], d.takenBy[j] = append(d.takes[i], j), append(d.takenBy[j], i)
 			}
 		}
+		slices.Sort(d.takenBy[j])
 	}
+}
+
+// takers returns, for each of n sinks, the sources that may serve it, in order.
+func (d *division) takers(n int) [][]int32 {
+	all := make([][]int32, n)
 	serve := func(from source, groups []int, share int, kinds ...sinkKind) {
 		k := int32(d.number(from))
 		for _, j := range groups {
@@ -128,7 +138,7 @@ func (d *division) takers(n int) [][]int32 {
 	}
 	existing := []sinkKind{toHeld, toFresh, toBuffer, toAgain}
 	for g, group := range d.idle {
-		i, ok := of[group.Overlay]
+		i, ok := d.names[group.Overlay]
 		if !ok || group.Replacing {
 			serve(source{fromIdle, g}, group.Jobs.below(len(d.jobs)), 0)
 		} else {
@@ -138,7 +148,7 @@ func (d *division) takers(n int) [][]int32 {
 	for k, x := range d.flying {
 		switch from := (source{fromInFlight, k}); {
 		case x.other == nil:
-			serve(from, jobs[x.share], x.share, existing...)
+			serve(from, d.takes[x.share], x.share, existing...)
 		case x.other.Spare:
 			serve(from, x.other.Jobs.below(len(d.jobs)), x.share, existing...)
 		default:
@@ -147,7 +157,7 @@ func (d *division) takers(n int) [][]int32 {
 	}
 	for _, kind := range []sourceKind{fromMin, fromRoom} {
 		for i := range d.shares {
-			serve(source{kind, i}, jobs[i], i, toHeld, toFresh, toBuffer)
+			serve(source{kind, i}, d.takes[i], i, toHeld, toFresh, toBuffer)
 		}
 	}
 	return all
@@ -155,12 +165,14 @@ func (d *division) takers(n int) [][]int32 {
 
 // serves reports whether agents of an overlay can take a group of jobs.
 func (d *division) serves(overlay, jobs int) bool {
-	return slices.Contains(d.jobs[jobs].Overlays, d.shares[overlay].overlay.Name)
+	_, ok := slices.BinarySearch(d.takes[overlay], jobs)
+	return ok
 }
 
 // divide runs the flow, and sets the sum of each overlay from it.
 func divide(shares []*share, o Observation) {
 	d := newDivision(shares, o.Jobs, o.Idle, flights(shares), o.At)
+	d.count()
 	for i, s := range shares {
 		d.conclude(i, s, o.orderedAt())
 	}
@@ -169,6 +181,7 @@ func divide(shares []*share, o Observation) {
 // newDivision divides jobs and agents by running the flow.
 func newDivision(shares []*share, jobs []Demand, idle []IdleAgents, flying []flight, now time.Time) *division {
 	d := &division{shares: shares, jobs: jobs, idle: idle, flying: flying}
+	d.findTakers()
 	n := len(shares)
 	supply := make([]int, len(d.idle)+len(d.flying)+2*n)
 	demand := make([]int, len(d.jobs)+int(sinkKinds-toHeld)*n)
@@ -205,10 +218,10 @@ func newDivision(shares []*share, jobs []Demand, idle []IdleAgents, flying []fli
 // those of no buffer, then the others. Unused ones of the others serve held look-ahead and buffers.
 func (d *division) serveIdle() {
 	idle, jobs := len(d.idle), len(d.jobs)
-	d.flow.serveAll(0, idle, 0, jobs)
+	d.flow.serveAll(0, idle, count(0, jobs)...)
 	for g, group := range d.idle {
-		i := slices.IndexFunc(d.shares, func(s *share) bool { return s.overlay.Name == group.Overlay })
-		if i < 0 {
+		i, ok := d.names[group.Overlay]
+		if !ok {
 			continue
 		}
 		s := d.shares[i]
@@ -223,28 +236,38 @@ func (d *division) serveIdle() {
 
 // serve assigns the sources from first to last to the sinks of one kind.
 func (d *division) serve(first, last int, kind sinkKind) {
-	d.flow.serveAll(first, last, d.sinkNumber(sink{kind, 0}), d.sinkNumber(sink{kind + 1, 0}))
+	d.flow.serveAll(first, last, count(d.sinkNumber(sink{kind, 0}), d.sinkNumber(sink{kind + 1, 0}))...)
 }
 
 // serveFresh assigns the sources before last to fresh look-ahead, first that of overlays that may
 // dispatch: if an agent served the look-ahead of an overlay that may not, another overlay would
 // dispatch instead.
 func (d *division) serveFresh(last int) {
+	var sinks []int
 	for _, may := range []bool{true, false} {
 		for i := range d.shares {
 			if d.mayDispatch[i] == may {
-				j := d.sinkNumber(sink{toFresh, i})
-				d.flow.serveAll(0, last, j, j+1)
+				sinks = append(sinks, d.sinkNumber(sink{toFresh, i}))
 			}
 		}
 	}
+	d.flow.serveAll(0, last, sinks...)
+}
+
+// count returns the numbers from first to last, without last.
+func count(first, last int) []int {
+	all := make([]int, 0, last-first)
+	for n := first; n < last; n++ {
+		all = append(all, n)
+	}
+	return all
 }
 
 // serveInFlight assigns agents in flight to jobs, and then all unused existing agents to look-ahead
 // and buffers.
 func (d *division) serveInFlight() {
 	idle, there := len(d.idle), len(d.idle)+len(d.flying)
-	d.flow.serveAll(idle, there, 0, len(d.jobs))
+	d.flow.serveAll(idle, there, count(0, len(d.jobs))...)
 	d.serve(idle, there, toHeld)
 	d.serve(idle, there, toBuffer)
 	d.serve(0, there, toAgain)
@@ -269,7 +292,7 @@ func (d *division) serveOrdered(now time.Time) {
 		has[i] = s.sum.Current + d.flow.free[d.number(source{fromMin, i})]
 	}
 	end := d.sinkNumber(sink{toAgain, 0})
-	d.flow.serveAll(d.number(source{fromMin, 0}), d.number(source{fromMin, n}), 0, end)
+	d.flow.serveAll(d.number(source{fromMin, 0}), d.number(source{fromMin, n}), count(0, end)...)
 	group := make([]int, n) // of one queue and one priority
 	for i := 1; i < n; i++ {
 		group[i] = group[i-1]
@@ -283,15 +306,17 @@ func (d *division) serveOrdered(now time.Time) {
 // lookAhead assigns each group of upcoming jobs to the first overlay that can serve it and looks
 // ahead.
 func (d *division) lookAhead(now time.Time) {
-	for _, group := range d.jobs {
+	stages := map[string]bool{}
+	for j, group := range d.jobs {
 		if group.Upcoming == 0 && len(group.Stages) == 0 {
 			continue
 		}
-		for _, s := range d.shares {
-			s.keepStages(group)
+		for _, stage := range group.Stages {
+			stages[stage.Name] = true
 		}
-		for _, s := range d.shares {
-			if !s.looksAhead() || !slices.Contains(group.Overlays, s.overlay.Name) {
+		for _, i := range d.takenBy[j] {
+			s := d.shares[i]
+			if !s.looksAhead() {
 				continue
 			}
 			s.lookAheadTo(group, now)
@@ -308,6 +333,7 @@ func (d *division) lookAhead(now time.Time) {
 		}
 	}
 	for _, s := range d.shares {
+		s.keepStages(stages)
 		share := func(n int) int { return int(s.policy.Lookahead*float64(n) + 1e-9) }
 		s.sum.Lookahead, s.covered = share(s.sum.Lookahead), min(share(s.covered), s.overlay.State.Partial.Agents)
 		s.fresh = share(s.fresh) - s.covered
@@ -322,94 +348,151 @@ func (d *division) lookAhead(now time.Time) {
 // they serve are excluded from its look-ahead.
 func (d *division) substitute(there int) {
 	f := d.flow
-	type taken struct{ sink, own int }
-	var all []taken
+	of := map[string][]int32{} // sources by overlay
+	for k := range there {
+		if name := d.substitutes(k); name != "" {
+			of[name] = append(of[name], int32(k))
+		}
+	}
 	for i, s := range d.shares {
-		for _, kind := range []sinkKind{toHeld, toFresh} {
-			j := d.sinkNumber(sink{kind, i})
-			all = append(all, taken{j, len(f.takers[j])})
-			for k := 0; k < there && len(s.aheadOf) > 0; k++ {
-				if d.canSubstitute(k, s) {
-					f.takers[j] = append(f.takers[j], int32(k))
-				}
+		var sources []int32
+		for _, name := range s.allAheadOf() {
+			if name != s.overlay.Name {
+				sources = append(sources, of[name]...)
+			}
+		}
+		if len(sources) == 0 {
+			continue
+		}
+		slices.Sort(sources)
+		if f.more == nil {
+			f.more = make([][]int32, len(f.takers))
+		}
+		f.more[d.sinkNumber(sink{toHeld, i})], f.more[d.sinkNumber(sink{toFresh, i})] = sources, sources
+	}
+	if f.more == nil {
+		return
+	}
+	f.divideParts()
+	f.serveAll(0, there, count(len(d.jobs), d.sinkNumber(sink{toAgain, 0}))...)
+	f.more = nil
+}
+
+// substitutes returns the overlay whose agents a source consists of, if they can substitute those
+// of others; otherwise "".
+func (d *division) substitutes(i int) string {
+	switch from := d.source(i); {
+	case from.kind == fromInFlight:
+		if x := d.flying[from.index]; x.other == nil || x.other.Spare {
+			return d.shares[x.share].overlay.Name
+		}
+	case !d.idle[from.index].Replacing:
+		return d.idle[from.index].Overlay
+	}
+	return ""
+}
+
+// allAheadOf returns the overlays whose agents can take all jobs that the overlay looks ahead to.
+func (s *share) allAheadOf() []string {
+	if len(s.aheadOf) == 0 {
+		return nil
+	}
+	fewest := slices.MinFunc(s.aheadOf, func(a, b []string) int { return cmp.Compare(len(a), len(b)) })
+	return slices.DeleteFunc(slices.Clone(fewest), func(name string) bool {
+		return slices.ContainsFunc(s.aheadOf, func(overlays []string) bool {
+			_, ok := slices.BinarySearch(overlays, name)
+			return !ok
+		})
+	})
+}
+
+// count counts in the sums which agents serve what. Each term counts used or unused agents.
+func (d *division) count() {
+	f := d.flow
+	idle, others := make([]int, len(d.jobs)), make([]int, len(d.jobs)) // by group: agents that serve it
+	for i, s := range d.shares {
+		s.sum.Idle, s.sum.Lookahead = s.sum.Replacing, f.want[d.sinkNumber(sink{toHeld, i})]+f.want[d.sinkNumber(sink{toFresh, i})]
+	}
+	for k, edges := range f.serves {
+		from := d.source(k)
+		isIdle, ordered, owner := from.kind == fromIdle, from.kind >= fromMin, d.owner(from)
+		var own *share
+		if owner >= 0 {
+			own = d.shares[owner]
+			if !ordered {
+				own.nonMatching += f.free[k]
+			}
+			if isIdle {
+				own.sum.Idle += f.free[k]
+			}
+		}
+		for _, e := range edges {
+			n, to := e.agents, d.sink(int(e.sink))
+			jobs := to.kind == toJobs
+			switch {
+			case jobs && isIdle:
+				idle[to.index] += n
+			case jobs:
+				others[to.index] += n
+			}
+			if own == nil {
+				continue
+			}
+			here := !jobs && to.index == owner || jobs && d.serves(owner, to.index)
+			if isIdle && !jobs {
+				own.sum.Idle += n
+			}
+			switch {
+			case !here && !(isIdle && jobs): // jobs by other tags, or other overlays' look-ahead
+				own.nonMatching += n
+			case here && !jobs && to.kind != toBuffer:
+				own.sum.Lookahead += n
+			case here && jobs && !isIdle:
+				own.sum.OtherOverlays -= n // it is among the others below
+			}
+			switch {
+			case !ordered:
+			case to.kind == toBuffer:
+				own.sum.WarmPool += n
+			default:
+				own.sum.Demand += n
 			}
 		}
 	}
-	if !slices.ContainsFunc(all, func(t taken) bool { return len(f.takers[t.sink]) > t.own }) {
-		return
-	}
-	f.serveAll(0, there, len(d.jobs), d.sinkNumber(sink{toAgain, 0}))
-	for _, t := range all {
-		f.takers[t.sink] = f.takers[t.sink][:t.own]
-	}
-}
-
-// canSubstitute reports whether the agents of a source belong to another overlay and can take
-// all jobs that an overlay looks ahead to.
-func (d *division) canSubstitute(i int, s *share) bool {
-	from, of := d.source(i), ""
-	switch {
-	case from.kind == fromInFlight:
-		if x := d.flying[from.index]; x.other == nil || x.other.Spare {
-			of = d.shares[x.share].overlay.Name
+	for j, shares := range d.takenBy {
+		for _, i := range shares {
+			m := &d.shares[i].sum
+			m.Pending += d.jobs[j].Pending
+			m.Idle += idle[j]
+			m.OtherOverlays += others[j]
+			d.shares[i].unserved += f.want[j]
 		}
-	case from.kind != fromIdle:
-		of = d.shares[from.index].overlay.Name
-	case !d.idle[from.index].Replacing:
-		of = d.idle[from.index].Overlay
 	}
-	return of != "" && of != s.overlay.Name &&
-		!slices.ContainsFunc(s.aheadOf, func(overlays []string) bool { return !slices.Contains(overlays, of) })
 }
 
-// conclude sets the sum of overlay i from the flow. Each term counts used or unused agents, or unmet
-// demand.
+// owner returns the overlay to which agents belong: idle agents that are not being replaced, agents
+// in flight, and agents that it dispatches now; -1 if there is none.
+func (d *division) owner(from source) int {
+	switch from.kind {
+	case fromIdle:
+		g := d.idle[from.index]
+		if i, ok := d.names[g.Overlay]; ok && !g.Replacing {
+			return i
+		}
+		return -1
+	case fromInFlight:
+		return d.flying[from.index].share
+	}
+	return from.index
+}
+
+// conclude completes the sum of overlay i.
 func (d *division) conclude(i int, s *share, now time.Time) {
 	m, f := &s.sum, d.flow
 	forMin, room := d.number(source{fromMin, i}), d.number(source{fromRoom, i})
 	held, fresh := d.sinkNumber(sink{toHeld, i}), d.sinkNumber(sink{toFresh, i})
-	unserved := f.want[held] + f.want[fresh] + f.want[d.sinkNumber(sink{toBuffer, i})]
-	for j, group := range d.jobs {
-		if d.serves(i, j) {
-			m.Pending += group.Pending
-			unserved += f.want[j]
-		}
-	}
-	nonMatching := 0
-	m.Idle, m.Lookahead = m.Replacing, f.want[held]+f.want[fresh]
-	for k, sinks := range f.serves {
-		from := d.source(k)
-		own, idle, ordered := d.owns(i, from), from.kind == fromIdle, from.kind >= fromMin
-		if own && !ordered {
-			nonMatching += f.free[k]
-		}
-		if own && idle {
-			m.Idle += f.free[k]
-		}
-		for _, j := range sinks {
-			n, to := f.moved[k][int(j)], d.sink(int(j))
-			jobs := to.kind == toJobs
-			here := !jobs && to.index == i || jobs && d.serves(i, to.index)
-			if idle && (jobs && here || !jobs && own) {
-				m.Idle += n
-			}
-			switch {
-			case own && !here && !(idle && jobs): // jobs by other tags, or other overlays' look-ahead
-				nonMatching += n
-			case own && here && !jobs && to.kind != toBuffer:
-				m.Lookahead += n
-			case !own && here && jobs && !idle:
-				m.OtherOverlays += n
-			}
-			switch {
-			case !own || !ordered:
-			case to.kind == toBuffer:
-				m.WarmPool += n
-			default:
-				m.Demand += n
-			}
-		}
-	}
+	unserved := s.unserved + f.want[held] + f.want[fresh] + f.want[d.sinkNumber(sink{toBuffer, i})]
+	nonMatching := s.nonMatching
 	m.Missing = m.Demand + m.WarmPool + unserved
 	m.WarmPool += f.free[forMin]
 	if s.breaker.Open() {
@@ -421,201 +504,11 @@ func (d *division) conclude(i int, s *share, now time.Time) {
 	}
 	m.Dispatch = m.Demand + m.WarmPool
 	m.Desired = min(m.Max, max(m.Min, m.Current-m.Idle-m.InFlight+m.Pending-m.OtherOverlays+m.Lookahead+m.Buffer+m.NonMatching))
-	ahead := s.rememberStages(f.moved[forMin][fresh]+f.moved[room][fresh], now)
+	ahead := s.rememberStages(f.serving(forMin, fresh)+f.serving(room, fresh), now)
 	switch {
 	case s.fresh > 0 && m.Dispatch > 0 && f.want[held]+f.want[fresh] == 0:
 		s.lookedAhead = s.newest
 	case ahead > 0:
 		s.partial = Partial{Until: s.newest, Agents: s.covered + ahead}
 	}
-}
-
-// owns reports whether agents belong to overlay i: idle agents that are not being
-// replaced, agents in flight, and agents that it dispatches now.
-func (d *division) owns(i int, from source) bool {
-	switch from.kind {
-	case fromIdle:
-		g := d.idle[from.index]
-		return !g.Replacing && g.Overlay == d.shares[i].overlay.Name
-	case fromInFlight:
-		return d.flying[from.index].share == i
-	}
-	return from.index == i
-}
-
-// flow assigns groups of agents (sources) to groups of demand (sinks). It finds a maximum flow by
-// augmenting paths. A sink that is served stays served, by the same source or another, whatever is
-// assigned later. So the order of the requests is their priority.
-//
-// Its cost depends on the number of groups and hardly on their sizes: one search for each sink and
-// phase, and one more for each group that is exhausted.
-type flow struct {
-	free   []int         // unused agents of each source
-	want   []int         // agents that each sink still needs
-	moved  []map[int]int // agents of a source that serve a sink
-	takers [][]int32     // the sources that may serve a sink, in order
-	serves [][]int32     // the sinks that a source serves, or has served
-	search search
-}
-
-// newFlow returns a flow without assignments. takers lists the sources that may serve each
-// sink, in order.
-func newFlow(supply, demand []int, takers [][]int32) *flow {
-	return &flow{
-		free: supply, want: demand,
-		moved: make([]map[int]int, len(supply)), takers: takers, serves: make([][]int32, len(supply)),
-		search: search{seen: make([]int, len(demand)), from: make([]step, len(demand)), reached: make([]int, len(supply)), at: make([]int32, len(supply))},
-	}
-}
-
-// search is the result of searching all sources that can serve one sink: a tree of sinks. Each
-// sink in it would be served by the source that serves the next sink now. The tree stays valid
-// while agents are assigned along it, because that creates no new path from the same sink.
-type search struct {
-	root    int
-	round   int
-	seen    []int   // by sink: the round in which it was found
-	from    []step  // by sink: how
-	reached []int   // by source: the round in which it was found
-	at      []int32 // by source: the sink that it would serve
-	queue   []int32
-	sources []int32 // that were found, in order
-}
-
-// step says that a source which serves this sink could serve another instead.
-type step struct{ sink, source int32 }
-
-// explore finds every source that could serve the sink: directly, or by replacing agents of other
-// sources, which then serve the sink.
-func (f *flow) explore(sink int) {
-	s := &f.search
-	s.root = sink
-	s.round++
-	s.seen[sink] = s.round
-	s.queue, s.sources = append(s.queue[:0], int32(sink)), s.sources[:0]
-	for n := 0; n < len(s.queue); n++ {
-		j := s.queue[n]
-		for _, i := range f.takers[j] {
-			if s.reached[i] == s.round {
-				continue
-			}
-			s.reached[i], s.at[i] = s.round, j
-			s.sources = append(s.sources, i)
-			for _, k := range f.serves[i] {
-				if s.seen[k] != s.round && f.moved[i][int(k)] > 0 {
-					s.seen[k] = s.round
-					s.from[k] = step{sink: j, source: i}
-					s.queue = append(s.queue, k)
-				}
-			}
-		}
-	}
-	slices.Sort(s.sources)
-}
-
-// found returns, in order, those sources from first to last that the last search found.
-func (f *flow) found(first, last int) []int32 {
-	all := f.search.sources
-	from, _ := slices.BinarySearch(all, int32(first))
-	to, _ := slices.BinarySearch(all, int32(last))
-	return all[from:to]
-}
-
-// serve assigns up to n agents of a source that was found to the sink of the last search, and returns
-// their number; zero means that the path is exhausted.
-func (f *flow) serve(i, n int) int {
-	s := &f.search
-	n = min(n, f.free[i], f.want[s.root])
-	for k := int(s.at[i]); k != s.root; k = int(s.from[k].sink) {
-		n = min(n, f.moved[s.from[k].source][k])
-	}
-	if n <= 0 {
-		return 0
-	}
-	k := int(s.at[i])
-	f.move(i, k, n)
-	for k != s.root {
-		from := s.from[k]
-		f.moved[from.source][k] -= n
-		f.move(int(from.source), int(from.sink), n)
-		k = int(from.sink)
-	}
-	f.free[i] -= n
-	f.want[s.root] -= n
-	return n
-}
-
-func (f *flow) move(i, j, n int) {
-	if f.moved[i] == nil {
-		f.moved[i] = map[int]int{}
-	}
-	if _, ok := f.moved[i][j]; !ok {
-		f.serves[i] = append(f.serves[i], int32(j))
-	}
-	f.moved[i][j] += n
-}
-
-// serveAll assigns the sources from first to last to the sinks from one to another, both in order.
-func (f *flow) serveAll(first, last, from, to int) {
-	for j := from; j < to; j++ {
-		for f.want[j] > 0 {
-			f.explore(j)
-			served := 0
-			for _, i := range f.found(first, last) {
-				if f.free[i] > 0 && f.want[j] > 0 {
-					served += f.serve(int(i), f.want[j])
-				}
-			}
-			if served == 0 {
-				break
-			}
-		}
-	}
-}
-
-// serveEvenly assigns the sources from first on to the sinks before end, in order. group and level
-// are those of the sources. Lower groups serve first. Within a group, each agent comes from the
-// source with the lowest level, counting the agents it has given, so that the levels become as
-// equal as possible.
-func (f *flow) serveEvenly(first, end int, group, level []int) {
-	for j := range end {
-		if f.want[j] > 0 {
-			f.explore(j)
-		}
-		for f.want[j] > 0 {
-			least, next := f.min(first, group, level)
-			if least < 0 {
-				break
-			}
-			n := f.want[j]
-			if next >= 0 {
-				n = max(1, level[next]-level[least])
-			}
-			n = f.serve(first+least, n)
-			if n == 0 { // the path is exhausted: search for another
-				f.explore(j)
-				continue
-			}
-			level[least] += n
-		}
-	}
-}
-
-// min returns the sources with the lowest and the second lowest level in the first group of the
-// sources that were found, counted from first, the first of equals; -1 if there is no such source.
-func (f *flow) min(first int, group, level []int) (least, next int) {
-	least, next = -1, -1
-	for _, k := range f.found(first, first+len(level)) {
-		i := int(k) - first
-		switch {
-		case f.free[k] == 0:
-		case least >= 0 && group[i] != group[least]: // groups are in order
-			return least, next
-		case least < 0 || level[i] < level[least]:
-			least, next = i, least
-		case next < 0 || level[i] < level[next]:
-			next = i
-		}
-	}
-	return least, next
 }

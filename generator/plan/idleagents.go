@@ -14,23 +14,81 @@ type idleAgent struct {
 	replacing bool // it is about to exit, or new agents are to replace it
 }
 
+// owners finds the overlays of one queue that an agent can belong to.
+type owners struct {
+	slugs      []string         // by overlay
+	byTag      map[string][]int // by the value of the tag TagOverlay, former ones included
+	byDispatch map[string][]int
+	// byTags is by the other tags, without overlays that follow one that is alike; see tagIndex. firsts
+	// are the indexes of the overlays.
+	byTags *ruleIndex
+	firsts []int
+}
+
+func (q queueReader) newOwners() *owners {
+	w := &owners{slugs: make([]string, len(q.overlays)), byTag: make(map[string][]int, len(q.overlays)), byDispatch: map[string][]int{}}
+	dispatches := slices.ContainsFunc(q.agents, func(a *Agent) bool { return !hasQueue(a.Tags) })
+	for i := range q.overlays {
+		o := &q.overlays[i]
+		w.slugs[i] = o.Slug()
+		w.byTag[w.slugs[i]] = append(w.byTag[w.slugs[i]], i)
+		for _, name := range o.Former {
+			if name != w.slugs[i] {
+				w.byTag[name] = append(w.byTag[name], i)
+			}
+		}
+		for k := 0; dispatches && k < len(o.Dispatches); k++ {
+			w.byDispatch[o.Dispatches[k].ID] = append(w.byDispatch[o.Dispatches[k].ID], i)
+		}
+	}
+	return w
+}
+
+// tagIndex returns an index of the tags of overlays that are not their names.
+func (q queueReader) tagIndex(w *owners) *ruleIndex {
+	if w.byTags != nil {
+		return w.byTags
+	}
+	var tags [][]string
+	known := map[string]bool{}
+	for i := range q.overlays {
+		plain := slices.DeleteFunc(slices.Clone(q.tags[i]), hasName)
+		key := string(appendKey(nil, q.overlays[i].Fleet+"\x00"+q.clusters[i], plain))
+		if !known[key] {
+			known[key] = true
+			tags, w.firsts = append(tags, plain), append(w.firsts, i)
+		}
+	}
+	index := newRuleIndex(tags)
+	w.byTags = &index
+	return w.byTags
+}
+
 // countAgents counts the queue's agents into the supplies, and returns the
 // idle ones.
-func (q queueReader) countAgents(supplies []Supply) []idleAgent {
+func (q queueReader) countAgents(supplies []Supply, w *owners) []idleAgent {
 	idle := make([]idleAgent, 0, len(q.agents))
-	slugs := make([]string, len(q.overlays))
-	for i, o := range q.overlays {
-		slugs[i] = o.Slug()
-	}
 	rule := TagQueue + "=" + q.key
+	clusters := map[string]bool{"": len(q.overlays) > 0} // those in which an overlay is
+	for _, id := range q.clusters {
+		clusters[id] = true
+	}
+	anywhere := slices.Contains(q.clusters, "")
+	busy := map[string]int{} // agents of the queue that run a job, by cluster
 	for _, a := range q.agents {
 		here := carries(a.Tags, rule)
-		counts := false // as idle
-		for i := range supplies {
+		counts := here && (anywhere || clusters[a.Cluster]) // as idle
+		if here && a.State == AgentBusy {
+			busy[a.Cluster]++
+		}
+		for _, i := range w.of(a.Tags) {
 			serves := here && sameCluster(a.Cluster, q.clusters[i])
-			own, namesake := q.overlays[i].owns(a.Tags, slugs[i])
+			own, namesake := q.overlays[i].owns(a.Tags, w.slugs[i])
 			if q.overlays[i].ordered(a.Tags) { // only its dispatch is known
-				own, serves = true, true
+				own, serves, counts = true, true, true
+				if a.State == AgentBusy {
+					supplies[i].QueueBusy++
+				}
 			}
 			switch {
 			case namesake:
@@ -50,19 +108,37 @@ func (q queueReader) countAgents(supplies []Supply) []idleAgent {
 					supplies[i].Busy++
 				}
 			}
-			if !serves {
-				continue
-			}
-			counts = true
-			if a.State == AgentBusy {
-				supplies[i].QueueBusy++
-			}
 		}
 		if counts && a.State == AgentIdle {
 			idle = append(idle, idleAgent{Agent: *a})
 		}
 	}
+	for id, n := range busy {
+		for i := range supplies {
+			if sameCluster(id, q.clusters[i]) {
+				supplies[i].QueueBusy += n
+			}
+		}
+	}
 	return idle
+}
+
+func hasQueue(tags []string) bool {
+	_, known := TagValue(tags, TagQueue)
+	return known
+}
+
+// of returns the overlays that an agent may belong to.
+func (w *owners) of(tags []string) []int {
+	name, _ := TagValue(tags, TagOverlay)
+	all := w.byTag[name]
+	if hasQueue(tags) {
+		return all
+	}
+	id, _ := TagValue(tags, TagDispatch)
+	all = slices.Concat(all, w.byDispatch[id])
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // markReplacing marks the warm pool agents to be replaced. An agent is due shortly before its idle
@@ -74,10 +150,11 @@ func (q queueReader) countAgents(supplies []Supply) []idleAgent {
 //
 // markReplacing also marks reusable agents that were created from an older template.
 func (q queueReader) markReplacing(idle []idleAgent) {
+	credited := byCredit(idle, len(q.overlays))
 	for i := range q.overlays {
 		o := &q.overlays[i]
 		left := func(a *idleAgent) (left, timeout time.Duration, ok bool) {
-			if a.credit != i || a.IdleSince.IsZero() {
+			if a.IdleSince.IsZero() {
 				return 0, 0, false
 			}
 			timeout, warm := secondsIn(a.Tags, TagWarm)
@@ -89,32 +166,52 @@ func (q queueReader) markReplacing(idle []idleAgent) {
 			return left, timeout, warm
 		}
 		due, first, last := false, time.Duration(0), time.Duration(0)
-		for k := range idle {
+		for _, k := range credited[i] {
 			left, timeout, ok := left(&idle[k])
 			lead := max(timeout/12, min(5*time.Minute, timeout/2))
 			if ok && left <= lead && (!due || left < first || left == first && left+timeout/6 > last) {
 				due, first, last = true, left, left+timeout/6
 			}
 		}
-		for k := range idle {
+		for _, k := range credited[i] {
 			left, _, ok := left(&idle[k])
-			idle[k].replacing = idle[k].replacing || due && ok && left <= last || idle[k].credit == i && o.outgrown(idle[k].Tags)
+			idle[k].replacing = idle[k].replacing || due && ok && left <= last || o.outgrown(idle[k].Tags)
 		}
 	}
+}
+
+// byCredit returns the indexes of the idle agents that are credited to each overlay.
+func byCredit(idle []idleAgent, overlays int) [][]int {
+	counts, all := make([]int, overlays), make([][]int, overlays)
+	for _, a := range idle {
+		if a.credit >= 0 {
+			counts[a.credit]++
+		}
+	}
+	place := make([]int, len(idle))
+	for i, n := range counts {
+		all[i], place = place[:0:n], place[n:]
+	}
+	for k, a := range idle {
+		if a.credit >= 0 {
+			all[a.credit] = append(all[a.credit], k)
+		}
+	}
+	return all
 }
 
 // creditTo returns the overlay to which an idle agent is credited; -1 for none. An agent that
 // muster started is credited to its own overlay if it has all of the overlay's tags. An agent
 // that muster did not start is credited to the first overlay whose tags it has.
-func (q queueReader) creditTo(a Agent) int {
+func (q queueReader) creditTo(a Agent, w *owners) int {
 	of, muster := TagValue(a.Tags, TagOverlay)
 	_, loaded := TagValue(a.Tags, TagFleet)
-	for i, tags := range q.tags {
+	fits := func(i int) bool {
 		if !sameCluster(a.Cluster, q.clusters[i]) {
-			continue
+			return false
 		}
 		anyOverlay := !muster || slices.Contains(q.overlays[i].Former, of)
-		missing := func(tag string) bool {
+		return !slices.ContainsFunc(q.tags[i], func(tag string) bool {
 			switch {
 			case !loaded && strings.HasPrefix(tag, TagFleet+"="): // started without muster
 			case anyOverlay && strings.HasPrefix(tag, TagOverlay+"="):
@@ -122,20 +219,67 @@ func (q queueReader) creditTo(a Agent) int {
 				return !carries(a.Tags, tag)
 			}
 			return false
+		})
+	}
+	credit := -1
+	try := func(i int) (done bool) {
+		if done = credit >= 0 && i >= credit; !done && fits(i) {
+			credit, done = i, true
 		}
-		if !slices.ContainsFunc(tags, missing) {
-			return i
+		return done
+	}
+	if !muster {
+		q.tagIndex(w).candidates(a.Tags, func(overlays []int32) {
+			for _, n := range overlays {
+				if try(w.firsts[n]) {
+					break
+				}
+			}
+		})
+		return credit
+	}
+	for _, tag := range a.Tags {
+		if name, ok := strings.CutPrefix(tag, TagOverlay+"="); ok {
+			for _, i := range w.byTag[name] {
+				if try(i) {
+					break
+				}
+			}
 		}
 	}
-	return -1
+	return credit
 }
 
 // kind identifies a group of idle agents: the overlay whose buffer they are part of, whether they
-// are being replaced, and the jobs that they can take, as a bit string.
+// are being replaced, and the jobs that they can take.
 type kind struct {
 	credit    int
 	replacing bool
-	takes     string
+	takes     string // the set of classes; see takesOf
+}
+
+// takesOf returns a set of classes; see [appendNumber]. It orders sets by their bits in bytes, the
+// last of eight classes first: decisions in git depend on that.
+func takesOf(classes []int32) string {
+	sorted := slices.Clone(classes)
+	for n := range sorted {
+		sorted[n] ^= 7
+	}
+	slices.Sort(sorted)
+	var set []byte
+	for _, j := range sorted {
+		set = appendNumber(set, int(j))
+	}
+	return string(set)
+}
+
+// classes returns the classes that agents of the kind can take.
+func (k kind) classes() []int {
+	all := numbers(k.takes)
+	for n := range all {
+		all[n] ^= 7
+	}
+	return all
 }
 
 // rank orders kinds by the sequence in which they are assigned: replacing, of no buffer, part of a
@@ -152,17 +296,35 @@ func (k kind) rank() int {
 
 // kinds counts idle agents by kind, in the order in which they are given jobs.
 // The takes of a kind are the classes that its agents can take.
-func kinds(agents []idleAgent, classes []*class) (all []kind, counts []int) {
-	count := map[kind]int{}
-	set := make([]byte, len(classes)/8+1)
+func kinds(agents []idleAgent, classes []*class, index ruleIndex) (all []kind, counts []int) {
+	keys := map[string]bool{} // of tags that matter
+	for _, c := range classes {
+		for _, rule := range c.rules {
+			key, _, _ := strings.Cut(rule, "=")
+			keys[key] = true
+		}
+	}
+	count, takes := map[kind]int{}, map[string]string{} // takes by cluster and tags that matter
+	var matter []string
+	var text []byte
+	var some []int32
 	for _, a := range agents {
-		clear(set)
-		for j, c := range classes {
-			if c.pending > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules) {
-				set[j/8] |= 1 << (j % 8)
+		matter = matter[:0]
+		for _, tag := range a.Tags {
+			if key, _, _ := strings.Cut(tag, "="); keys[key] {
+				matter = append(matter, tag)
 			}
 		}
-		count[kind{a.credit, a.replacing, string(set)}]++
+		text = appendKey(text[:0], a.Cluster, matter)
+		set, known := takes[string(text)]
+		if !known {
+			some = slices.DeleteFunc(index.satisfied(some[:0], matter), func(j int32) bool {
+				return classes[j].pending == 0 || !sameCluster(a.Cluster, classes[j].cluster)
+			})
+			set = takesOf(some)
+			takes[string(text)] = set
+		}
+		count[kind{a.credit, a.replacing, set}]++
 	}
 	for k := range count {
 		all = append(all, k)

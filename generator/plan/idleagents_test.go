@@ -134,7 +134,8 @@ func TestCountWrongTags(t *testing.T) {
 		c.change(&o, &d, &seen, &a, job)
 		o.Dispatches = []Dispatch{{ID: "a-0", Agents: 1}, d}
 		supplies := []Supply{{Overlay: "a", Dispatches: map[string]Seen{"a-1": seen}}}
-		queueReader{overlays: []Overlay{o}, clusters: []string{""}}.countWrongTags([]idleAgent{a, a}, []*class{{rules: []string{"no=such"}, pending: 1}, job}, supplies)
+		classes := []*class{{rules: []string{"no=such"}, pending: 1}, job}
+		queueReader{overlays: []Overlay{o}, clusters: []string{""}}.countWrongTags([]idleAgent{a, a}, classes, indexOf(classes), supplies)
 		_, other := supplies[0].Dispatches["a-0"]
 		if got := supplies[0].Dispatches["a-1"].WrongTags; got != c.dispatch || supplies[0].WrongTags != c.overlay || other {
 			t.Errorf("%s: %d of the dispatch and %d of the overlay, want %d and %d; another: %t", name, got, supplies[0].WrongTags, c.dispatch, c.overlay, other)

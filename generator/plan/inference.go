@@ -132,9 +132,10 @@ func Sharing(overlays []Overlay) map[string]string {
 	}
 	for i := range overlays {
 		o := &overlays[i]
-		for _, x := range byKey[o.Policy.Queue] {
+		for _, x := range slices.Backward(byKey[o.Policy.Queue]) {
 			if o.Name != x.Name && sameCluster(o.Policy.Cluster, x.Policy.Cluster) {
 				shared[o.Name] = x.Name
+				break
 			}
 		}
 	}

@@ -39,7 +39,8 @@ func flights(shares []*share) []flight {
 // otherFlights returns the overlay's dispatches with agents in flight and other tags.
 func (s *share) otherFlights() (all []flight) {
 	for _, d := range s.overlay.Dispatches {
-		if tags, ok := s.supply.OtherTags[d.ID]; ok {
+		if _, ok := s.supply.OtherTags[d.ID]; ok {
+			tags := s.supply.OtherTags[d.ID]
 			n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
 			all = append(all, flight{dispatch: d.ID, agents: n, other: &tags})
 		}
@@ -59,25 +60,21 @@ type otherTags struct {
 // that would be dispatched now. The tags that they were ordered with determine which jobs they can
 // take once they register. Dispatches for another queue or cluster are omitted: they count as
 // stopping.
-func (q queueReader) otherTags(classes []*class, supplies []Supply, now time.Time) (all []otherTags) {
+func (q queueReader) otherTags(classes []*class, index ruleIndex, supplies []Supply, w *owners, now time.Time) (all []otherTags) {
+	takes := func(i int, tags []string) []int32 {
+		return slices.DeleteFunc(index.satisfied(nil, tags), func(j int32) bool {
+			return classes[j].pending == 0 || !q.reaches(i, classes[j])
+		})
+	}
 	for i, o := range q.overlays {
-		at := slices.IndexFunc(supplies, func(s Supply) bool { return s.Overlay == o.Name })
 		for _, d := range o.Dispatches {
-			lost := d.Agents - supplies[at].Dispatches[d.ID].Registered.Below(d.Agents)
+			lost := d.Agents - supplies[i].Dispatches[d.ID].Registered.Below(d.Agents)
 			if d.Tags == nil || lost == 0 || d.Expired(now) || o.otherQueue(d) || slices.Equal(d.Tags, q.tags[i]) {
 				continue
 			}
-			x := otherTags{overlay: i, dispatch: d.ID, spare: q.creditTo(Agent{Cluster: q.clusters[i], Tags: d.Tags}) == i}
-			set, same := make([]byte, len(classes)/8+1), x.spare
-			for j, c := range classes {
-				takes := c.pending > 0 && q.reaches(i, c) && Satisfies(d.Tags, c.rules)
-				if takes {
-					set[j/8] |= 1 << (j % 8)
-				}
-				same = same && takes == (c.pending > 0 && slices.Contains(c.overlays, o.Name))
-			}
-			x.takes = string(set)
-			if !same {
+			takesNow := takes(i, d.Tags)
+			x := otherTags{overlay: i, dispatch: d.ID, takes: takesOf(takesNow), spare: q.creditTo(Agent{Cluster: q.clusters[i], Tags: d.Tags}, w) == i}
+			if !x.spare || !slices.Equal(takesNow, takes(i, q.tags[i])) {
 				all = append(all, x)
 			}
 		}

@@ -28,7 +28,7 @@ type class struct {
 	newest                              time.Time      // of the upcoming jobs
 	oldest                              time.Time
 	example                             string
-	overlays                            []string
+	servers                             *servers // the overlays that serve it
 }
 
 // creation is a number of jobs with the same creation time, such as the jobs of a build.
@@ -116,76 +116,113 @@ func nearest(tags [][]string, rules []string) []string {
 // MaxUnmatched is the maximum number of groups of unmatched jobs in an observation.
 const MaxUnmatched = 5
 
-// largest returns the largest groups of unmatched jobs, with long words cut: people read them, and
-// authors of pipelines write them.
-func largest(groups []Unmatched) []Unmatched {
-	const most, longest = MaxUnmatched, 120
-	slices.SortStableFunc(groups, func(a, b Unmatched) int { return cmp.Compare(b.Jobs, a.Jobs) })
-	groups = groups[:min(most, len(groups))]
-	for i, g := range groups {
-		for _, words := range []*[]string{&groups[i].Rules, &groups[i].Missing} {
-			short := slices.Clone((*words)[:min(2*most, len(*words))])
-			for k, w := range short {
-				if len(w) > longest {
-					short[k] = strings.ToValidUTF8(w[:longest], "") + "…"
-				}
+// short returns the group with long words cut: people read them, and authors of pipelines write
+// them.
+func (u Unmatched) short() Unmatched {
+	const most, longest = 2 * MaxUnmatched, 120
+	for _, words := range []*[]string{&u.Rules, &u.Missing} {
+		short := slices.Clone((*words)[:min(most, len(*words))])
+		for k, w := range short {
+			if len(w) > longest {
+				short[k] = strings.ToValidUTF8(w[:longest], "") + "…"
 			}
-			*words = short
 		}
-		if len(g.Example) > 2*longest {
-			groups[i].Example = ""
-		}
+		*words = short
 	}
-	return groups
+	if len(u.Example) > 2*longest {
+		u.Example = ""
+	}
+	return u
 }
 
 // group joins the classes that the same overlays and the same idle agents can serve. It returns,
 // for each kind of agents, the groups that it can take.
 func group(classes []*class, idle []kind) ([]Demand, []IndexSet) {
 	type likeness struct {
-		overlays, takers string
-		otherQueues      int // 1 if none of them counts here, and so neither does their age; otherwise 0
+		servers     *servers
+		pending     bool // some are, and there are agents
+		takers      string
+		otherQueues int // 1 if none of them counts here, and so neither does their age; otherwise 0
 	}
 	byLikeness := map[likeness]*Demand{}
-	of := make([]likeness, len(classes))
+	of, taken := make([]likeness, len(classes)), takers(idle, len(classes))
 	for j, c := range classes {
-		of[j] = likeness{overlays: strings.Join(c.overlays, "\x00")}
+		of[j] = likeness{servers: c.servers}
 		if c.pending > 0 {
-			of[j].takers = takers(idle, j)
+			of[j].pending, of[j].takers = len(idle) > 0, taken[j]
 		} else {
 			of[j].otherQueues = min(1, c.otherQueues)
 		}
 		d := byLikeness[of[j]]
 		if d == nil {
-			d = &Demand{Overlays: c.overlays}
+			d = &Demand{Overlays: c.servers.names}
 			byLikeness[of[j]] = d
 		}
 		d.add(c)
 	}
 	order := slices.SortedFunc(maps.Keys(byLikeness), func(a, b likeness) int {
-		return cmp.Or(slices.Compare(byLikeness[a].Overlays, byLikeness[b].Overlays), cmp.Compare(a.takers, b.takers), cmp.Compare(a.otherQueues, b.otherQueues))
+		if a.servers != b.servers {
+			return slices.Compare(a.servers.names, b.servers.names)
+		}
+		return cmp.Or(compareBool(a.pending, b.pending), cmp.Compare(a.takers, b.takers), cmp.Compare(a.otherQueues, b.otherQueues))
 	})
 	var jobs []Demand
 	takes := make([]IndexSet, len(idle))
 	for n, l := range order {
 		jobs = append(jobs, *byLikeness[l])
-		for k := range l.takers {
-			if l.takers[k] == '1' {
-				takes[k].Add(n)
-			}
+		for _, k := range numbers(l.takers) {
+			takes[k].Add(n)
 		}
 	}
 	return jobs, takes
 }
 
-// takers returns a string with one digit for each kind of agents: '1' if it can take a class,
-// otherwise '0'.
-func takers(idle []kind, class int) string {
-	all := make([]byte, len(idle))
-	for k := range idle {
-		all[k] = '0' + idle[k].takes[class/8]>>(class%8)&1
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
 	}
-	return string(all)
+	return 1
+}
+
+// takers returns, for each of n classes, the set of the kinds of agents that can take it; see
+// [appendNumber].
+func takers(idle []kind, n int) []string {
+	alike, ids := map[string]int{}, [][]int{} // kinds that take the same classes
+	sets := make([][]byte, n)                 // of these, by class
+	for k := range idle {
+		id, known := alike[idle[k].takes]
+		if !known {
+			id = len(ids)
+			alike[idle[k].takes], ids = id, append(ids, nil)
+			for _, j := range idle[k].classes() {
+				sets[j] = appendNumber(sets[j], id)
+			}
+		}
+		ids[id] = append(ids[id], k)
+	}
+	all, known := make([]string, n), map[string]string{"": ""}
+	for j, set := range sets {
+		takers, ok := known[string(set)]
+		if !ok {
+			var kinds []int
+			for _, id := range numbers(string(set)) {
+				kinds = append(kinds, ids[id]...)
+			}
+			slices.Sort(kinds)
+			var text []byte
+			for _, k := range kinds {
+				text = appendNumber(text, k)
+			}
+			takers = string(text)
+			known[string(set)] = takers
+		}
+		all[j] = takers
+	}
+	return all
 }
 
 func (d *Demand) add(c *class) {

@@ -29,12 +29,12 @@ func TestDemandOfClasses(t *testing.T) {
 // TestUnmatchedIsShort: of what anybody may write into a pipeline, so much is
 // said and no more.
 func TestUnmatchedIsShort(t *testing.T) {
-	var groups []Unmatched
+	var classes []*class
 	for jobs := range 2 * MaxUnmatched {
 		long := slices.Repeat([]string{strings.Repeat("x", 119) + "é", strings.Repeat("x", 120)}, 10)
-		groups = append(groups, Unmatched{Jobs: jobs, Rules: long, Missing: long, Example: strings.Repeat("u", 232+jobs)})
+		classes = append(classes, &class{pending: jobs, rules: long, example: strings.Repeat("u", 232+jobs)})
 	}
-	got := largest(groups)
+	got := queueReader{overlays: make([]Overlay, 1), tags: [][]string{nil}, clusters: []string{""}}.unmatched(classes)
 	if len(got) != MaxUnmatched || got[0].Jobs != 9 {
 		t.Fatalf("%d groups, the first of %d jobs", len(got), got[0].Jobs)
 	}
@@ -67,7 +67,13 @@ func TestLookAheadOfClasses(t *testing.T) {
 		"nobody looks ahead":        {[]Overlay{not, other}, 0},
 		"another's dispatch counts": {[]Overlay{overlay("ahead", 1, 5), overlay("not", 0, 25)}, 2},
 	} {
-		x := class{overlays: []string{"ahead", "not"}, created: []creation{{at(10), 1}, {at(30), 1}, {at(20), 1}, {jobs: 1}}}
+		var serve []int
+		for i, o := range c.overlays {
+			if o.Name != "other" {
+				serve = append(serve, i)
+			}
+		}
+		x := class{servers: newServers(c.overlays, serve), upcoming: 4, created: []creation{{at(10), 1}, {at(30), 1}, {at(20), 1}, {jobs: 1}}}
 		x.lookAhead(c.overlays, at(0))
 		if x.fresh != c.fresh || c.fresh > 0 && !x.newest.Equal(at(30)) {
 			t.Errorf("%s: %d are new, the newest of %s", name, x.fresh, x.newest)

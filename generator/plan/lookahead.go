@@ -114,18 +114,8 @@ func (r remembered) add(all []AheadOf) {
 // findStages separates upcoming jobs with a known time from the others, which count by their creation
 // time. A stage of jobs that count in another queue is kept while an overlay of this queue remembers
 // it.
-func (c *class) findStages(overlays []Overlay, now time.Time) {
-	var within time.Duration
-	memory := remembered{}
-	for _, o := range overlays {
-		if !slices.Contains(c.overlays, o.Name) {
-			continue
-		}
-		memory.add(o.State.AheadOf)
-		if o.Policy.Lookahead > 0 {
-			within = max(within, lead(o))
-		}
-	}
+func (c *class) findStages(now time.Time) {
+	within, memory := c.servers.within, c.servers.memory
 	if c.otherOverlays != nil {
 		memory = c.otherOverlays
 	}
@@ -275,13 +265,11 @@ func portion(lookahead float64, s Stage) int {
 	return int(lookahead*float64(s.Jobs) + float64(chance[0])/256 + 1e-9)
 }
 
-// keepStages keeps what the overlay remembers about the stages of a group.
-func (s *share) keepStages(group Demand) {
-	for _, stage := range group.Stages {
-		for _, a := range s.overlay.State.AheadOf {
-			if a.Stage == stage.Name {
-				s.remembers = append(s.remembers, a)
-			}
+// keepStages keeps what the overlay remembers about stages that are still upcoming.
+func (s *share) keepStages(upcoming map[string]bool) {
+	for _, a := range s.overlay.State.AheadOf {
+		if upcoming[a.Stage] {
+			s.remembers = append(s.remembers, a)
 		}
 	}
 }
@@ -314,20 +302,14 @@ func (s *share) rememberStages(agents int, now time.Time) (left int) {
 // was suspended. Agents are dispatched for an upcoming job once, even if they reach their idle
 // time-out. A job with an unknown creation time counts.
 func (c *class) lookAhead(overlays []Overlay, now time.Time) {
-	c.findStages(overlays, now)
-	before := c.lookedAhead
-	ahead := false
-	for i := range overlays {
-		o := &overlays[i]
-		if !slices.Contains(c.overlays, o.Name) {
-			continue
-		}
-		ahead = ahead || o.Policy.Lookahead > 0
-		before = later(o.State.LookedAhead, before)
-	}
-	if !ahead {
+	if c.upcoming == 0 && len(c.staged) == 0 {
 		return
 	}
+	c.findStages(now)
+	if !c.servers.ahead {
+		return
+	}
+	before := later(c.lookedAhead, c.servers.lookedAhead)
 	for _, x := range c.created {
 		if x.at.IsZero() || x.at.After(before) {
 			c.fresh += x.jobs
@@ -340,9 +322,9 @@ func (c *class) lookAhead(overlays []Overlay, now time.Time) {
 // countPartial counts, for each overlay, the jobs created after a time that it may have
 // dispatched for.
 func (c *class) countPartial(overlays []Overlay, after time.Time) {
-	for i := range overlays {
+	for _, i := range c.servers.partial {
 		until := overlays[i].State.Partial.Until
-		if !until.After(after) || !slices.Contains(c.overlays, overlays[i].Name) {
+		if !until.After(after) {
 			continue
 		}
 		jobs := 0

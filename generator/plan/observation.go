@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -288,11 +289,7 @@ func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 // queue.
 func divideAgents(readers []queueReader, agents []Agent) {
 	byTag := map[string][]int{}
-	noQueue := func(a Agent) bool {
-		_, known := TagValue(a.Tags, TagQueue)
-		return !known
-	}
-	dispatches := slices.ContainsFunc(agents, noQueue)
+	dispatches := slices.ContainsFunc(agents, func(a Agent) bool { return !hasQueue(a.Tags) })
 	for i, q := range readers {
 		add := func(key, value string) { byTag[key+"="+value] = append(byTag[key+"="+value], i) }
 		add(TagQueue, q.key)
@@ -323,15 +320,23 @@ func divideAgents(readers []queueReader, agents []Agent) {
 // FindUnserved returns the queues with pending jobs that no overlay serves, sorted by key and
 // cluster. Queues with the same key in different clusters are different queues.
 func FindUnserved(overlays []Overlay, s Snapshot) []Unserved {
-	readers := newReaders(overlays, s)
+	readers, jobs := newReaders(overlays, s), classify(s.Jobs)
+	anywhere := map[*class]bool{} // jobs of any queue that an overlay serves
+	for _, q := range readers {
+		for n, servers := range q.servers(jobs[anyQueue]) {
+			if c := jobs[anyQueue][n]; len(servers.names) > 0 {
+				anywhere[c] = true
+			}
+		}
+	}
 	names := map[string]string{}
 	for _, q := range s.Queues {
 		names[q.Cluster] = cmp.Or(q.ClusterName, q.Cluster)
 	}
 	byCluster := map[[2]string]*Unserved{}
-	for key, classes := range classify(s.Jobs) {
+	for key, classes := range jobs {
 		for _, c := range classes {
-			if c.pending == 0 || answered(readers, key, c) {
+			if c.pending == 0 || anywhere[c] || answered(readers, key, c) {
 				continue
 			}
 			in := [2]string{key, c.cluster}
@@ -414,17 +419,124 @@ func newReaders(overlays []Overlay, s Snapshot) []queueReader {
 	return all
 }
 
-// serving returns the names of the overlays whose agents may take the jobs of a
-// class, sorted.
-func (q queueReader) serving(c *class) []string {
-	var names []string
-	for i, o := range q.overlays {
-		if q.reaches(i, c) && Satisfies(q.tags[i], c.rules) {
-			names = append(names, o.Name)
+// servers are overlays of a queue whose agents may take the same jobs.
+type servers struct {
+	overlays []int    // by index, in order
+	names    []string // sorted
+	// What they look ahead to and remember.
+	ahead       bool          // one looks ahead
+	within      time.Duration // the longest time before which agents are ordered for a stage
+	memory      remembered
+	lookedAhead time.Time
+	partial     []int // those that have dispatched for some
+}
+
+// newServers returns those of the overlays with these indexes.
+func newServers(overlays []Overlay, indexes []int) *servers {
+	s := &servers{overlays: indexes, names: make([]string, 0, len(indexes)), memory: remembered{}}
+	for _, i := range indexes {
+		o := &overlays[i]
+		s.names = append(s.names, o.Name)
+		s.memory.add(o.State.AheadOf)
+		s.lookedAhead = later(o.State.LookedAhead, s.lookedAhead)
+		if o.Policy.Lookahead > 0 {
+			s.ahead, s.within = true, max(s.within, lead(*o))
+		}
+		if !o.State.Partial.Until.IsZero() {
+			s.partial = append(s.partial, i)
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(s.names)
+	return s
+}
+
+// servers returns, for each of the classes, the overlays whose agents may take its jobs. Equal results
+// are identical.
+func (q queueReader) servers(classes []*class) []*servers {
+	var ofAny, ofOne []int // classes for agents of any overlay, or of one
+	for j, c := range classes {
+		if slices.ContainsFunc(c.rules, hasName) {
+			ofOne = append(ofOne, j)
+		} else {
+			ofAny = append(ofAny, j)
+		}
+	}
+	all, byNames := make([]*servers, len(classes)), map[string]*servers{}
+	if len(ofAny) > 0 {
+		var groups [][]int // overlays that differ in their names alone
+		byTags := map[string]int{}
+		var tags []string
+		var key []byte
+		for i := range q.overlays {
+			tags = slices.DeleteFunc(append(tags[:0], q.tags[i]...), hasName)
+			key = appendKey(key[:0], q.clusters[i], tags)
+			g, known := byTags[string(key)]
+			if !known {
+				g = len(groups)
+				byTags[string(key)], groups = g, append(groups, nil)
+			}
+			groups[g] = append(groups[g], i)
+		}
+		q.findServers(all, classes, ofAny, groups, byNames)
+	}
+	if len(ofOne) > 0 {
+		groups := make([][]int, len(q.overlays))
+		for i := range groups {
+			groups[i] = []int{i}
+		}
+		q.findServers(all, classes, ofOne, groups, byNames)
+	}
+	return all
+}
+
+// hasName reports whether a tag differs between overlays that are alike.
+func hasName(tag string) bool {
+	return strings.HasPrefix(tag, TagOverlay+"=") || strings.HasPrefix(tag, TagFleet+"=")
+}
+
+// findServers sets the servers of some of the classes. The overlays of a group can take the same of
+// these. byNames has the results so far.
+func (q queueReader) findServers(all []*servers, classes []*class, some []int, groups [][]int, byNames map[string]*servers) {
+	rules, sets := make([][]string, len(some)), make([][]byte, len(some))
+	for n, j := range some {
+		rules[n] = classes[j].rules
+	}
+	index := newRuleIndex(rules)
+	var takes []int32
+	for g, overlays := range groups {
+		takes = index.satisfied(takes[:0], q.tags[overlays[0]])
+		for _, n := range takes {
+			if q.reaches(overlays[0], classes[some[n]]) {
+				sets[n] = appendNumber(sets[n], g)
+			}
+		}
+	}
+	bySet := map[string]*servers{}
+	for n, set := range sets {
+		if bySet[string(set)] == nil {
+			var overlays []int
+			for _, g := range numbers(string(set)) {
+				overlays = append(overlays, groups[g]...)
+			}
+			slices.Sort(overlays)
+			s := newServers(q.overlays, overlays)
+			key := strings.Join(s.names, "\x00")
+			if byNames[key] == nil {
+				byNames[key] = s
+			}
+			bySet[string(set)] = byNames[key]
+		}
+		all[some[n]] = bySet[string(set)]
+	}
+}
+
+// indexOf returns an index of the rules of classes.
+func indexOf(classes []*class) ruleIndex {
+	rules := make([][]string, len(classes))
+	for n, c := range classes {
+		rules[n] = c.rules
+	}
+	return newRuleIndex(rules)
 }
 
 // reaches reports whether agents of overlay i are in the cluster of a class. Jobs
@@ -436,6 +548,16 @@ func (q queueReader) reaches(i int, c *class) bool {
 		return in == "" && !q.clustered
 	}
 	return (in == "" || in == c.cluster) && !q.outside
+}
+
+// reachable reports whether agents of an overlay are in the cluster of a class.
+func (q queueReader) reachable(c *class) bool {
+	for i := range q.overlays {
+		if q.reaches(i, c) {
+			return true
+		}
+	}
+	return false
 }
 
 // inCluster returns the tags of the overlays whose agents are in the cluster of a
@@ -453,11 +575,8 @@ func (q queueReader) inCluster(c *class) (tags [][]string) {
 // are in the observation of a queue: as demand or as unmatched. The readers are in the
 // order of their keys.
 func answered(readers []queueReader, key string, c *class) bool {
-	if key == anyQueue {
-		return slices.ContainsFunc(readers, func(q queueReader) bool { return len(q.serving(c)) > 0 })
-	}
 	i, found := slices.BinarySearchFunc(readers, key, func(q queueReader, key string) int { return cmp.Compare(q.key, key) })
-	return found && (c.cluster == "" || len(readers[i].inCluster(c)) > 0)
+	return found && (c.cluster == "" || readers[i].reachable(c))
 }
 
 // reading is what was read of one queue, before it is grouped.
@@ -475,7 +594,7 @@ func (r reading) observation(overlays []Overlay) Observation {
 	jobs, takes := group(r.served, r.kinds)
 	o.Jobs, o.Idle = jobs, groupIdle(r.kinds, r.counts, takes, overlays)
 	for n, x := range r.others {
-		i := slices.IndexFunc(o.Overlays, func(s Supply) bool { return s.Overlay == overlays[x.overlay].Name })
+		i, _ := slices.BinarySearchFunc(o.Overlays, overlays[x.overlay].Name, func(s Supply, name string) int { return cmp.Compare(s.Overlay, name) })
 		if o.Overlays[i].OtherTags == nil {
 			o.Overlays[i].OtherTags = map[string]OtherTags{}
 		}
@@ -491,49 +610,51 @@ func (q queueReader) read(classes []*class) reading {
 	for i, overlay := range q.overlays {
 		supplies[i] = Supply{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.seen(overlay)}
 	}
-	var served []*class
-	for _, c := range classes {
-		c.overlays = q.serving(c)
-		if len(c.overlays) > 0 {
+	var served, unmatched []*class
+	for n, servers := range q.servers(classes) {
+		c := classes[n]
+		if c.servers = servers; len(servers.names) > 0 {
 			c.lookAhead(q.overlays, q.snapshot.At)
 			served = append(served, c)
-		} else if u, ok := q.unmatched(c); ok {
-			o.Unmatched = append(o.Unmatched, u)
+		} else if c.pending > 0 && (c.cluster == "" || q.reachable(c)) { // [FindUnserved] has the others
+			unmatched = append(unmatched, c)
 		}
 	}
 	boundStages(served)
-	o.Unmatched = largest(o.Unmatched)
-	idle := q.countAgents(supplies)
+	o.Unmatched = q.unmatched(unmatched)
+	owners := q.newOwners()
+	idle := q.countAgents(supplies, owners)
 	for i := range idle {
-		idle[i].credit = q.creditTo(idle[i].Agent)
+		idle[i].credit = q.creditTo(idle[i].Agent, owners)
 	}
 	q.markReplacing(idle)
-	q.countWrongTags(idle, served, supplies)
+	index := indexOf(served)
+	q.countWrongTags(idle, served, index, supplies)
+	r := reading{served: served}
+	r.kinds, r.counts = kinds(idle, served, index)
+	r.others = q.otherTags(served, index, supplies, owners, o.At)
 	slices.SortFunc(supplies, func(a, b Supply) int { return cmp.Compare(a.Overlay, b.Overlay) })
 	o.Overlays = supplies
-	r := reading{rest: o, served: served}
-	r.kinds, r.counts = kinds(idle, served)
-	r.others = q.otherTags(served, supplies, o.At)
+	r.rest = o
 	for _, x := range r.others {
 		r.kinds = append(r.kinds, kind{takes: x.takes})
 	}
 	return r
 }
 
-// unmatched returns why no overlay of the queue serves a class; false if no job is pending, and for
-// jobs of another cluster, which [FindUnserved] returns.
-func (q queueReader) unmatched(c *class) (u Unmatched, ok bool) {
-	inCluster := q.inCluster(c)
-	u = Unmatched{Rules: c.rules, Jobs: c.pending, Example: c.example}
-	switch {
-	case c.pending == 0:
-		return u, false
-	case len(inCluster) > 0:
-		u.Missing = nearest(inCluster, c.rules)
-		return u, true
+// unmatched returns the largest of the classes that no overlay of the queue serves, and why.
+func (q queueReader) unmatched(classes []*class) (all []Unmatched) {
+	slices.SortStableFunc(classes, func(a, b *class) int { return cmp.Compare(b.pending, a.pending) })
+	for _, c := range classes[:min(MaxUnmatched, len(classes))] {
+		u := Unmatched{Rules: c.rules, Jobs: c.pending, Example: c.example}
+		if inCluster := q.inCluster(c); len(inCluster) > 0 {
+			u.Missing = nearest(inCluster, c.rules)
+		} else {
+			u.Unclustered = true
+		}
+		all = append(all, u.short())
 	}
-	u.Unclustered = c.cluster == ""
-	return u, u.Unclustered
+	return all
 }
 
 // cluster returns the identifier of the policy's Buildkite cluster; empty means any. The second

@@ -106,7 +106,7 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	default:
 		return r, false
 	}
-	kept := seen.HadJob == 0 && !s.overlay.outdated(d) && s.jobsKeptPending(o, r.Since)
+	kept := seen.HadJob == 0 && !s.overlay.outdated(d) && s.jobsKeptPending(r.Since)
 	waiting := seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0
 	if waiting && (kept || s.watching(d, seen, o.At) || s.untried()) {
 		return r, false // its agents may still take a job, or exit early
@@ -263,10 +263,8 @@ func (s *share) dispatch(id string) Dispatch {
 
 // jobsKeptPending reports whether jobs that the overlay's agents can take have been pending since
 // before a time, although the queue was not suspended.
-func (s *share) jobsKeptPending(o Observation, moment time.Time) bool {
-	return !s.supply.Suspended.Active() && slices.ContainsFunc(o.Jobs, func(d Demand) bool {
-		return d.Pending+d.OtherQueues > 0 && d.Oldest != nil && d.Oldest.Before(moment) && slices.Contains(d.Overlays, s.overlay.Name)
-	})
+func (s *share) jobsKeptPending(moment time.Time) bool {
+	return !s.supply.Suspended.Active() && !s.oldest.IsZero() && s.oldest.Before(moment)
 }
 
 // outcomes returns the outcomes of the retired dispatches. It omits stale ones: muster did not ask

@@ -148,7 +148,7 @@ func TestRetirement(t *testing.T) {
 		}
 		r.overlay.Dispatches = []Dispatch{r.dispatch}
 		r.supply.Dispatches = map[string]Seen{r.dispatch.ID: r.seen}
-		s := &share{overlay: r.overlay, policy: r.overlay.Policy, supply: r.supply}
+		s := &share{overlay: r.overlay, policy: r.overlay.Policy, supply: r.supply, oldest: oldestPending(r.jobs)["a"]}
 		got := stays
 		if retirement, ok := s.retirement(r.dispatch, Observation{At: now, Jobs: r.jobs}); ok {
 			if got = retirement.Outcome(); retirement.Unknown {

@@ -136,11 +136,12 @@ func sameCluster(agent, cluster string) bool {
 // overlay's agents, and no agent of their dispatch has had a job. This indicates a template that
 // loses a tag, and excludes a policy to which a tag has just been added. muster dispatches nothing
 // more until the rest of their dispatch has registered; then the dispatch has failed.
-func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, supplies []Supply) {
+func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, index ruleIndex, supplies []Supply) {
 	useless := map[string][]idleAgent{} // by dispatch
 	for _, a := range idle {
-		if id, ok := TagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(classes, func(c *class) bool {
-			return c.pending+c.otherQueues > 0 && sameCluster(a.Cluster, c.cluster) && Satisfies(a.Tags, c.rules)
+		if id, ok := TagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(index.satisfied(nil, a.Tags), func(j int32) bool {
+			c := classes[j]
+			return c.pending+c.otherQueues > 0 && sameCluster(a.Cluster, c.cluster)
 		}) {
 			useless[id] = append(useless[id], a)
 		}
