@@ -49,8 +49,8 @@ func (p policy) leaseText() string {
 }
 
 // overdueAfter is from when on agents are overdue by what a state has learned: "from twice
-// the 99th percentile after its order on, and a minute at least"
-// (docs/reference/decision.md, "Overdue agents"). Zero: fewer than 20 start-up times are
+// the 99th percentile after its order on, after a minute at the earliest and 15 minutes at the
+// latest" (docs/reference/decision.md, "Overdue agents"). Zero: fewer than 20 start-up times are
 // known.
 func overdueAfter(s plan.State) time.Duration {
 	var took []int
@@ -63,7 +63,7 @@ func overdueAfter(s plan.State) time.Duration {
 		return 0
 	}
 	slices.Sort(took)
-	return max(time.Minute, 2*time.Duration(took[(99*len(took)+99)/100-1])*time.Second)
+	return min(max(time.Minute, 2*time.Duration(took[(99*len(took)+99)/100-1])*time.Second), 15*time.Minute)
 }
 
 // notCountedOn is how many agents of each dispatch are late and not counted on, at most, by
@@ -78,7 +78,6 @@ func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[st
 		return all
 	}
 	dispatches := a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name))
-	slices.SortStableFunc(dispatches, func(x, y plan.Dispatch) int { return x.At.Compare(y.At) })
 	came := func(at time.Time) (known, agents int) {
 		for _, d := range dispatches {
 			if d.At.Equal(at) {
@@ -87,38 +86,15 @@ func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[st
 		}
 		return known, agents
 	}
-	open := func(d plan.Dispatch) int { // that may still come
-		if m.snapshot.At.After(d.NotAfter.Add(plan.Grace)) {
-			return 0
-		}
-		return d.Agents - min(d.Agents, len(m.known[d.ID]))
-	}
-	one := 1
-	for i := 0; i < len(dispatches); {
-		at, n := dispatches[i].At, 0
-		for _, d := range dispatches {
-			if d.At.Equal(at) {
-				n += open(d)
-			}
-		}
-		switch age := m.snapshot.At.Truncate(time.Second).Sub(at); {
-		case age < late:
-			n = 0
-		case age < late*3/2:
-			n = (n + 1) / 2
-		}
-		served := !o.State.ServedAt.Before(at) || !after.ServedAt.Before(at) || slices.ContainsFunc(dispatches, func(d plan.Dispatch) bool {
-			known, agents := came(d.At)
-			return !d.At.Before(at) && 2*known >= agents
+	for _, d := range dispatches {
+		// "if a newer order was served": the audit does not know when agents registered, and
+		// takes every order of which half have.
+		served := d.At.Before(o.State.ServedAt) || d.At.Before(after.ServedAt) || slices.ContainsFunc(dispatches, func(x plan.Dispatch) bool {
+			known, agents := came(x.At)
+			return x.At.After(d.At) && 2*known >= agents
 		})
-		if !served {
-			n = min(n, one)
-			one -= n
-		}
-		for ; i < len(dispatches) && dispatches[i].At.Equal(at); i++ {
-			d := dispatches[i]
-			all[d.ID] = min(n, open(d))
-			n -= all[d.ID]
+		if served && m.snapshot.At.Truncate(time.Second).Sub(d.At) >= late && !m.snapshot.At.After(d.NotAfter.Add(plan.Grace)) {
+			all[d.ID] = d.Agents - min(d.Agents, len(m.known[d.ID]))
 		}
 	}
 	return all

@@ -269,7 +269,7 @@ const (
 	// NotDecided: muster could not decide on the overlay.
 	NotDecided = "NotDecided"
 
-	// Overdue: an order has taken longer than agents of the overlay need.
+	// Overdue: an agent has not registered in the time that agents of the overlay need.
 	Overdue = "Overdue"
 	// OrdersFailed: the last order failed, and no agent has registered since.
 	OrdersFailed = "OrdersFailed"

@@ -213,7 +213,7 @@ func table(registrations *registrations, starts *starts) []metric {
 			return 0
 		}),
 		ofDecision("muster_in_flight_agents", "Agents that are dispatched and have not registered, while their lease lasts.", func(d plan.Decision) int { return d.Sum.InFlight }),
-		ofDecision("muster_overdue_agents", "Agents of overdue orders that have not registered; 0 while the circuit breaker is open.", func(d plan.Decision) int { return d.Arrival.Agents - d.Arrival.Registered }),
+		ofDecision("muster_overdue_agents", "Overdue agents: ordered, and not registered in the time that agents of the overlay need; 0 while the circuit breaker is open.", func(d plan.Decision) int { return d.Arrival.Agents - d.Arrival.Registered }),
 		{Definition: Definition{Name: "muster_failed_agents", Type: gauge, Labels: []string{labelOverlay, "cause"}, Help: "Agents of the orders that have failed in a row, at least one for each order, by the cause of the last failure; 0 once a later one succeeds."}, read: failedAgents},
 		ofDecision("muster_idle_agents", "Connected agents without a job that could take one of the overlay's, from any source.", func(d plan.Decision) int { return d.Sum.Idle }),
 		ofDecision("muster_busy_agents", "Agents of the overlay that run a job.", func(d plan.Decision) int { return d.Sum.Busy }),

@@ -20,6 +20,7 @@ func TestArrival(t *testing.T) {
 		dispatches []Dispatch
 		registered map[string]int // how many agents of a dispatch
 		startup    StartupTimes
+		served     time.Time
 		breaker    Breaker
 		want       Arrival
 	}{
@@ -27,10 +28,13 @@ func TestArrival(t *testing.T) {
 		"new order":                {dispatches: []Dispatch{order("a", 4, 3*time.Minute)}},
 		"overdue":                  {dispatches: []Dispatch{order("a", 4, 4*time.Minute)}, want: Arrival{Agents: 4, Ordered: now.Add(-4 * time.Minute)}},
 		"overdue in part":          {dispatches: []Dispatch{order("a", 4, 4*time.Minute)}, registered: map[string]int{"a": 1}, want: Arrival{Agents: 4, Registered: 1, Ordered: now.Add(-4 * time.Minute)}},
-		"half has registered":      {dispatches: []Dispatch{order("a", 4, 4*time.Minute)}, registered: map[string]int{"a": 2}},
+		"half has registered":      {dispatches: []Dispatch{order("a", 4, 4*time.Minute)}, registered: map[string]int{"a": 2}, want: Arrival{Agents: 4, Registered: 2, Ordered: now.Add(-4 * time.Minute)}},
+		"one is missing":           {dispatches: []Dispatch{order("a", 50, 4*time.Minute)}, registered: map[string]int{"a": 49}, want: Arrival{Agents: 50, Registered: 49, Ordered: now.Add(-4 * time.Minute)}},
+		"all have registered":      {dispatches: []Dispatch{order("a", 4, 4*time.Minute)}, registered: map[string]int{"a": 4}},
 		"two orders":               {dispatches: []Dispatch{order("a", 4, 6*time.Minute), order("b", 3, 5*time.Minute)}, want: Arrival{Agents: 7, Ordered: now.Add(-6 * time.Minute)}},
 		"learned start-up times":   {dispatches: []Dispatch{order("a", 4, 90*time.Second)}, startup: learned, want: Arrival{Agents: 4, Ordered: now.Add(-90 * time.Second)}},
-		"newer order served":       {dispatches: []Dispatch{order("a", 1, 6*time.Minute), order("b", 3, 5*time.Minute)}, registered: map[string]int{"b": 3}},
+		"newer order served":       {dispatches: []Dispatch{order("a", 50, 10*time.Minute), order("b", 2, 5*time.Minute)}, registered: map[string]int{"a": 10, "b": 2}, want: Arrival{Agents: 50, Registered: 10, Ordered: now.Add(-10 * time.Minute)}},
+		"newer order retired":      {dispatches: []Dispatch{order("a", 1, 6*time.Minute)}, served: now.Add(-5 * time.Minute), want: Arrival{Agents: 1, Ordered: now.Add(-6 * time.Minute)}},
 		"newer served, one failed": {dispatches: []Dispatch{order("b", 3, 12*time.Minute)}, registered: map[string]int{"b": 3}, breaker: Breaker{Failures: 1, At: now, Cause: NeverRegistered}},
 		"older order served":       {dispatches: []Dispatch{order("a", 4, 6*time.Minute), order("b", 3, 7*time.Minute)}, registered: map[string]int{"b": 3}, want: Arrival{Agents: 4, Ordered: now.Add(-6 * time.Minute)}},
 		"withdrawn":                {dispatches: []Dispatch{withdrawn}},
@@ -41,7 +45,7 @@ func TestArrival(t *testing.T) {
 		"open breaker":             {breaker: Breaker{Failures: Tolerance, Cause: NeverRegistered}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &share{policy: Policy{Lease: lease}, overlay: Overlay{Dispatches: test.dispatches}, startupTimes: test.startup, breaker: test.breaker}
+			s := &share{policy: Policy{Lease: lease}, overlay: Overlay{Dispatches: test.dispatches}, startupTimes: test.startup, lastServed: test.served, breaker: test.breaker}
 			s.supply.Dispatches = map[string]Seen{}
 			for id, n := range test.registered {
 				s.supply.Dispatches[id] = Seen{Registered: indexes(n)}

@@ -14,13 +14,13 @@ const OverdueUnlearned = 4 * time.Minute
 // see pods: a missing Secret, an image that cannot be pulled, a full quota and a suspended syncer
 // all look the same. The zero value is an overlay without a problem.
 type Arrival struct {
-	// Agents is the number of agents of overdue orders, and Registered how many of them have
-	// registered. An order is overdue if fewer than half of its agents have registered in the
-	// time that agents of the overlay need (see [StartupTimes.OverdueAfter]), or within
-	// OverdueUnlearned if that is unknown, and no newer order has been served.
+	// Agents is the number of agents of dispatches with overdue ones, and Registered how many of
+	// them have registered: the others are overdue. An agent is overdue if it has not registered
+	// in the time that agents of the overlay need (see [StartupTimes.OverdueAfter]), or within
+	// OverdueUnlearned if that is unknown, until it registers or its lease expires.
 	Agents     int `json:"agents,omitempty"`
 	Registered int `json:"registered,omitempty"`
-	// Ordered is the time of the oldest overdue order; zero without one.
+	// Ordered is the time of the oldest order with overdue agents; zero without one.
 	Ordered time.Time `json:"ordered,omitzero"`
 	// FailedOrders is the number of orders that have failed in a row; zero once an agent of a
 	// later order has registered.
@@ -36,12 +36,11 @@ func (s *share) arrival(now time.Time) (a Arrival) {
 	after := cmp.Or(s.startupTimes.OverdueAfter(), OverdueUnlearned)
 	// The order that failed was made a lease before that was known, or earlier. An order that is
 	// newer and was served shows that its cause is gone, or was of a single agent.
-	served, servedAt := s.served(), s.servedAt()
-	arrived := servedAt.After(s.breaker.At.Add(-s.lease() - Grace))
+	arrived := s.servedAt(now).After(s.breaker.At.Add(-s.lease() - Grace))
 	for _, d := range s.overlay.Dispatches {
 		registered := s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
 		arrived = arrived || registered > 0 && d.At.After(s.breaker.At)
-		if served[d.At.Unix()] || d.At.Before(servedAt) || now.Sub(d.At) < after || d.Expired(now) || d.Withdrawn || s.overlay.otherQueue(d) {
+		if registered == d.Agents || now.Sub(d.At) < after || d.Expired(now) || d.Withdrawn || s.overlay.otherQueue(d) {
 			continue
 		}
 		a.Agents, a.Registered = a.Agents+d.Agents, a.Registered+registered
@@ -104,11 +103,11 @@ func (s *share) hasRegistered() bool {
 	return false
 }
 
-// overdueOrder is the overdue part of what was ordered at one time.
+// overdueOrder is the part of what was ordered at one time that has not registered.
 type overdueOrder struct {
 	at         time.Time
 	dispatches []flight
-	agents     int // overdue ones of all of them
+	agents     int // of all of them
 }
 
 // overdueOrders returns the orders of at least an age with their agents in flight, oldest first. It
@@ -132,57 +131,80 @@ func (s *share) overdueOrders(now time.Time, after time.Duration) (all []overdue
 }
 
 // OverdueAfter returns how long after its order an agent is overdue: twice the time that 99 of 100
-// agents took, at least a minute; zero if too little is known. After one and a half times that,
-// all overdue agents are presumed lost.
+// agents took, from a minute to FirstLease; zero if too little is known.
 func (b StartupTimes) OverdueAfter() time.Duration {
 	if !b.Known() {
 		return 0
 	}
-	return max(time.Minute, 2*b.Within(99))
+	return min(max(time.Minute, 2*b.Within(99)), FirstLease)
+}
+
+// comparedAfter returns how long after its order the agents of an older order are compared with
+// those of this one: one and a half times the time that 99 of 100 agents took; zero if too little
+// is known.
+func (b StartupTimes) comparedAfter() time.Duration {
+	if !b.Known() {
+		return 0
+	}
+	return b.Within(99) * 3 / 2
 }
 
 // giveUp computes how many agents in flight are presumed lost, by dispatch: they are overdue, and
 // others are dispatched to replace them. They count against max until their lease expires, because
 // they may still register.
 //
-// An order may be overdue because of the syncer or full nodes; then its replacement would be
-// overdue too. So if at least half of an order of the same age or newer has registered, half of
-// the overdue agents are presumed lost, and all of them later. Otherwise one agent at a time is.
+// A pod that waits for a node would only wait beside its replacement. Kubernetes schedules pods in
+// the order of their creation. So an agent is presumed lost only if a newer order was served
+// without a delay, and its agents would have registered by now even if they had got their nodes at
+// the same time. If no newer order shows this, the agent counts until its lease expires.
 func (s *share) giveUp(now time.Time) {
 	after := s.startupTimes.OverdueAfter()
 	if after == 0 || s.breaker.Open() {
 		return
 	}
 	s.overdue = map[string]int{}
-	served, one := s.servedAt(), 1
+	served := s.servedAt(now.Add(-s.startupTimes.comparedAfter()))
 	for _, o := range s.overdueOrders(now, after) {
-		n := o.agents
-		if now.Sub(o.at) < after*3/2 {
-			n = (n + 1) / 2
-		}
-		if served.Before(o.at) {
-			n = min(n, one)
-			one -= n
+		if !o.at.Before(served) {
+			continue
 		}
 		for _, d := range o.dispatches {
-			take := min(n, d.agents)
-			n -= take
-			s.overdue[d.dispatch] = take
-			s.sum.Overdue += take
+			s.overdue[d.dispatch] = d.agents
 		}
+		s.sum.Overdue += o.agents
 	}
 	if s.sum.Overdue > 0 {
 		s.sum.OverdueAfter = int(after / time.Second)
 	}
 }
 
-// served returns the orders in git with at least half of their agents registered, by their time in
-// seconds.
+// comparedFrom returns the time after whose orders dispatches stay in git although all their agents
+// have registered, so that agents of older orders can be compared with them: that of the oldest
+// order with agents in flight. The zero time is none.
+func (s *share) comparedFrom(now time.Time) (from time.Time) {
+	if !s.policy.LeaseAuto || s.overlay.State.Breaker.Open() {
+		return from
+	}
+	for _, d := range s.overlay.Dispatches {
+		if !d.Expired(now) && !s.overlay.otherQueue(d) && s.supply.Dispatches[d.ID].Registered.Below(d.Agents) < d.Agents {
+			from = earlier(d.At, from)
+		}
+	}
+	return from
+}
+
+// served returns the orders in git with at least half of their agents registered without a delay,
+// by their time in seconds: within the time that 99 of 100 agents took, if that is known.
 func (s *share) served() map[int64]bool {
 	ordered, registered := map[int64]int{}, map[int64]int{}
 	for _, d := range s.overlay.Dispatches {
+		seen := s.supply.Dispatches[d.ID]
+		n := seen.Registered.Below(d.Agents)
+		if s.startupTimes.Known() {
+			n = seen.StartupTimes.within(s.startupTimes.Within(99))
+		}
 		ordered[d.At.Unix()] += d.Agents
-		registered[d.At.Unix()] += s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+		registered[d.At.Unix()] += n
 	}
 	all := map[int64]bool{}
 	for at, n := range registered {
@@ -191,12 +213,12 @@ func (s *share) served() map[int64]bool {
 	return all
 }
 
-// servedAt returns the time of the newest order with at least half of its agents registered, in
-// git or retired.
-func (s *share) servedAt() time.Time {
-	newest, served := s.overlay.State.ServedAt, s.served()
+// servedAt returns the time of the newest order that was served: in git and not younger than a
+// time, or retired.
+func (s *share) servedAt(until time.Time) time.Time {
+	newest, served := s.lastServed, s.served()
 	for _, d := range s.overlay.Dispatches {
-		if served[d.At.Unix()] {
+		if served[d.At.Unix()] && !d.At.After(until) {
 			newest = later(d.At, newest)
 		}
 	}

@@ -87,8 +87,8 @@ type State struct {
 	// because there was no room for all.
 	Partial Partial `json:"lookedAheadPartial,omitzero"`
 	// StartupTimes are how long the latest agents took from their order to their registration.
-	// ServedAt is the order time of the newest retired order with at least half of its agents
-	// registered. Both are kept only if the lease depends on them.
+	// ServedAt is the order time of the newest retired order of which at least half of the agents
+	// registered without a delay. Both are kept only if the lease depends on them.
 	StartupTimes StartupTimes `json:"startupTimes,omitzero"`
 	ServedAt     time.Time    `json:"servedAt,omitzero"`
 	// AheadOf are the agents that were dispatched for stages of upcoming jobs, while these jobs are

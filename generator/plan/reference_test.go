@@ -708,9 +708,58 @@ func (r *reference) orderOf(o *refOverlay, at time.Time) (came, agents int, over
 		}
 		seen := len(r.indexes(d))
 		came, agents = came+seen, agents+d.Agents
-		over = over && (seen == d.Agents || r.snapshot.At.After(d.NotAfter.Add(2*time.Minute)))
+		if seen == d.Agents {
+			over = over && !r.compared(o, d)
+		} else {
+			over = over && r.snapshot.At.After(d.NotAfter.Add(2*time.Minute))
+		}
 	}
 	return came, agents, over
+}
+
+// compared reports whether a dispatch of which all agents have registered stays "until it is one
+// and a half times the percentile old, while an older one has agents in flight".
+func (r *reference) compared(o *refOverlay, d Dispatch) bool {
+	percentile, known := refPercentile(o.remembered())
+	return o.Policy.LeaseAuto && known && 2*r.snapshot.At.Sub(d.At) < 3*percentile && slices.ContainsFunc(o.Dispatches, func(x Dispatch) bool {
+		return x.At.Before(d.At) && r.missing(o, x) > 0
+	})
+}
+
+// missing is how many agents of a dispatch are in flight.
+func (r *reference) missing(o *refOverlay, d Dispatch) int {
+	if d.Cluster != "*" && d.Cluster != o.Policy.Cluster || r.snapshot.At.After(d.NotAfter.Add(2*time.Minute)) {
+		return 0
+	}
+	return d.Agents - len(r.indexes(d))
+}
+
+// remembered are the start-up times of the state, in seconds.
+func (o *refOverlay) remembered() (seconds []int) {
+	for _, part := range strings.Fields(o.State.StartupTimes.String()) {
+		var took, agents int
+		fmt.Sscanf(part, "%d:%d", &took, &agents)
+		seconds = append(seconds, slices.Repeat([]int{took}, agents)...)
+	}
+	return seconds
+}
+
+// refPercentile is the 99th percentile of start-up times, if 20 are known.
+func refPercentile(seconds []int) (time.Duration, bool) {
+	if len(seconds) < 20 {
+		return 0, false
+	}
+	slices.Sort(seconds)
+	return time.Duration(seconds[(99*len(seconds)+99)/100-1]) * time.Second, true
+}
+
+// refBound is the bound by which a time is counted: "each a tenth above the one before or a second".
+func refBound(took time.Duration) int {
+	bound := 1
+	for time.Duration(bound)*time.Second < took {
+		bound += max(1, bound/10)
+	}
+	return bound
 }
 
 // indexes are those of a dispatch that were seen, and how long after the order they came;
@@ -736,28 +785,19 @@ func (r *reference) indexes(d Dispatch) map[int]time.Duration {
 
 // startupTimes are the seconds that agents took: those that the state remembers, and of each
 // dispatch that leaves git now "those of its agents that registered", by the histogram's
-// bounds, each "a tenth above the one before or a second".
+// bounds.
 func (r *reference) startupTimes(o *refOverlay) (seconds []int) {
-	for _, part := range strings.Fields(o.State.StartupTimes.String()) {
-		var took, agents int
-		fmt.Sscanf(part, "%d:%d", &took, &agents)
-		seconds = append(seconds, slices.Repeat([]int{took}, agents)...)
-	}
+	seconds = o.remembered()
 	for _, d := range o.Dispatches {
 		if _, _, over := r.orderOf(o, d.At); !over || o.Suspended.Active() {
 			continue
 		}
 		for _, took := range r.indexes(d) {
-			bound := 1
-			for time.Duration(bound)*time.Second < took {
-				bound += max(1, bound/10)
-			}
 			if took >= 0 {
-				seconds = append(seconds, bound)
+				seconds = append(seconds, refBound(took))
 			}
 		}
 	}
-	slices.Sort(seconds)
 	return seconds
 }
 
@@ -790,54 +830,50 @@ func (r *reference) leftAtFirst(o *refOverlay) int {
 	return max(0, 10-inFlight) // "at most ten are in flight"
 }
 
-// overdue is how many of each dispatch are `late`: "An index is overdue from twice the 99th
-// percentile after its order on, and a minute at least." "Half of an order's overdue agents
-// (rounded up) do not count, and all of them from three times the percentile on".
+// overdue is how many of each dispatch are `overdue`: "An index is overdue from twice the 99th
+// percentile after its order on, at the earliest after a minute and at the latest after 15
+// minutes." "Overdue agents do not count if a newer order was served".
 func (r *reference) overdue(o *refOverlay) map[string]int {
-	all, boots := map[string]int{}, r.startupTimes(o)
-	if !o.Policy.LeaseAuto || len(boots) < 20 {
+	all := map[string]int{}
+	percentile, known := refPercentile(r.startupTimes(o))
+	if !o.Policy.LeaseAuto || !known {
 		return all
 	}
-	after := max(time.Minute, 2*time.Second*time.Duration(boots[(99*len(boots)+99)/100-1]))
-	orders := slices.Clone(o.Dispatches)
-	slices.SortStableFunc(orders, func(a, b Dispatch) int { return a.At.Compare(b.At) })
-	one := 1
-	for i, d := range orders {
-		if i > 0 && orders[i-1].At.Equal(d.At) {
-			continue
+	after := min(max(time.Minute, 2*percentile), 15*time.Minute)
+	before, knew := refPercentile(o.remembered())
+	newest := o.State.ServedAt
+	for _, d := range o.Dispatches {
+		_, _, over := r.orderOf(o, d.At)
+		retired := over && !o.Suspended.Active() && r.served(o, d.At, before, knew)
+		old := 2*r.snapshot.At.Sub(d.At) >= 3*percentile && r.served(o, d.At, percentile, true)
+		if (retired || old) && d.At.After(newest) {
+			newest = d.At
 		}
-		missing := func(d Dispatch) int {
-			if !d.At.Equal(orders[i].At) || d.Cluster != o.Policy.Cluster || r.snapshot.At.After(d.NotAfter.Add(2*time.Minute)) {
-				return 0
-			}
-			return d.Agents - len(r.indexes(d))
-		}
-		n := 0
-		for _, x := range orders {
-			n += missing(x)
-		}
-		switch age := r.snapshot.At.Sub(d.At); {
-		case age < after:
-			n = 0
-		case 2*age < 3*after:
-			n = (n + 1) / 2
-		}
-		// "only where an equally old or newer order has registered by half"
-		served := !o.State.ServedAt.Before(d.At) || slices.ContainsFunc(orders, func(x Dispatch) bool {
-			came, agents, _ := r.orderOf(o, x.At)
-			return !x.At.Before(d.At) && 2*came >= agents
-		})
-		if !served { // "Beyond those, one agent of an overlay at a time is `late`"
-			n = min(n, one)
-			one -= n
-		}
-		for _, x := range orders {
-			take := min(n, missing(x))
-			all[x.ID] += take
-			n -= take
+	}
+	for _, d := range o.Dispatches {
+		if r.snapshot.At.Sub(d.At) >= after && d.At.Before(newest) {
+			all[d.ID] = r.missing(o, d)
 		}
 	}
 	return all
+}
+
+// served reports whether "at least half of its agents registered within the 99th percentile", or
+// at all while that is unknown.
+func (r *reference) served(o *refOverlay, at time.Time, percentile time.Duration, known bool) bool {
+	registered, agents := 0, 0
+	for _, d := range o.Dispatches {
+		if !d.At.Equal(at) {
+			continue
+		}
+		agents += d.Agents
+		for _, took := range r.indexes(d) {
+			if !known || took >= 0 && time.Duration(refBound(took))*time.Second <= percentile {
+				registered++
+			}
+		}
+	}
+	return 2*registered >= agents
 }
 
 // TestReference compares what is decided with what the reference decides, for
@@ -888,7 +924,7 @@ func (r *reference) allows(demand []int) bool {
 			return false
 		}
 	}
-	return s.served() == other.served()
+	return s.counts() == other.counts()
 }
 
 // again serves with what was ordered, where demand says how many of each overlay are for
@@ -918,8 +954,8 @@ func (r *reference) again(demand []int) *reference {
 	return s
 }
 
-// served counts what is served of each kind.
-func (r *reference) served() (n [wantAgain + 1]int) {
+// counts counts what is served of each kind.
+func (r *reference) counts() (n [wantAgain + 1]int) {
 	for _, w := range r.wants {
 		if w.by >= 0 {
 			n[w.kind]++

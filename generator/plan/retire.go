@@ -79,8 +79,10 @@ func WorstFailure(all []Retirement) Failure {
 // together.
 func (s *share) retirements(o Observation) []Retirement {
 	var all []Retirement
+	from, until := s.comparedFrom(o.At), o.At.Add(-s.overlay.State.StartupTimes.comparedAfter())
 	for _, d := range s.overlay.Dispatches {
-		if r, ok := s.retirement(d, o); ok {
+		compared := !from.IsZero() && d.At.After(from) && d.At.After(until)
+		if r, ok := s.retirement(d, o); ok && !(compared && r.Reason == AllRegistered) {
 			all = append(all, r)
 		}
 	}

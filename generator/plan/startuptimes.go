@@ -96,6 +96,16 @@ func (b StartupTimes) Within(percent int) time.Duration {
 	return 0
 }
 
+// within returns how many agents took at most a time.
+func (b StartupTimes) within(limit time.Duration) (agents int) {
+	for _, c := range b.counts {
+		if time.Duration(c.seconds)*time.Second <= limit {
+			agents += c.agents
+		}
+	}
+	return agents
+}
+
 // Known reports whether enough start-up times are known for decisions.
 func (b StartupTimes) Known() bool { return b.Agents() >= MinStartupTimes }
 
@@ -166,22 +176,21 @@ func (s *share) learn() {
 
 // The lease of a policy with "lease: auto".
 const (
-	// FirstLease is its length until enough start-up times are known.
+	// FirstLease is its length until enough start-up times are known, and its minimum: how long
+	// agents took lately does not tell how long a pod may wait for a node.
 	FirstLease = 15 * time.Minute
-	// MinAutoLease is its minimum from then on.
-	MinAutoLease = 5 * time.Minute
 	// MaxAutoLease is its maximum.
 	MaxAutoLease = 30 * time.Minute
 )
 
-// AutoLease returns four times the 99th percentile, in whole minutes from [MinAutoLease] to
+// AutoLease returns four times the 99th percentile, in whole minutes from [FirstLease] to
 // [MaxAutoLease]; [FirstLease] if too few start-up times are known.
 func (b StartupTimes) AutoLease() time.Duration {
 	if !b.Known() {
 		return FirstLease
 	}
 	lease := (4*b.Within(99) + time.Minute - 1).Truncate(time.Minute)
-	return min(max(lease, MinAutoLease), MaxAutoLease)
+	return min(max(lease, FirstLease), MaxAutoLease)
 }
 
 // lease returns the lease of new dispatches.

@@ -88,23 +88,20 @@ func TestLearnHalves(t *testing.T) {
 	}
 }
 
-// TestAutoLease: fifteen minutes until twenty are known, then four times the 99th
-// percentile in whole minutes, five to thirty; late after twice that percentile, a minute
-// at least.
+// TestAutoLease: the lease is four times the 99th percentile in whole minutes, from 15 to 30, and 15
+// until twenty are known. Agents are overdue after twice that percentile, from a minute to 15.
 func TestAutoLease(t *testing.T) {
 	for text, want := range map[string][2]time.Duration{
 		"":         {15 * time.Minute, 0},
 		"30:19":    {15 * time.Minute, 0},
-		"10:20":    {5 * time.Minute, time.Minute},
-		"30:20":    {5 * time.Minute, time.Minute},
-		"46:20":    {5 * time.Minute, 92 * time.Second},
-		"94:20":    {7 * time.Minute, 188 * time.Second},
+		"10:20":    {15 * time.Minute, time.Minute},
+		"46:20":    {15 * time.Minute, 92 * time.Second},
 		"312:20":   {21 * time.Minute, 624 * time.Second},
-		"972:2000": {30 * time.Minute, 1944 * time.Second},
+		"972:2000": {30 * time.Minute, 15 * time.Minute},
 	} {
 		b := startupTimesOf(t, text)
 		if b.AutoLease() != want[0] || b.OverdueAfter() != want[1] {
-			t.Errorf("%q: the lease is %s, late after %s; want %s, %s", text, b.AutoLease(), b.OverdueAfter(), want[0], want[1])
+			t.Errorf("%q: the lease is %s, overdue after %s; want %s, %s", text, b.AutoLease(), b.OverdueAfter(), want[0], want[1])
 		}
 	}
 }

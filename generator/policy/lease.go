@@ -21,9 +21,9 @@ func leaseField() specField {
 	f := span("lease", time.Minute, LongestLease, plan.FirstLease, "how long after its order an agent may start; a later one exits",
 		"the time in which an ordered agent must start; a later one exits at once. Longer than syncer and node need, shorter than you would wait for a lost agent. "+
 			"Above 50m, increase the template's `ttlSecondsAfterFinished`. "+
-			fmt.Sprintf("`auto`, which `muster init` writes, adapts to this overlay's start-up times: %s until %d are known, then four times their 99th percentile, from %s to %s; ",
-				Span(plan.FirstLease), plan.MinStartupTimes, Span(plan.MinAutoLease), Span(plan.MaxAutoLease))+
-			"muster then replaces overdue agents before their lease expires",
+			fmt.Sprintf("`auto`, which `muster init` writes, is four times the 99th percentile of this overlay's start-up times, from %s to %s; ",
+				Span(plan.FirstLease), Span(plan.MaxAutoLease))+
+			"muster then replaces an overdue agent before its lease expires, if agents of a newer order have registered in the usual time",
 		func(p *plan.Policy) *time.Duration { return &p.Lease })
 	f.Type += ", or `" + LeaseAuto + "`"
 	f.Show = func(p plan.Policy) string {
