@@ -188,8 +188,12 @@ func (dr *drift) findDeleted(ctx context.Context, head branch.Head, loaded []fle
 	for id, x := range dr.ordered {
 		switch {
 		case here[id]:
-		case x.Withdrawn, x.Expired(now), dr.poll.register.All(x.Dispatch), owner(loaded, x) == nil:
+		case x.Withdrawn, x.Expired(now), dr.poll.register.All(x.Dispatch):
 			delete(dr.ordered, id)
+		case owner(loaded, x) == nil: // the overlay was removed, and may be written again
+			if dr.retired[id] {
+				delete(dr.ordered, id)
+			}
 		default:
 			gone = append(gone, x)
 		}
