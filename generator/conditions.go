@@ -38,7 +38,7 @@ func (r Result) Conditions(now time.Time) []condition.Condition {
 // own returns the conditions that concern no single overlay. BuildkiteAvailable is unknown if the
 // tick did not poll.
 func (r Result) own() []condition.Condition {
-	var degraded []condition.Condition
+	degraded := slices.Clone(r.Triggers)
 	if unread := r.Input.Snapshot.Unread; unread != "" {
 		degraded = append(degraded, condition.Condition{Reason: condition.ListUnread, Message: unread})
 	}

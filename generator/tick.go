@@ -22,6 +22,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/fleet"
 	"muster/generator/kustomize"
 	"muster/generator/ledger"
@@ -144,6 +145,8 @@ type Result struct {
 	Repairs map[string]Repair
 	// Metrics is why Buildkite's metrics cannot be read; nil: they can, or are not.
 	Metrics error
+	// Triggers are the problems of [Triggers.Problems].
+	Triggers []condition.Condition
 }
 
 // Repair is a commit by which muster undid a manual edit.
@@ -221,7 +224,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
-	result := Result{Head: head}
+	result := Result{Head: head, Triggers: g.trigger.triggers.problems()}
 	if result.Landed, err = g.publisher.landed(ctx, head); err != nil {
 		return result, err
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"muster/generator/condition"
 	"muster/generator/plan"
 )
 
@@ -92,6 +93,17 @@ type Triggers struct {
 	// Spare is how long to wait, from a moment on, until a poll of Buildkite can begin and still
 	// leave enough of the rate limit for the poll of each interval; optional: no wait.
 	Spare func(now time.Time, interval time.Duration) time.Duration
+	// Problems returns what prevents triggers, as for [condition.DegradedBy]; optional. It is called
+	// once a tick.
+	Problems func() []condition.Condition
+}
+
+// problems returns what prevents triggers.
+func (w *Triggers) problems() []condition.Condition {
+	if w == nil || w.Problems == nil {
+		return nil
+	}
+	return w.Problems()
 }
 
 // drop discards the pending triggers: the tick that begins sees everything that they announce.

@@ -134,6 +134,17 @@ var incidents = []incident{
 		begin:      func(w *incidentWorld) { w.buildkite.ExpireAgentToken(leaktest.AgentToken, w.buildkite.Now()) },
 		agentToken: true,
 	},
+	{ // the token at Buildkite is another one than in the Secret
+		name: "wrong webhook secret", want: ofMuster(condition.Degraded, condition.WebhooksRefused),
+		blind: map[surface]string{surfacePlan: "it receives no webhooks"},
+		begin: func(w *incidentWorld) {
+			w.buildkite.AddWebhook(fakebuildkite.Webhook{Events: []string{"job.scheduled"}, Token: "another", Deliver: func(r *http.Request) {
+				r.URL.Scheme, r.URL.Host = "http", w.address
+				responseText(w.t, r)
+			}})
+		},
+		webhooks: true,
+	},
 	{
 		name: "push refused by a hook", want: ofMuster(condition.PushAccepted, condition.Refused),
 		blind: map[surface]string{surfacePlan: notPushed},

@@ -41,8 +41,8 @@ type incident struct {
 	firstDay bool
 	// lasts is for how long muster is watched; zero is incidentLasts.
 	lasts time.Duration
-	// agentToken: muster run has an agent token.
-	agentToken bool
+	// agentToken: muster run has an agent token. webhooks: it receives webhooks of Buildkite.
+	agentToken, webhooks bool
 	// want is the condition that every surface has to report; fine: there is none.
 	want conditionKey
 	fine bool
@@ -281,6 +281,9 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 	args := []string{"run", "--listen", "127.0.0.1:0", "--startup-jitter", "0", "--log-format", "json"}
 	if x.agentToken {
 		args = append(args, "--agent-token-file", agentTokenFile(w.t))
+	}
+	if x.webhooks {
+		args = append(args, "--buildkite-webhook-secret-file", tempFile(w.t, "secret", "sesame\n"))
 	}
 	p := program{args: args, environ: w.environ(), stdout: &w.log, stderr: &w.log, clock: w.clock}
 	go func() { ended <- p.run(ctx) }()

@@ -275,7 +275,7 @@ func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.C
 			ends.metrics.Webhooks(string(source), string(result), 0)
 		}
 	}
-	triggers := &generator.Triggers{Calls: ends.hooks.Calls(), Gather: gather, Every: f.interval, Spare: client.Spare}
+	triggers := &generator.Triggers{Calls: ends.hooks.Calls(), Gather: gather, Every: f.interval, Spare: client.Spare, Problems: ends.hooks.Problems}
 	if s.trigger != nil {
 		triggers.Metrics = s.trigger
 	}

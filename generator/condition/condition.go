@@ -147,6 +147,7 @@ var summaries = map[string]string{
 	NameNotUnique:                 "another fleet repository has an overlay of this name",
 	MetricsUnavailable:            "Buildkite's metrics cannot be read",
 	PollSlow:                      "polls of Buildkite are slow",
+	WebhooksRefused:               "webhooks are refused",
 	RateLimited:                   "polls are spread over several ticks: they need more than half of Buildkite's rate limit",
 }
 
@@ -319,6 +320,8 @@ const (
 	MetricsUnavailable = "MetricsUnavailable"
 	// TokenExpires: a Buildkite token expires soon.
 	TokenExpires = "TokenExpires"
+	// WebhooksRefused: several webhooks were refused, and none was accepted.
+	WebhooksRefused = "WebhooksRefused"
 )
 
 // OfPoll reports whether an abnormal condition is a result of the poll, and not of files or time.

@@ -3,7 +3,9 @@ package webhook
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"net/http"
 	"strings"
 )
 
@@ -20,6 +22,37 @@ func digest(secret []byte, parts ...[]byte) []byte {
 func equalDigest(want []byte, given string) bool {
 	sum, _ := hex.DecodeString(given)
 	return hmac.Equal(want, sum)
+}
+
+// signedBy reports whether the header of a git host has the digest of a text. Of a form, GitHub signs
+// the body, and Gitea and Gogs sign the payload.
+func signedBy(header http.Header, h host, text, secret []byte) bool {
+	given, prefixed := strings.CutPrefix(header.Get(h.signature), h.prefix)
+	return h.signature != "" && prefixed && equalDigest(digest(secret, text), given)
+}
+
+// signedByStandard reports whether a body is signed as Standard Webhooks specifies
+// (standard-webhooks/standard-webhooks spec/standard-webhooks.md), and returns the signed time.
+// GitLab's signing tokens sign so (gitlab.com/gitlab-org/gitlab merge request 230944).
+func signedByStandard(header http.Header, body, secret []byte) (timestamp string, ok bool) {
+	all := header.Get("Webhook-Signature")
+	if all == "" {
+		return "", false
+	}
+	if text, prefixed := strings.CutPrefix(string(secret), "whsec_"); prefixed {
+		if key, err := base64.StdEncoding.DecodeString(text); err == nil && len(key) > 0 {
+			secret = key
+		}
+	}
+	id, timestamp := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")
+	sum := digest(secret, []byte(id+"."+timestamp+"."), body)
+	for given := range strings.FieldsSeq(all) { // one for each of several secrets
+		given, version1 := strings.CutPrefix(given, "v1,")
+		if key, err := base64.StdEncoding.DecodeString(given); version1 && err == nil && hmac.Equal(sum, key) {
+			return timestamp, true
+		}
+	}
+	return "", false
 }
 
 // equalToken compares a token with the secret, in a time that depends on its length only.

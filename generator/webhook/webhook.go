@@ -46,13 +46,15 @@ const (
 	Buildkite Source = "buildkite"
 	GitHub    Source = "github"
 	GitLab    Source = "gitlab"
-	Gitea     Source = "gitea"
+	Bitbucket Source = "bitbucket"
+	// Gitea also stands for Forgejo and Gogs.
+	Gitea Source = "gitea"
 	// Generic is a sender that signs as Flux's receivers of the type generic-hmac require.
 	Generic Source = "generic"
 )
 
 // Sources returns all sources, those of git last.
-func Sources() []Source { return []Source{Buildkite, GitHub, GitLab, Gitea, Generic} }
+func Sources() []Source { return []Source{Buildkite, GitHub, GitLab, Bitbucket, Gitea, Generic} }
 
 // Result is the result of a request.
 type Result string
@@ -69,7 +71,7 @@ const (
 	Outdated Result = "outdated"
 	// Replayed: it was received before.
 	Replayed Result = "replayed"
-	// Malformed: it is signed and is not JSON.
+	// Malformed: it is signed and is neither JSON nor a form that contains JSON.
 	Malformed Result = "malformed"
 	// Oversized: its body is larger than [MaxBody].
 	Oversized Result = "oversized"
@@ -123,16 +125,17 @@ type Receiver struct {
 	calls chan generator.Cause
 	slots chan struct{}
 
-	mu     sync.Mutex
-	seen   seen
-	unread map[string]bool // paths whose secret cannot be read
-	head   string          // the branch's head after the last tick
+	mu       sync.Mutex
+	seen     seen
+	unread   map[string]bool      // paths whose secret cannot be read
+	refusals map[string]*refusals // by path
+	head     string               // the branch's head after the last tick
 }
 
 // New returns a receiver without events.
 func New(cfg Config) *Receiver {
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Receiver{cfg: cfg, calls: make(chan generator.Cause, 1), slots: make(chan struct{}, maxConcurrent), unread: map[string]bool{}}
+	return &Receiver{cfg: cfg, calls: make(chan generator.Cause, 1), slots: make(chan struct{}, maxConcurrent), unread: map[string]bool{}, refusals: map[string]*refusals{}}
 }
 
 // Calls returns the channel of triggers, for [generator.Wake].
@@ -165,13 +168,13 @@ func (r *Receiver) call(cause generator.Cause) Result {
 }
 
 // serve reads a request within its limits and calls handle. Each request that handle gets
-// costs one digest of its body, whether its sender knows the secret or not.
+// costs at most three digests of its body, whether its sender knows the secret or not.
 func (r *Receiver) serve(w http.ResponseWriter, q *http.Request, from Source, secret func() ([]byte, error), handle func(http.Header, []byte, []byte) Result) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	default:
-		r.answer(w, from, Busy)
+		r.answer(w, q, from, Busy)
 		return
 	}
 	key, err := secret()
@@ -180,23 +183,24 @@ func (r *Receiver) serve(w http.ResponseWriter, q *http.Request, from Source, se
 	}
 	r.noteSecret(q.URL.Path, err)
 	if err != nil {
-		r.answer(w, from, Failed)
+		r.answer(w, q, from, Failed)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, MaxBody))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		r.answer(w, from, Oversized)
+		r.answer(w, q, from, Oversized)
 	case err != nil:
-		r.answer(w, from, Failed)
+		r.answer(w, q, from, Failed)
 	default:
-		r.answer(w, from, handle(q.Header, body, key))
+		r.answer(w, q, from, handle(q.Header, body, key))
 	}
 }
 
 // answer counts a request and returns the result to its sender, and no details.
-func (r *Receiver) answer(w http.ResponseWriter, from Source, result Result) {
+func (r *Receiver) answer(w http.ResponseWriter, q *http.Request, from Source, result Result) {
+	r.noteResult(q.URL.Path, from, result)
 	if r.cfg.Count != nil {
 		r.cfg.Count(from, result)
 	}

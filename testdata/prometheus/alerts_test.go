@@ -140,6 +140,10 @@ func incidents() []incident {
 			raises: "MusterTokenExpires", delay: time.Hour, text: "expires in 5d",
 		},
 		{
+			name: "webhooks are refused", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.webhooksRefused = true },
+			raises: "MusterWebhooksRefused", delay: 5 * time.Minute, text: "muster-webhooks",
+		},
+		{
 			name: "the overlay is invalid", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.invalid = true },
 			raises: "MusterOverlaySuspended", condition: condition.Suspended, text: "muster check",
 		},

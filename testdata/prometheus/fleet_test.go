@@ -24,22 +24,23 @@ var errFailed = errors.New("failed")
 // fleet simulates the jobs and agents of one overlay. Package plan decides, and the conditions are
 // those of the generator. The fields after random are faults, which apply from then on.
 type fleet struct {
-	overlay     plan.Overlay
-	random      *rand.Rand
-	broken      bool           // agents that are ordered never register
-	tagless     bool           // agents register without a tag
-	stuck       bool           // idle agents take no job
-	leaving     bool           // agents exit as soon as they have registered
-	invalid     bool           // the files of the overlay are invalid
-	refused     bool           // the git server refuses pushes
-	conflict    bool           // another writer pushes before every attempt
-	failsAt     generator.Step // the step in which ticks fail; empty: none
-	limited     bool           // Buildkite answers with 429
-	spread      bool           // polls are spread over several ticks, and this one does not end
-	unserved    int            // jobs in a queue without an overlay
-	lost        float64        // share of agents that never register
-	queuePaused bool           // the queue is paused in Buildkite
-	unmatched   int            // jobs in the queue that match no overlay
+	overlay         plan.Overlay
+	random          *rand.Rand
+	broken          bool           // agents that are ordered never register
+	tagless         bool           // agents register without a tag
+	stuck           bool           // idle agents take no job
+	leaving         bool           // agents exit as soon as they have registered
+	invalid         bool           // the files of the overlay are invalid
+	refused         bool           // the git server refuses pushes
+	conflict        bool           // another writer pushes before every attempt
+	failsAt         generator.Step // the step in which ticks fail; empty: none
+	limited         bool           // Buildkite answers with 429
+	webhooksRefused bool           // a sender of webhooks has another secret
+	spread          bool           // polls are spread over several ticks, and this one does not end
+	unserved        int            // jobs in a queue without an overlay
+	lost            float64        // share of agents that never register
+	queuePaused     bool           // the queue is paused in Buildkite
+	unmatched       int            // jobs in the queue that match no overlay
 
 	jobs       []job
 	agents     []*agent
@@ -240,6 +241,9 @@ func (f *fleet) tick(now time.Time) generator.Report {
 		r.Err, r.Outcome = errFailed, generator.Waiting
 		r.Conditions = append(slices.Clone(f.conditions), condition.DegradedBy(condition.Condition{Reason: condition.RateLimited})...)
 		return r
+	}
+	if f.webhooksRefused {
+		r.Result.Triggers = []condition.Condition{{Reason: condition.WebhooksRefused}}
 	}
 	if f.unserved > 0 {
 		r.Result.Unserved = []plan.Unserved{{Queue: "gpu", Jobs: f.unserved}}

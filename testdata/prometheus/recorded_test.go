@@ -128,8 +128,11 @@ var expectedAlerts = map[condition.Type]map[string]expected{
 		condition.MaxReached:         {"MusterScalingLimited", 20 * time.Minute, "has waited 20 minutes"},
 		condition.HourlyLimitReached: {"MusterScalingLimited", 20 * time.Minute, "has waited 20 minutes"},
 	},
-	condition.Drifted:  {condition.EditedByHand: {}},
-	condition.Degraded: {condition.PollSlow: {}, condition.MetricsUnavailable: {}},
+	condition.Drifted: {condition.EditedByHand: {}},
+	condition.Degraded: {
+		condition.PollSlow: {}, condition.MetricsUnavailable: {},
+		condition.WebhooksRefused: {"MusterWebhooksRefused", 5 * time.Minute, "After 5 minutes"},
+	},
 }
 
 // TestRecordedIncidents asserts which alert each of the recorded incidents raises, that it fires
