@@ -90,7 +90,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if a.repository, err = a.settings.clone(); err != nil {
+	if a.repository, err = a.settings.open(ctx, nearest); err != nil {
 		return err
 	}
 	defer p.progress.Done()

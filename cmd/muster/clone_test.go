@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -168,4 +169,88 @@ func TestHostileWorkTreeGivesNoCredentials(t *testing.T) {
 		t.Errorf("the person's own program did not run: %v", err)
 	}
 	h.ranNothing(t, "status in the clone")
+}
+
+// TestCloneBehindOrigin asserts that commands in a clone show what origin contains, before and after a
+// fetch, and otherwise say what the clone lacks.
+func TestCloneBehindOrigin(t *testing.T) {
+	unraced.Only(t)
+	w, _, _, _ := fleetProgram(t)
+	clone := filepath.Join(t.TempDir(), "clone")
+	git := func(args ...string) {
+		t.Helper()
+		_, err := gitserver.Repository{Dir: clone}.Git(args...)
+		check(t, err)
+	}
+	_, err := w.repo.Git("clone", "--quiet", w.git.URL+"/fleet.git", clone)
+	check(t, err)
+	t.Chdir(clone)
+	run := func(command string) (out, errs string) {
+		t.Helper()
+		code, out, errs := execute(t, program{args: strings.Fields(command), environ: []string{"PATH=" + os.Getenv("PATH")}, clock: stoppedClock{start.Add(time.Hour)}})
+		if code != exitOK {
+			t.Fatalf("%s: exit code %d: %s", command, code, errs)
+		}
+		return out, errs
+	}
+	shows := func(when string) {
+		t.Helper()
+		for command, want := range map[string]string{
+			"status": "paused", "history": "paused false -> true", "report -o md --since 9d": "paused false -> true", "explain default": "Paused", "verify": "3 commits",
+		} {
+			if out, errs := run(command); !strings.Contains(out, want) || errs != "" {
+				t.Errorf("%s %s prints\n%s%s", when, command, out, errs)
+			}
+		}
+	}
+	run("pause default --yes" + manualAuthor)
+	_, err = w.repo.Commit("Change something else", start.Add(time.Minute))
+	check(t, err)
+	if _, errs := run("verify HEAD"); !strings.Contains(errs, "the clone lacks the newest commits of origin, until ") {
+		t.Errorf("verify of a range prints %s", errs)
+	}
+	shows("before git fetch")
+	git("fetch", "--quiet")
+	shows("after git fetch")
+	git("pull", "--quiet")
+	shows("after git pull")
+	git("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "--quiet", "--allow-empty", "--message", "A commit of the clone")
+	if out, errs := run("verify"); !strings.Contains(out, "4 commits") || errs != "" {
+		t.Errorf("with an own commit it prints %s%s", out, errs)
+	}
+	_, err = w.repo.Commit("Change more", start.Add(2*time.Minute))
+	check(t, err)
+	if _, errs := run("status"); !strings.Contains(errs, "the clone lacks the newest commits of origin, until ") {
+		t.Errorf("with an own commit and without the newest of origin it prints %s", errs)
+	}
+	git("fetch", "--quiet")
+	if _, errs := run("status"); !strings.Contains(errs, "has commits of its own, and lacks 1 of origin") {
+		t.Errorf("with an own commit it prints %s", errs)
+	}
+	w.git.Close()
+	if out, errs := run("status"); !strings.Contains(errs, "origin cannot be read; this is what the clone has") || !strings.Contains(out, "paused") {
+		t.Errorf("without origin it prints %s%s", out, errs)
+	}
+}
+
+// TestFollowInClone asserts that history --follow and status --watch in a clone show commits that others push.
+func TestFollowInClone(t *testing.T) {
+	unraced.Only(t)
+	for _, command := range []string{"history --follow", "status --watch"} {
+		w, _, _, _ := fleetProgram(t)
+		clone := filepath.Join(t.TempDir(), "clone")
+		_, err := w.repo.Git("clone", "--quiet", w.git.URL+"/fleet.git", clone)
+		check(t, err)
+		t.Chdir(clone)
+		var stdout, stderr bytes.Buffer
+		p := program{args: strings.Fields(command), environ: []string{"PATH=" + os.Getenv("PATH")}, stdout: &stdout, stderr: &stderr}
+		runScripted(t, p, start, func() {
+			if code, _, errs := execute(t, program{args: strings.Fields("pause default --yes" + manualAuthor), environ: p.environ}); code != exitOK {
+				t.Errorf("pause: exit code %d: %s", code, errs)
+			}
+		})
+		if !strings.Contains(stdout.String(), "pause") || stderr.Len() > 0 {
+			t.Errorf("%s prints\n%s%s", command, &stdout, &stderr)
+		}
+	}
 }

@@ -224,6 +224,8 @@ var ago = regexp.MustCompile(`^([0-9]{1,5})([dw])$`)
 
 // moment parses a time, or a duration before now; zero for an empty text. The default zone is
 // UTC.
+//
+// The zero time is not accepted, because callers take it for an absent flag.
 func moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -233,12 +235,12 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 		if m[2] == "w" {
 			n *= 7
 		}
-		return now.Add(-time.Duration(n) * 24 * time.Hour), nil
+		return now.AddDate(0, 0, -n), nil
 	}
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	if at, ok := readTime(text); ok {
+	if at, ok := readTime(text); ok && !at.IsZero() {
 		return at, nil
 	}
 	if clock, err := time.Parse("15:04", text); err == nil { // the last time of that clock

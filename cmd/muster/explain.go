@@ -73,7 +73,7 @@ func (e *explainFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	repository, err := e.settings.clone()
+	repository, err := e.settings.open(ctx, nearest)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: git.completion(unlimited, func(o cloneNames) []string { return o.overlays }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := h.prepare(args); err != nil {
+			if err := h.prepare(cmd.Context(), args); err != nil {
 				return err
 			}
 			if h.follow {
@@ -91,7 +91,7 @@ func operationNames() []string {
 }
 
 // prepare validates the flags, and opens the repository.
-func (h *historyFlags) prepare(args []string) error {
+func (h *historyFlags) prepare(ctx context.Context, args []string) error {
 	now := h.settings.program.clock.Now()
 	var err error
 	if h.filter.Since, err = moment("since", h.since, now); err != nil {
@@ -122,7 +122,11 @@ func (h *historyFlags) prepare(args []string) error {
 	case h.follow && (h.by != "" || h.until != ""):
 		return output.Usage(fmt.Errorf("--follow cannot be combined with --by or --until"))
 	}
-	h.repository, err = h.settings.clone()
+	from := nearest
+	if h.follow {
+		from = inOrigin
+	}
+	h.repository, err = h.settings.open(ctx, from)
 	return err
 }
 

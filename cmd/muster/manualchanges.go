@@ -151,36 +151,60 @@ func (m *manualFlags) findCommit(ctx context.Context, f *fleetState, id string) 
 	return p, output.Usage(fmt.Errorf("none of the last %d commits of the branch begins with %s", maxReverted, id))
 }
 
-// durationFlags limit a change to a time.
-type durationFlags struct {
-	until string
-	last  time.Duration
-}
+// durationFlags limit a change to a time. A flag that is not given is nil.
+type durationFlags struct{ until, last *string }
 
 func (w *durationFlags) addTo(c *cobra.Command, what string) {
-	c.Flags().StringVar(&w.until, "until", "", what+" until this time, such as 2026-11-21T18:00Z")
-	c.Flags().DurationVar(&w.last, "for", 0, what+" for this time, such as 2h")
+	c.Flags().Var(optional{&w.until, "string"}, "until", what+" until this time, such as 2026-11-21T18:00Z")
+	c.Flags().Var(optional{&w.last, "duration"}, "for", what+" for this time, such as 2h")
 }
 
-// end returns the end of the change; zero: it is permanent.
+// optional is a flag without a default. Unlike "" and 0, nil is not a value that can be given.
+type optional struct {
+	value **string
+	kind  string
+}
+
+func (o optional) Set(text string) error {
+	*o.value = &text
+	return nil
+}
+
+func (o optional) String() string {
+	if o.value == nil || *o.value == nil {
+		return ""
+	}
+	return **o.value
+}
+
+func (o optional) Type() string { return o.kind }
+
+// end returns the end of the change; zero: it is permanent, because neither flag is given.
 func (w *durationFlags) end(now time.Time) (time.Time, error) {
 	now = now.UTC().Truncate(time.Second)
 	switch {
-	case w.until != "" && w.last != 0:
+	case w.until != nil && w.last != nil:
 		return time.Time{}, output.Usage(errors.New("--until and --for are both given: keep one"))
-	case w.last < 0:
-		return time.Time{}, output.Usage(fmt.Errorf("--for %s is in the past", w.last))
-	case w.last > 0:
-		return now.Add(w.last).Truncate(time.Second), nil
-	case w.until == "":
+	case w.last != nil:
+		last, err := time.ParseDuration(*w.last)
+		switch {
+		case err != nil:
+			return time.Time{}, output.Usage(fmt.Errorf("--for: %q is not %s", *w.last, expected("duration")))
+		case last < time.Second:
+			return time.Time{}, output.Usage(fmt.Errorf("--for %s: must be a second or more; without --for and --until the change is permanent", *w.last))
+		}
+		return now.Add(last).Truncate(time.Second), nil
+	case w.until == nil:
 		return time.Time{}, nil
 	}
-	at, ok := readTime(w.until)
+	at, ok := readTime(*w.until)
 	switch {
+	case *w.until == "":
+		return time.Time{}, output.Usage(errors.New("--until is empty: is a variable of the shell not set?"))
 	case !ok:
-		return time.Time{}, output.Usage(fmt.Errorf("--until: %q is not a time, as in 2026-11-21T18:00Z", w.until))
+		return time.Time{}, output.Usage(fmt.Errorf("--until: %q is not a time, as in 2026-11-21T18:00Z", *w.until))
 	case !now.Before(at):
-		return time.Time{}, output.Usage(fmt.Errorf("--until %s is in the past: it is %s", w.until, now.Format(time.RFC3339)))
+		return time.Time{}, output.Usage(fmt.Errorf("--until %s is in the past: it is %s", *w.until, now.Format(time.RFC3339)))
 	}
 	return at, nil
 }
@@ -513,14 +537,11 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 	}
 	top := ""
 	if git.repo == "" {
-		if top, err = m.settings.program.cloneAt(""); err != nil {
-			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or run it in a clone: %w", err))
+		if top, git.repo, err = m.settings.program.originOfClone(); err != nil {
+			return nil, err
 		}
-		if git.repo = m.settings.program.gitOutput(top, "remote", "get-url", "origin"); git.repo == "" {
+		if git.repo == "" {
 			return nil, output.Usage(fmt.Errorf("which repository? %s has no remote origin: give --repo", top))
-		}
-		if strings.HasPrefix(git.repo, ".") {
-			git.repo = path.Join(top, git.repo)
 		}
 	}
 	ident, _ := m.settings.program.discoverOutput(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")

@@ -140,6 +140,27 @@ func TestManualChangeWhoseResponseIsLost(t *testing.T) {
 	}
 }
 
+// TestChangesWithoutEnd asserts that a time that has no length, or has passed, is not taken for a flag
+// that is absent: the change would be permanent.
+func TestChangesWithoutEnd(t *testing.T) {
+	server, r, _ := manualFleet(t)
+	for _, command := range []string{"pause default", "set default max=20"} {
+		for _, end := range []string{"--for 0s", "--for 0", "--for -0s", "--for 1ns", "--for -1h", "--for 2", "--for=", "--until=", "--until 0001-01-01T00:00:00Z", "--until 2026-11-21T02:15Z", "--until 1970-01-01"} {
+			args := strings.Fields(command + " --yes --author-name Ada --author-email ada@example.com --repo " + server.URL + "/acme/fleet.git " + end)
+			if code, out, errs := execute(t, program{args: args}); code != exitUsage || out != "" || !strings.HasPrefix(errs, "muster: --") {
+				t.Errorf("%s %s: exit code %d, printed %s%s", command, end, code, out, errs)
+			}
+		}
+	}
+	args := strings.Fields("pause default --yes --author-name Ada --author-email ada@example.com --repo " + server.URL + "/acme/fleet.git")
+	if code, _, errs := execute(t, program{args: args, environ: []string{"MUSTER_FOR=0s"}}); code != exitUsage {
+		t.Errorf("with a variable: exit code %d, printed %s", code, errs)
+	}
+	if n, err := r.Git("rev-list", "--count", "main"); err != nil || strings.TrimSpace(n) != "1" {
+		t.Errorf("main has %s commits, %v", n, err)
+	}
+}
+
 // TestManualPullRequest asserts that --pr pushes to a new branch and opens a pull request on
 // GitHub.
 func TestManualPullRequest(t *testing.T) {

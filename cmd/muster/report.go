@@ -107,7 +107,7 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	repository, err := r.settings.clone()
+	repository, err := r.settings.open(ctx, nearest)
 	if err != nil {
 		return err
 	}

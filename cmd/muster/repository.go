@@ -304,20 +304,86 @@ func observations(
 	return all, nil
 }
 
-// clone opens the repository for reading, by default the one that contains the current
-// directory.
-func (s *settings) clone() (*gitops.Repository, error) {
+// originTime limits the time that origin takes to return its head.
+const originTime = 10 * time.Second
+
+// source is where a command that runs in a clone reads the branch of origin.
+type source int
+
+const (
+	// nearest is the clone if it has the head of origin's branch, otherwise origin.
+	nearest source = iota
+	// inOrigin is origin, for commands that wait for new commits.
+	inOrigin
+	// inClone is the clone, for commands that need git's revisions or keys.
+	inClone
+)
+
+// open opens the repository for reading. By default this is the clone that contains the current
+// directory: its branch if it has commits that origin has not, otherwise the branch of origin, to which
+// manual changes are pushed.
+func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, error) {
 	log, err := s.logger()
 	if err != nil {
 		return nil, err
 	}
-	if s.git.repo == "" {
-		log = slog.New(slog.DiscardHandler) // a clone needs no warnings about the server
-		if s.git.repo, err = s.program.cloneAt(""); err != nil {
-			return nil, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or run it in a clone: %w", err))
+	if s.git.repo != "" {
+		return s.git.reader(log)
+	}
+	log = slog.New(slog.DiscardHandler) // a clone needs no warnings about the server
+	p := s.program
+	top, origin, err := p.originOfClone()
+	if err != nil {
+		return nil, err
+	}
+	head, failed := "", error(nil)
+	if origin != "" {
+		p.progress.Doing("reading the head of origin")
+		s.git.repo = origin
+		var repository *gitops.Repository
+		if repository, failed = s.git.reader(log); failed == nil {
+			head, failed = headOf(ctx, repository)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if failed == nil && from == inOrigin {
+			return repository, nil
 		}
 	}
+	name, tracking := s.git.branch, "refs/remotes/origin/"+s.git.branch
+	local, fetched := p.commit(top, "refs/heads/"+name), p.commit(top, tracking)
+	own := local != "" && (fetched == "" || p.gitOutput(top, "merge-base", local, fetched) != local)
+	lacks := head != "" && p.commit(top, head) == ""
+	if own || fetched == "" {
+		tracking = name
+	}
+	switch {
+	case failed != nil && local+fetched == "":
+		return nil, failed
+	case failed != nil:
+		p.printMessage("origin cannot be read; this is what the clone has, as of its last git fetch: %v", failed)
+	case lacks && !own && from == nearest:
+		return s.git.reader(log)
+	case lacks:
+		p.printMessage("the clone lacks the newest commits of origin, until %.7s: git pull", head)
+	case own && fetched != "":
+		if behind := p.gitOutput(top, "rev-list", "--count", local+".."+fetched); behind != "0" {
+			p.printMessage("the branch %s of the clone has commits of its own, and lacks %s of origin: git pull", name, behind)
+		}
+	}
+	s.git.repo, s.git.branch = top, tracking
 	return s.git.reader(log)
+}
+
+// headOf returns the ID of the newest commit of a repository's branch.
+func headOf(ctx context.Context, repository *gitops.Repository) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, originTime)
+	defer cancel()
+	for c, err := range repository.Commits(ctx, "", branch.Limit{Commits: 1}) {
+		return c.ID, err
+	}
+	return "", nil
 }
 
 // readAhead reads commits in a goroutine, ahead of the loop. When the loop ends, it calls

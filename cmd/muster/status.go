@@ -38,7 +38,11 @@ also if overlays are suspended.`,
 			if !ok {
 				return output.Usage(fmt.Errorf("--output %q: use table, wide, json, yaml or name", format))
 			}
-			repository, err := s.clone()
+			from := nearest
+			if w {
+				from = inOrigin
+			}
+			repository, err := s.open(cmd.Context(), from)
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/cmd/muster/output"
 	"muster/gitops/branch"
 	"muster/gitops/git/remote"
 )
@@ -51,6 +52,18 @@ func (p program) cloneAt(named string) (string, error) {
 		return "", fmt.Errorf("opening %s: %w", dir, err)
 	}
 	return top, nil
+}
+
+// originOfClone returns the clone that contains the current directory, and the address of its origin;
+// empty if it has none.
+func (p program) originOfClone() (top, origin string, err error) {
+	if top, err = p.cloneAt(""); err != nil {
+		return "", "", output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or run it in a clone: %w", err))
+	}
+	if origin = p.gitOutput(top, "remote", "get-url", "origin"); strings.HasPrefix(origin, ".") {
+		origin = filepath.Join(top, origin)
+	}
+	return top, origin, nil
 }
 
 // discoverOutput returns the output of the git program in a directory, for the repository that

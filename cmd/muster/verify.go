@@ -94,17 +94,21 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 	default:
 		return output.Usage(fmt.Errorf("--output %q: use text or json", v.output))
 	}
-	repository, err := v.settings.clone()
+	from := nearest
+	if text != "" || v.signatures {
+		from = inClone
+	}
+	repository, err := v.settings.open(ctx, from)
 	if err != nil {
 		return err
 	}
 	p.progress.Doing("reading the history")
 	defer p.progress.Done()
-	from, config, err := v.config(ctx, repository, text)
+	newest, config, err := v.config(ctx, repository, text)
 	if err != nil {
 		return err
 	}
-	log := ledger.Read(readingAhead{repository}.Commits(ctx, from, branch.Limit{}))
+	log := ledger.Read(readingAhead{repository}.Commits(ctx, newest, branch.Limit{}))
 	for f, err := range config.Verify(ctx, log) {
 		if err != nil {
 			return err

@@ -194,7 +194,7 @@ type Config struct {
 	// PushURL is the address for pushes; empty means URL.
 	PushURL string
 	// Branch is the name of the branch, with or without refs/heads/. HEAD means the commit that
-	// the repository has checked out, and can only be read.
+	// the repository has checked out, and can only be read, as a name that begins with refs/remotes/.
 	Branch string
 	// ReadAhead is a directory that is fetched, with everything below it, before it is read, and
 	// kept. Everything else is fetched when it is read. Empty means no directory. It must be a path

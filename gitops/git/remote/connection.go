@@ -130,6 +130,9 @@ func FindBranch(adv *packp.AdvRefs, branch string) (plumbing.Hash, error) {
 	if head, ok := adv.References["refs/heads/"+branch]; ok {
 		return head, nil
 	}
+	if head, ok := adv.References[branch]; ok && strings.HasPrefix(branch, "refs/remotes/") {
+		return head, nil
+	}
 	var others []string
 	for name := range adv.References {
 		if short, ok := strings.CutPrefix(name, "refs/heads/"); ok {
