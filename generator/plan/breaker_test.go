@@ -124,3 +124,35 @@ func TestProbe(t *testing.T) {
 		}
 	}
 }
+
+// TestProbesOfSeveralOverlays: with n open circuit breakers and one job, repeated decisions send one
+// probe of each overlay, then order one agent of another overlay, and then nothing.
+func TestProbesOfSeveralOverlays(t *testing.T) {
+	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	for n := range 4 {
+		d := drawn{snapshot: Snapshot{At: now, Jobs: []Job{{ID: "1", Rules: []string{"queue=q"}, State: JobPending, Since: now.Add(-time.Minute)}}}}
+		for i := range n + 1 {
+			o := Overlay{Name: string(rune('a' + i)), Policy: Policy{Queue: "q", Max: 10, Lease: lease, Priority: n - i, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
+			if i < n {
+				o.State.Breaker = Breaker{Failures: Tolerance, At: now.Add(-firstProbe), Cause: NeverRegistered}
+			}
+			d.overlays = append(d.overlays, o)
+		}
+		for decision := range n + 3 {
+			decisions := d.decide()
+			probes, want := 0, 0
+			for _, x := range decisions {
+				if x.Probe {
+					probes++
+				}
+			}
+			if decision <= n {
+				want = 1
+			}
+			if got := ordered(decisions); got != want || probes != min(want, max(0, n-decision)) {
+				t.Errorf("%d open circuit breakers, decision %d: %d agents, %d probes; want %d agents", n, decision+1, got, probes, want)
+			}
+			d.apply(decisions)
+		}
+	}
+}

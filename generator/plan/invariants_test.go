@@ -111,8 +111,8 @@ func (d drawn) apply(decisions []Decision) {
 }
 
 // TestNothingIsOrderedTwice asserts that a repeated decision orders nothing. While a
-// circuit breaker is open, other overlays order at most one agent for each probe; the
-// second repetition orders nothing, unless the circuit breaker closes by then.
+// circuit breaker is open, other overlays order at most one agent, or probe, for each probe of the
+// decision before, unless the circuit breaker closes by then.
 func TestNothingIsOrderedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawLife(t)
