@@ -34,6 +34,10 @@ func eachShell(t *testing.T, test func(t *testing.T, shell []string)) {
 	}
 }
 
+// formerBash are versions of bash that keep a here-document in a file. A later bash does so
+// with BASH_COMPAT (manual of bash, "Shell Compatibility Mode").
+var formerBash = []string{"4.4", "5.0"}
+
 // leaseEnd is the end of the lease in these tests.
 const leaseEnd = "2026-11-21T02:30:00Z"
 
@@ -71,6 +75,8 @@ type result struct {
 	// token is what the agent reads from file descriptor 3, and tokenFrom the
 	// kind of file that it is.
 	token, tokenFrom string
+	// files is what the agent's open files contain then, and those below TMPDIR.
+	files string
 	// environ is what /proc shows of the agent's environment.
 	environ string
 	// pid is the process the kubelet started, and agentPID the agent's.
@@ -95,6 +101,7 @@ func (p pod) run(t *testing.T) result {
 	script(t, bin, "buildkite-agent-entrypoint", `cd `+record+`
 		readlink /proc/$$/fd/3 >from
 		cat <&3 >token
+		for file in /proc/$$/fd/* "$TMPDIR"/* "$TMPDIR"/*/*; do [ ! -f "$file" ] || cat "$file" >>files; done
 		cat /proc/$$/environ >environ
 		printf '%s\n' "$$" "$@" >agent`)
 	tools := []string{"tr", "mkdir", "cat", "chmod", "readlink", "date"}
@@ -149,6 +156,7 @@ func (p pod) run(t *testing.T) result {
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		r.agentPID, r.agent = lines[0], lines[1:]
 		r.token, r.tokenFrom, r.environ = read(t, record, "token"), read(t, record, "from"), read(t, record, "environ")
+		r.files = read(t, record, "files")
 	}
 	return r
 }
@@ -247,17 +255,21 @@ func TestAgentStartsWithinTheLease(t *testing.T) {
 
 // The token reaches the agent as it stands in the Secret, and nothing that a
 // build can look at holds it: not the environment of process 1, nor a file that
-// the here-document left open there.
+// the shell left open there or in a directory.
 func TestTokenIsForTheAgentAlone(t *testing.T) {
 	odd := "a b\tc $HOME `date` $(date) \\ \\n ' \" * ? ~ # & ; | < > { } END ü €"
-	eachShell(t, func(t *testing.T, shell []string) {
+	test := func(t *testing.T, p pod) {
 		for _, token := range []string{usualToken, odd, "END", "-n", "one\ntwo\nEND\nthree", strings.Repeat("x", 1000)} {
-			got := pod{shell: shell, annotations: stamped(), clock: "20261121021642", index: "0", token: token}.run(t)
+			p.annotations, p.clock, p.index, p.token = stamped(), "20261121021642", "0", token
+			got := p.run(t)
 			if got.token != token+"\n" {
 				t.Errorf("token %q: the agent reads %q; output %q", token, got.token, got.output)
 			}
 			if !strings.HasPrefix(got.tokenFrom, "pipe:") {
 				t.Errorf("the token comes through %q, want a pipe, which is empty once it was read", got.tokenFrom)
+			}
+			if !strings.Contains(got.files, leaseEnd) || len(token) > 4 && strings.Contains(got.files, token) {
+				t.Errorf("token %q: the files contain %q, want the hook and no token", token, got.files)
 			}
 			if !strings.Contains(got.environ, "MUSTER_NOT_AFTER=") || strings.Contains(got.environ, "BUILDKITE_AGENT_TOKEN") ||
 				len(token) > 4 && strings.Contains(got.environ, token) {
@@ -265,6 +277,14 @@ func TestTokenIsForTheAgentAlone(t *testing.T) {
 			}
 			if got.agentPID != got.pid {
 				t.Errorf("token %q: the agent is process %s, want %s", token, got.agentPID, got.pid)
+			}
+		}
+	}
+	eachShell(t, func(t *testing.T, shell []string) {
+		test(t, pod{shell: shell})
+		if filepath.Base(shell[0]) == "bash" {
+			for _, version := range formerBash {
+				t.Run(version, func(t *testing.T) { test(t, pod{shell: shell, env: []string{"BASH_COMPAT=" + version}}) })
 			}
 		}
 	})

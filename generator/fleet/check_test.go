@@ -205,7 +205,7 @@ func TestCheckReportsLines(t *testing.T) {
 // TestCheckReuse: the base that muster init writes lets agents stay, for as long as its
 // deadline does.
 func TestCheckReuse(t *testing.T) {
-	const config, deadline = "overlays/default/scaling.yaml", "base/job.yaml:48: spec.activeDeadlineSeconds: 86400 is too short: it terminates busy agents; write more than "
+	const config, deadline = "overlays/default/scaling.yaml", "base/job.yaml:50: spec.activeDeadlineSeconds: 86400 is too short: it terminates busy agents; write more than "
 	for uptime, want := range map[string]string{
 		"30m": "", "23h44m": "",
 		"23h45m": deadline + "86400, which is the lease and the uptime, and add the longest build",

@@ -67,7 +67,7 @@ func TestAll(t *testing.T) {
 		{"Life", testLife}, {"Edits", testEdits}, {"Failures", testFailures}, {"Deleted", testDeleted}, {"LeftInGit", testLeftInGit},
 		{"Eviction", testEviction}, {"Refused", testRefused}, {"Corrected", testCorrected}, {"Namespace", testNamespace}, {"OldWays", testOldWays},
 		{"NodeLost", testNodeLost}, {"Twice", testTwice}, {"Preemption", testPreemption}, {"Reuse", testReuse}, {"Clock", testClock}, {"ApplicationSet", testApplicationSet},
-		{"Rights", testRights}, {"Rewritten", testRewritten}, {"Unstarted", testUnstarted},
+		{"Rights", testRights}, {"Rewritten", testRewritten}, {"Transformed", testTransformed}, {"Unstarted", testUnstarted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -61,7 +61,7 @@ func newWorld(ctx context.Context, t tb, s *suite) *world {
 var scenarios = []string{
 	"pulse", "life", "edits", "failures", "deleted", "left", "eviction", "twice", "corrected", "namespace", "told", "node", "priority", "reuse", "clock-fast", "clock-slow",
 	"policy", "policy-beside", "webhook", "webhook-beside", "quota", "quota-beside", "many", "two", "real", "deployed", "chaos-0", "chaos-1", "chaos-2",
-	"rights", "rewritten", "unstarted", "drain", "crash", "preempted", "date-fast", "date-slow",
+	"rights", "rewritten", "transformed", "unstarted", "drain", "crash", "preempted", "date-fast", "date-slow",
 }
 
 // introduce makes the fleet repository, as init writes it.
