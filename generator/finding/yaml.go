@@ -141,6 +141,9 @@ func plainly(file string, n *yaml.Node, depth int) *Finding {
 		seen[key.Value] = true
 	}
 	for _, c := range n.Content {
+		if c.Tag == yaml.MergeTag { // the parser's tag of a plain <<, which merges only as a key
+			c.Tag, c.Style = "!!str", yaml.DoubleQuotedStyle
+		}
 		if f := plainly(file, c, depth+1); f != nil {
 			return f
 		}

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -68,7 +69,17 @@ func Integer(n *yaml.Node, keys ...string) (int, bool) {
 
 // Set sets a scalar in a mapping. It inserts a new key in alphabetical order, as kustomize prints.
 func Set(m *yaml.Node, key, tag, value string) {
-	put(m, key, &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value})
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
+	if tag == "!!str" && FormerBoolean(value) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	put(m, key, n)
+}
+
+// FormerBoolean reports whether a plain word is a boolean in YAML 1.1, which Kubernetes reads, and a
+// string in YAML 1.2.
+func FormerBoolean(word string) bool {
+	return slices.Contains([]string{"yes", "no", "y", "n", "on", "off"}, strings.ToLower(word))
 }
 
 // Mapping returns the mapping at key, and creates it if key is missing.

@@ -79,6 +79,40 @@ func (c *checker) pod(s spot) {
 		c.bad(at, "are only for running pods", "remove them")
 	}
 	c.podResources(s)
+	c.system(s)
+}
+
+// systemFields are the fields that a pod of an operating system must not have, by their place: in the
+// pod, in its securityContext, and in the securityContext of a container.
+var systemFields = map[string][3]string{
+	"windows": {
+		"hostUsers hostPID hostIPC shareProcessNamespace resources",
+		"appArmorProfile seLinuxOptions seccompProfile fsGroup fsGroupChangePolicy sysctls runAsUser runAsGroup supplementalGroups supplementalGroupsPolicy seLinuxChangePolicy",
+		"appArmorProfile seLinuxOptions seccompProfile capabilities readOnlyRootFilesystem privileged allowPrivilegeEscalation procMount runAsUser runAsGroup",
+	},
+	"linux": {"", "windowsOptions", "windowsOptions"},
+}
+
+// system checks the fields of a pod whose operating system is set.
+func (c *checker) system(s spot) {
+	system := s.at("os", "name").text()
+	without := func(s spot, fields string) {
+		for _, field := range strings.Fields(fields) {
+			at := s.at(field)
+			if !at.set() || field == "sysctls" && at.empty() || (field == "hostPID" || field == "hostIPC") && !at.isTrue() {
+				continue
+			}
+			c.badf(at, "remove it, or os", "is not for a pod of %s", system)
+		}
+	}
+	fields := systemFields[system]
+	without(s, fields[0])
+	without(s.at("securityContext"), fields[1])
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, x := range s.at(list).items() {
+			without(x.at("securityContext"), fields[2])
+		}
+	}
 }
 
 // handlers checks the sleeps of a container against its grace period.

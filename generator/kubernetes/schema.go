@@ -122,7 +122,7 @@ func (c *checker) scalar(s spot, typ string) {
 }
 
 // tagOf returns the type of a scalar in Kubernetes: YAML 1.1, where yes and no, y and n, on and off
-// are booleans, and a date is a string.
+// are booleans, and a date and << are strings.
 func tagOf(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return ""
@@ -130,9 +130,9 @@ func tagOf(n *yaml.Node) string {
 	tag := n.ShortTag()
 	plain := n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
 	switch {
-	case tag == "!!timestamp":
+	case tag == "!!timestamp" || tag == yaml.MergeTag:
 		return "!!str"
-	case tag == "!!str" && plain && slices.Contains([]string{"yes", "no", "y", "n", "on", "off"}, strings.ToLower(n.Value)):
+	case tag == "!!str" && plain && finding.FormerBoolean(n.Value):
 		return "!!bool"
 	}
 	return tag
