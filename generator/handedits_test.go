@@ -20,6 +20,8 @@ import (
 	"muster/generator/verification"
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
+
+	"sigs.k8s.io/yaml"
 )
 
 // archive is a bench whose repository has a history.
@@ -159,6 +161,13 @@ func handEdits() []handEdit {
 		{name: "another queue", change: rewrite("queue=a,", "queue=b,"), want: "a: repair", fault: "was edited (other tags)", agents: 5},
 		{name: "another overlay", change: rewrite("overlay=a,", "overlay=z,"), want: "a: repair", fault: "was edited (other tags)", agents: 5},
 		{name: "a comment", change: rewrite("^", "# mine\n"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
+		{name: "another format", change: func(file, text string) []branch.Change {
+			content, err := yaml.YAMLToJSON([]byte(text))
+			if err != nil {
+				panic(err)
+			}
+			return []branch.Change{{Path: file, Content: content}}
+		}, agents: 5},
 		{name: "another image", change: rewrite("agent:3", "agent:2"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
 		{name: "fewer agents, no digest", change: func(file, text string) []branch.Change {
 			return rewrite(lowered, "$1: 1")(file, regexp.MustCompile(`(?m)^ *muster.dev/digest.*\n`).ReplaceAllString(text, ""))
@@ -274,9 +283,6 @@ func (a *archive) reusable(t *testing.T, g *generator.Generator, agents int) {
 	}
 }
 
-// keptJob is a template whose Jobs no syncer prunes.
-var keptJob = strings.Replace(agentJob, "namespace: buildkite}", "namespace: buildkite, annotations: {argocd.argoproj.io/sync-options: \"Prune=false,Delete=false\", kustomize.toolkit.fluxcd.io/prune: disabled}}", 1)
-
 // TestRaisedOrderFails: a person raises the number of agents or the lease of an order, and no agent
 // registers. The order fails with the agents that muster ordered if the syncer had time to create its
 // Job before the edit, and its outcome is unknown otherwise. Either follows from what is in git.
@@ -300,7 +306,7 @@ func TestRaisedOrderFails(t *testing.T) {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/restarted %t", name, restarted), func(t *testing.T) {
 				t.Parallel()
-				a := twinsOf(t, keptJob)
+				a := twins(t)
 				next := func() {
 					if restarted {
 						a.g = a.generator()
@@ -344,7 +350,7 @@ func TestRaisedOrderFails(t *testing.T) {
 // made. It was not in place in between, so its outcome is unknown.
 func TestRaisedAgainDoesNotFail(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
-		a := twinsOf(t, keptJob)
+		a := twins(t)
 		raised := rewrite(lowered, "$1: 50")(a.file, a.text)[0]
 		for _, after := range []time.Duration{10 * time.Second, 9 * time.Minute} {
 			a.now = scenarioStart().Add(after)

@@ -135,7 +135,7 @@ func (o *overlay) turnsUntil(now time.Duration) float64 {
 
 const agentJob = `apiVersion: batch/v1
 kind: Job
-metadata: {name: agent, namespace: buildkite}
+metadata: {name: agent, namespace: buildkite, annotations: {argocd.argoproj.io/sync-options: "Prune=false,Delete=false", kustomize.toolkit.fluxcd.io/prune: disabled}}
 spec:
   completionMode: Indexed
   completions: 1
@@ -145,7 +145,12 @@ spec:
   template:
     spec:
       restartPolicy: Never
-      containers: [{name: agent, image: "buildkite/agent:3"}]
+      containers:
+        - name: agent
+          image: "buildkite/agent:3"
+          env:
+            - {name: TAGS, valueFrom: {fieldRef: {fieldPath: "metadata.annotations['muster.dev/agent-tags']"}}}
+            - {name: NOT_AFTER, valueFrom: {fieldRef: {fieldPath: "metadata.annotations['muster.dev/not-after']"}}}
 `
 
 const kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: %s\n"

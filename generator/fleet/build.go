@@ -91,10 +91,13 @@ type memo struct {
 	// finding on stamped Jobs, with its file and line.
 	noJob            *finding.Finding
 	unplaced, placed *finding.Finding
-	// refused are the reasons for which the API server would refuse the overlay's Jobs, which the
-	// template that judged built was validated with.
-	judged  *memo
-	refused []finding.Finding
+	// refused are the reasons for which the API server would refuse the overlay's Jobs, and harmful
+	// those for which the overlay may order none, with the template that judged built and the policy.
+	// altered is set if the overlay lets syncers delete Jobs whose dispatch is retired: it is suspended.
+	judged           *memo
+	judgedFor        key
+	refused, harmful []finding.Finding
+	altered          *finding.Finding
 	origin
 }
 

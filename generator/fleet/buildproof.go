@@ -42,7 +42,8 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		return o.rejectIf(wrong, err)
 	}
 	probe := plan.Dispatch{
-		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 1, IdleTimeout: time.Second,
+		// No patch has this number of agents.
+		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 83, IdleTimeout: time.Second,
 		At: time.Unix(0, 0), NotAfter: time.Unix(0, 0),
 	}
 	o.Template = o.template.hash
@@ -78,7 +79,7 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		return o.rejectIf(wrong, err)
 	}
 	o.proven(objects)
-	o.refused = l.refusals(tree, o, probe, nil, l.used[full.name+o.Path])
+	l.judge(tree, o, probe, nil, l.used[full.name+o.Path])
 	return nil
 }
 
@@ -90,14 +91,14 @@ type proofJob struct {
 
 // added is the proof of an overlay that adds its dispatches unchanged.
 func (l *Loader) added(tree fs.FS, o *Overlay, probe plan.Dispatch, proof proofJob, built *memo) error {
-	if proof.text == nil && built.judged != l.used["template "+path.Join(o.Path, templateDir)] {
+	if proof.text == nil && (built.judged != l.used["template "+path.Join(o.Path, templateDir)] || built.judgedFor != o.policyKey) {
 		var err error
 		if proof.text, err = o.stamp(probe); err != nil {
 			return fmt.Errorf("stamping the template: %w", err)
 		}
 	}
 	o.proven(append(slices.Clone(o.objects), object{APIVersion: "batch/v1", Kind: "Job", YAML: append([]byte{}, proof.text...)}))
-	o.refused = l.refusals(tree, o, probe, proof.job, built)
+	l.judge(tree, o, probe, proof.job, built)
 	o.built = []byte{}
 	return nil
 }

@@ -38,9 +38,10 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 		findings = append(findings, o.findings...)
 		if o.template != nil {
 			findings = append(findings, o.refused...)
-			findings = append(findings, withoutFields(checkJob(tree, o), o.refused)...)
+			findings = append(findings, withoutFields(checkJob(tree, o, o.template.job(), false), o.refused)...)
 			findings = append(findings, patchesOfNothing(tree, o)...)
 			findings = append(findings, checkOverlay(tree, o)...)
+			findings = append(findings, checkSyncer(tree, o)...)
 		}
 		findings = append(findings, checkEdits(o)...)
 		if _, changes := o.Repair(); len(changes) > 0 {
@@ -124,13 +125,56 @@ func checkOverlay(tree fs.FS, o *Overlay) []finding.Finding {
 	if len(o.objects) == 0 {
 		findings = append(findings, finding.Finding{File: file, Line: finding.LineOf(tree, file, "resources"), Field: "resources", Problem: "without dispatches the overlay builds to nothing, and Argo CD refuses to prune an application down to nothing", Remedy: "add one permanent object, as the ConfigMap that muster init writes"})
 	}
-	var before, after map[string]any
-	if yaml.Unmarshal(o.proof, &before) == nil && yaml.Unmarshal(o.built, &after) == nil && !reflect.DeepEqual(before, after) {
-		fields := transforming(tree, file)
-		at := strings.Join(fields, ", ")
-		findings = append(findings, finding.Finding{File: file, Line: finding.LineOf(tree, file, fields...), Field: at, Problem: "changes dispatches (" + different(before, after) + "): editing it would change running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which changes only later Jobs"})
+	if f, _ := o.transformed(); f != nil && !slices.Contains(o.findings, *f) {
+		findings = append(findings, *f)
 	}
 	return findings
+}
+
+// transformed returns a finding if the overlay changes its dispatches; nil if it does not. It also
+// reports whether it changes which Jobs they are, the number of their agents, or a value of muster's.
+func (o *Overlay) transformed() (f *finding.Finding, identity bool) {
+	var before, after map[string]any
+	if o.proof == nil || yaml.Unmarshal(o.proof, &before) != nil || yaml.Unmarshal(o.built, &after) != nil || reflect.DeepEqual(before, after) {
+		return nil, false
+	}
+	file := path.Join(o.Path, listFile)
+	fields := transforming(o.tree, file)
+	if hashing := hashes(o.tree, file); len(fields) == 0 && len(hashing) > 0 {
+		return &finding.Finding{
+			File: file, Line: finding.LineOf(o.tree, file, hashing...), Field: strings.Join(hashing, ", "),
+			Problem: "changes dispatches (" + different(before, after) + "): a generated name has a hash of the content, so that an edit would change running Jobs and delete what pods need that have not started",
+			Remedy:  "write generatorOptions: {disableNameSuffixHash: true}",
+		}, false
+	}
+	f = &finding.Finding{File: file, Line: finding.LineOf(o.tree, file, fields...), Field: strings.Join(fields, ", "), Problem: "changes dispatches (" + different(before, after) + "): editing it would change running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which changes only later Jobs"}
+	return f, !reflect.DeepEqual(identityOf(before), identityOf(after))
+}
+
+// identityOf returns what makes a Job the dispatch that was ordered.
+func identityOf(job map[string]any) []any {
+	at := func(keys ...string) any {
+		value := any(job)
+		for _, key := range keys {
+			fields, _ := value.(map[string]any)
+			value = fields[key]
+		}
+		return value
+	}
+	all := []any{at("metadata", "name"), at("metadata", "namespace"), at("spec", "completions"), at("spec", "parallelism")}
+	for _, above := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+		for _, key := range []string{"labels", "annotations"} {
+			values, _ := at(below(above, key)...).(map[string]any)
+			own := map[string]any{}
+			for name, value := range values {
+				if strings.HasPrefix(name, "muster.dev/") {
+					own[name] = value
+				}
+			}
+			all = append(all, own)
+		}
+	}
+	return all
 }
 
 // transforming lists the fields of a kustomization that can change what it
@@ -160,6 +204,26 @@ func transforming(tree fs.FS, file string) []string {
 	return fields
 }
 
+// hashes lists the generators of a kustomization whose objects have a hash in their name.
+func hashes(tree fs.FS, file string) []string {
+	data, err := fs.ReadFile(tree, file)
+	var k types.Kustomization
+	if err != nil || k.Unmarshal(data) != nil {
+		return nil
+	}
+	hashed := func(o *types.GeneratorOptions) bool {
+		return (o == nil || !o.DisableNameSuffixHash) && (k.GeneratorOptions == nil || !k.GeneratorOptions.DisableNameSuffixHash)
+	}
+	var fields []string
+	if slices.ContainsFunc(k.ConfigMapGenerator, func(g types.ConfigMapArgs) bool { return hashed(g.Options) }) {
+		fields = append(fields, "configMapGenerator")
+	}
+	if slices.ContainsFunc(k.SecretGenerator, func(g types.SecretArgs) bool { return hashed(g.Options) }) {
+		fields = append(fields, "secretGenerator")
+	}
+	return fields
+}
+
 // different returns the first field in which two objects differ.
 func different(a, b any, at ...string) string {
 	x, isMap := a.(map[string]any)
@@ -183,6 +247,8 @@ type spelled struct {
 	at     []string
 	want   []string // all of these, separated by commas in the value
 	reason string
+	// harms: agents that run could be ended, or more could start than were ordered.
+	harms bool
 }
 
 func annotation(key string) []string { return []string{"metadata", "annotations", key} }
@@ -194,35 +260,35 @@ func podAnnotation(key string) []string {
 // required are the values that the syncers and the cluster autoscalers require. Each was
 // observed with Argo CD 3.5 or Flux 1.9, or found in their sources.
 var required = []spelled{
-	{annotation("argocd.argoproj.io/sync-options"), []string{"Prune=false", "Delete=false"}, "Argo CD would terminate the agents when their dispatch is retired"},
-	{annotation("argocd.argoproj.io/compare-options"), []string{"IgnoreExtraneous"}, "Argo CD would show the application out of sync while agents of retired dispatches run"},
-	{annotation("argocd.argoproj.io/ignore-healthcheck"), []string{"true"}, "Argo CD would show the application degraded by every agent that fails"},
-	{annotation("kustomize.toolkit.fluxcd.io/prune"), []string{"disabled"}, "Flux would terminate the agents when their dispatch is retired"},
-	{annotation("kustomize.toolkit.fluxcd.io/ssa"), []string{"IfNotPresent"}, "Flux would try to change a running Job"},
-	{[]string{"metadata", "labels", "app.kubernetes.io/managed-by"}, []string{"muster"}, "muster could not identify the Job"},
-	{podAnnotation("argocd.argoproj.io/ignore-resource-updates"), []string{"true"}, "Argo CD would compare the application at every change of a pod"},
-	{podAnnotation("cluster-autoscaler.kubernetes.io/safe-to-evict"), []string{"false"}, "the cluster autoscaler would move a build to save a node"},
-	{podAnnotation("karpenter.sh/do-not-disrupt"), []string{"true"}, "Karpenter would move a build to save a node"},
-	{[]string{"spec", "completionMode"}, []string{"Indexed"}, "agents would have no index to distinguish them"},
-	{[]string{"spec", "template", "spec", "restartPolicy"}, []string{"Never"}, "an agent that fails would start again after its lease was checked"},
+	{annotation("argocd.argoproj.io/sync-options"), []string{"Prune=false", "Delete=false"}, "Argo CD would terminate the agents when their dispatch is retired", true},
+	{annotation("argocd.argoproj.io/compare-options"), []string{"IgnoreExtraneous"}, "Argo CD would show the application out of sync while agents of retired dispatches run", false},
+	{annotation("argocd.argoproj.io/ignore-healthcheck"), []string{"true"}, "Argo CD would show the application degraded by every agent that fails", false},
+	{annotation("kustomize.toolkit.fluxcd.io/prune"), []string{"disabled"}, "Flux would terminate the agents when their dispatch is retired", true},
+	{annotation("kustomize.toolkit.fluxcd.io/ssa"), []string{"IfNotPresent"}, "Flux would try to change a running Job", false},
+	{[]string{"metadata", "labels", "app.kubernetes.io/managed-by"}, []string{"muster"}, "muster could not identify the Job", false},
+	{podAnnotation("argocd.argoproj.io/ignore-resource-updates"), []string{"true"}, "Argo CD would compare the application at every change of a pod", false},
+	{podAnnotation("cluster-autoscaler.kubernetes.io/safe-to-evict"), []string{"false"}, "the cluster autoscaler would move a build to save a node", false},
+	{podAnnotation("karpenter.sh/do-not-disrupt"), []string{"true"}, "Karpenter would move a build to save a node", false},
+	{[]string{"spec", "completionMode"}, []string{"Indexed"}, "agents would have no index to distinguish them", false},
+	{[]string{"spec", "template", "spec", "restartPolicy"}, []string{"Never"}, "an agent that fails would start again after its lease was checked", false},
 }
 
 // forbidden are keys that the Job must not have, whatever their value.
 var forbidden = []spelled{
-	{at: annotation("argocd.argoproj.io/hook"), reason: "a hook is run again at every sync, and deleted by it"},
-	{at: annotation("argocd.argoproj.io/hook-delete-policy"), reason: "Argo CD would delete busy agents"},
-	{at: annotation("helm.sh/hook"), reason: "a hook is run again at every sync, and deleted by it"},
+	{at: annotation("argocd.argoproj.io/hook"), reason: "a hook is run again at every sync, and deleted by it", harms: true},
+	{at: annotation("argocd.argoproj.io/hook-delete-policy"), reason: "Argo CD would delete busy agents", harms: true},
+	{at: annotation("helm.sh/hook"), reason: "a hook is run again at every sync, and deleted by it", harms: true},
 	{at: annotation("argocd.argoproj.io/sync-wave"), reason: "Argo CD would hold back the agents until others have finished"},
-	{at: []string{"metadata", "generateName"}, reason: "every sync would create the agents again"},
+	{at: []string{"metadata", "generateName"}, reason: "every sync would create the agents again", harms: true},
 	{at: []string{"metadata", "labels", "app.kubernetes.io/instance"}, reason: "Argo CD may track by this label and manage the Job"},
 	{at: annotation("kustomize.toolkit.fluxcd.io/reconcile"), reason: "Flux would never create the Job where it says disabled"},
-	{at: annotation("kustomize.toolkit.fluxcd.io/force"), reason: "Flux would delete a running Job to create it again where it says enabled"},
+	{at: annotation("kustomize.toolkit.fluxcd.io/force"), reason: "Flux would delete a running Job to create it again where it says enabled", harms: true},
 	{at: annotation("config.kubernetes.io/local-config"), reason: "kustomize would leave the Job out"},
 	{at: []string{"spec", "suspend"}, reason: "a suspended Job starts no agent"},
 	{at: []string{"spec", "managedBy"}, reason: "another controller would run the Job by rules muster does not know"},
-	{at: []string{"spec", "successPolicy"}, reason: "it terminates busy agents when others have finished"},
-	{at: []string{"spec", "maxFailedIndexes"}, reason: "it terminates busy agents when others have failed"},
-	{at: []string{"spec", "backoffLimit"}, reason: "it terminates busy agents when others have failed; backoffLimitPerIndex does not"},
+	{at: []string{"spec", "successPolicy"}, reason: "it terminates busy agents when others have finished", harms: true},
+	{at: []string{"spec", "maxFailedIndexes"}, reason: "it terminates busy agents when others have failed", harms: true},
+	{at: []string{"spec", "backoffLimit"}, reason: "it terminates busy agents when others have failed; backoffLimitPerIndex does not", harms: true},
 }
 
 // allowed returns the harmless values of a forbidden key.

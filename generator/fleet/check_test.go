@@ -3,13 +3,19 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"muster/generator/finding"
+	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 func check(tree fs.FS, dir string) []finding.Finding {
@@ -69,6 +75,8 @@ func TestCheck(t *testing.T) {
 		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/reconcile: Disabled", []string{"base/job.yaml:14: metadata.annotations[kustomize.toolkit.fluxcd.io/reconcile]: Flux would never create the Job where it says disabled; remove it"}},
 		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: enabled", []string{"base/job.yaml:14: metadata.annotations[kustomize.toolkit.fluxcd.io/force]: Flux would delete a running Job to create it again where it says enabled; remove it"}},
 		{job, "ssa: IfNotPresent", "ssa: IfNotPresent\n    kustomize.toolkit.fluxcd.io/force: disabled", nil},
+		{job, "command: [agent,", "command: [agent, '${A}', 'x ${B:-c} $$',", []string{`base/job.yaml:8: metadata.annotations[kustomize.toolkit.fluxcd.io/substitute]: is missing: Flux would replace "${A}" if its Kustomization has postBuild; write kustomize.toolkit.fluxcd.io/substitute: disabled`}},
+		{config, "max: 50", "max: 50\n  tags: {price: $$5}", []string{`base/job.yaml:8: metadata.annotations[kustomize.toolkit.fluxcd.io/substitute]: is missing: Flux would replace "$$" if its Kustomization has postBuild; write kustomize.toolkit.fluxcd.io/substitute: disabled`}},
 		{job, "managed-by: muster", "managed-by: hand", []string{`base/job.yaml:7: metadata.labels[app.kubernetes.io/managed-by]: is "hand": muster could not identify the Job; write app.kubernetes.io/managed-by: muster`}},
 		{job, "managed-by: muster", "managed-by: muster\n    app.kubernetes.io/instance: fleet", []string{"base/job.yaml:8: metadata.labels[app.kubernetes.io/instance]: Argo CD may track by this label and manage the Job; remove it"}},
 		{job, "managed-by: muster", "managed-by: muster\n    team:", []string{"base/job.yaml:8: metadata.labels.team: is not a string; Kubernetes takes strings there, and nothing else: quote it, or remove it"}},
@@ -115,6 +123,9 @@ func TestCheck(t *testing.T) {
 		{job, "          env:\n", "          env:\n            - {name: BUILDKITE_AGENT_QUEUE, value: default}\n", []string{`base/job.yaml:39: spec.template.spec.containers[0].env[0]: sets BUILDKITE_AGENT_QUEUE: the queue is among the agent's tags, and an agent that is given it twice ends at once ("Queue must be present in only one of"); remove the variable: the queue is spec.queue of scaling.yaml`}},
 		{own, "resources:", "images: [{name: buildkite/agent, newTag: '4'}]\nresources:", []string{own + ":3: images: changes dispatches (spec.template.spec.containers): " + reach}},
 		{own, "resources:", "labels: [{pairs: {team: ci}, includeTemplates: true}]\nresources:", []string{own + ":3: labels: changes dispatches (metadata.labels.team): " + reach}},
+		{job, "          command:", "          ports: [{containerPort: 18080}]\n          command:", nil},
+		{job, "          command:", "          ports: [{containerPort: 18080, hostPort: 80}]\n          command:", []string{"base/job.yaml:37: spec.template.spec.containers[0].ports[0]: is a port of the node: only one agent fits on each node; remove hostNetwork and hostPort, or the port and the probe that uses it"}},
+		{job, "      restartPolicy: Never\n", "      restartPolicy: Never\n      hostNetwork: true\n", nil},
 		{own, "resources:", "commonAnnotations: {a/b: c}\nresources:", []string{own + ":3: commonAnnotations: changes dispatches (metadata.annotations[a/b]): " + reach}},
 		{own, "resources:", "patches: [{target: {kind: ConfigMap}, patch: '- {op: add, path: /data, value: {a: b}}'}]\nresources:", nil},
 		{own, "resources:", "namespace: other\npatches: [{target: {kind: Job}, patch: '- {op: replace, path: /spec/parallelism, value: 0}'}]\nresources:", []string{own + ":3: namespace, patches: changes dispatches (metadata.namespace): " + reach}},
@@ -126,6 +137,74 @@ func TestCheck(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCheckSyncer: what the repository tells the syncer of an overlay is checked; what it tells of
+// others is not.
+func TestCheckSyncer(t *testing.T) {
+	const (
+		source  = "overlays/default/.argocd-source-agents.yaml"
+		argo    = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nspec:\n  source: {path: overlays/default, kustomize: {}}\n  syncPolicy: {syncOptions: [ApplyOutOfSyncOnly=true]}\n"
+		set     = "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nspec:\n  template:\n    spec:\n      source: {path: '{{.path.path}}', kustomize: {}}\n"
+		flux    = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec:\n  path: ./ci/overlays/default\n  postBuild: {substitute: {a: b}}\n"
+		changes = "changes dispatches of overlays/default: editing it would change running Jobs, or create them again; do it in overlays/default/template, which changes only later Jobs"
+	)
+	for _, c := range []struct{ file, text, want string }{
+		{source, "kustomize: {}\n", ""},
+		{source, "kustomize: {version: v5.8.1, images: []}\n", ""},
+		{source, "kustomize:\n  images: ['a=b']\n", source + ":2: kustomize.images: " + changes},
+		{"overlays/default/.argocd-source.yaml", "kustomize:\n  namePrefix: a-\n", "overlays/default/.argocd-source.yaml:2: kustomize.namePrefix: " + changes},
+		{"syncer/a.yaml", argo, ""},
+		{"syncer/a.yaml", strings.Replace(argo, "kustomize: {}", "kustomize: {namespace: buildkite}", 1), ""},
+		{"syncer/a.yaml", strings.Replace(argo, "kustomize: {}", "kustomize: {commonAnnotations: {a: b}}", 1), "syncer/a.yaml:4: spec.source.kustomize.commonAnnotations: " + changes},
+		{"syncer/a.yaml", strings.Replace(argo, "kustomize: {}", "kustomize: {nameSuffix: -a}", 1), "syncer/a.yaml:4: spec.source.kustomize.nameSuffix: " + changes},
+		{"syncer/a.yaml", strings.Replace(argo, "overlays/default, kustomize: {}", "overlays/other, kustomize: {nameSuffix: -a}", 1), ""},
+		{"syncer/a.yaml", strings.Replace(argo, "source: {path: overlays/default, kustomize: {}}", "sources: [{path: x}, {path: overlays/default, kustomize: {patches: [{patch: x}]}}]", 1), "syncer/a.yaml:4: spec.sources[1].kustomize.patches: " + changes},
+		{"syncer/a.yaml", strings.Replace(argo, "[ApplyOutOfSyncOnly=true]", "[A=true, Replace=true]", 1), "syncer/a.yaml:5: spec.syncPolicy.syncOptions[1]: is Replace=true: Argo CD would delete a running Job to create it again; remove that option"},
+		{"syncer/a.yaml", strings.Replace(set, "kustomize: {}", "kustomize: {images: [a]}", 1), "syncer/a.yaml:6: spec.template.spec.source.kustomize.images: " + changes},
+		{"syncer/a.yaml", flux, ""},
+		{"syncer/a.yaml", flux + "  targetNamespace: buildkite\n", ""},
+		{"syncer/a.yaml", "a: b\n---\n" + flux + "  targetNamespace: other\n", "syncer/a.yaml:8: spec.targetNamespace: " + changes},
+		{"syncer/a.yaml", flux + "  commonMetadata: {labels: {a: b}}\n", "syncer/a.yaml:6: spec.commonMetadata: " + changes},
+		{"syncer/a.yaml", flux + "  force: false\n", ""},
+		{"syncer/a.yaml", flux + "  force: true\n", "syncer/a.yaml:6: spec.force: is true: Flux would delete a running Job to create it again; remove it"},
+		{"syncer/a.yaml", "[", ""},
+	} {
+		tree := sound(t)
+		tree[c.file] = c.text
+		if got := strings.Join(checkErrors(tree.tree()), "\n"); got != c.want {
+			t.Errorf("%s: %s: got\n  %s\nwant\n  %s", c.file, c.text, got, c.want)
+		}
+	}
+}
+
+// TestRemediesEnd: whoever follows the remedy of each finding on agent hooks in a generated ConfigMap
+// ends with none: the one does not lead back to another.
+func TestRemediesEnd(t *testing.T) {
+	const template, own = "overlays/default/template/kustomization.yaml", "overlays/default/kustomization.yaml"
+	const generator = "configMapGenerator: [{name: hooks, namespace: buildkite, literals: [environment=true]}]\n"
+	f := sound(t).edit(t, "base/job.yaml", "      containers:\n", "      volumes: [{name: hooks, configMap: {name: hooks}}]\n      containers:\n")
+	f[template] += generator
+	var followed []string
+	for range 4 {
+		found := check(f.tree(), "overlays")
+		if len(found) == 0 {
+			break
+		}
+		followed = append(followed, found[0].Remedy)
+		switch {
+		case strings.HasPrefix(found[0].Remedy, "move all but the agent Job next to"):
+			f.edit(t, template, generator, "")
+			f[own] += generator
+		case found[0].Remedy == "write generatorOptions: {disableNameSuffixHash: true}":
+			f[own] += "generatorOptions: {disableNameSuffixHash: true}\n"
+		default:
+			t.Fatalf("%s", found[0])
+		}
+	}
+	if found := checkErrors(f.tree()); len(found) > 0 || len(followed) != 2 {
+		t.Errorf("after %q: %s", followed, found)
 	}
 }
 
@@ -198,6 +277,58 @@ func TestCheckReportsLines(t *testing.T) {
 		tree := sound(t).edit(t, c.file, c.old, c.new)
 		if got := strings.Join(checkErrors(tree.tree()), "\n"); got != c.want {
 			t.Errorf("%s: %q → %q: got\n  %s\nwant\n  %s", c.file, c.old, c.new, got, c.want)
+		}
+	}
+}
+
+// TestQuotedScalars: a quoted scalar is a string, in a template and in a policy, whatever it is without
+// the quotes; a dispatch has the template's values.
+func TestQuotedScalars(t *testing.T) {
+	words := []string{"<<", "=", "~", "null", "true", "y", "no", "On", "1", "0o7", "07", "0x1F", "1_000", "1e3", "+1", ".inf", "12:30:45", "2026-01-01", "", "*a", "&a", "!a", "- a", "a: b", "# a", "|", "%a", "@a", "---", "..."}
+	var list strings.Builder
+	for _, word := range words {
+		fmt.Fprintf(&list, "'%s', ", word)
+	}
+	tree := sound(t).edit(t, "base/job.yaml", "command: [agent,", "command: ["+list.String()+"agent,").edit(t, "base/job.yaml", "managed-by: muster\n", "managed-by: muster\n    a: 'no'\n    b: '1'\n    c: 'null'\n")
+	for _, word := range []string{"on", "no", "y", "true", "123", "1e3"} {
+		own := sound(t)
+		maps.Copy(own, tree)
+		own["overlays/default/scaling.yaml"] = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: '" + word + "', cluster: '" + word + "', max: 50, tags: {a: '" + word + "'}}\n"
+		own.copy("overlays/default", "overlays/"+word)
+		delete(own, "overlays/default/scaling.yaml")
+		for _, f := range checkErrors(own.tree()) {
+			t.Errorf("%s: %s", word, f)
+		}
+		o := only(t, NewLoader("overlays"), own.tree())
+		d := order(o.Slug()+"-00000001", 1)
+		d.Cluster = word
+		_, changes, err := o.Add([]plan.Dispatch{d})
+		if err != nil {
+			t.Errorf("%s: %v", word, err)
+			continue
+		}
+		written := changes[slices.IndexFunc(changes, func(c branch.Change) bool { return c.Path == o.FileOf(d) })]
+		var job struct {
+			Metadata struct{ Labels, Annotations map[string]string }
+			Spec     struct {
+				Template struct {
+					Spec struct{ Containers []struct{ Command []string } }
+				}
+			}
+		}
+		if err := yaml.Unmarshal(written.Content, &job); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range job.Spec.Template.Spec.Containers {
+			got = c.Command[:len(words)]
+		}
+		if !slices.Equal(got, words) || job.Metadata.Labels["c"] != "null" ||
+			job.Metadata.Labels[LabelOverlay] != o.Slug() || job.Metadata.Annotations[AnnotationCluster] != word {
+			t.Errorf("%s: the dispatch is\n%s", word, written.Content)
+		}
+		if _, err := ParseDispatch(written.Path, written.Content); err != nil {
+			t.Errorf("%s: %v", word, err)
 		}
 	}
 }

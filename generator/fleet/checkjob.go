@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,9 +25,20 @@ type jobChecker struct {
 	job      *yaml.Node
 	find     *lineFinder // nil until something was found
 	findings []finding.Finding
+	// onlyHarm leaves out what ends no running agent and starts none that was not ordered.
+	onlyHarm bool
 }
 
-func (c *jobChecker) bad(problem, remedy string, at ...string) {
+func (c *jobChecker) bad(problem, remedy string, at ...string) { c.add(false, problem, remedy, at) }
+
+// harm is bad for what could end running agents, or start more than were ordered: it suspends the
+// overlay.
+func (c *jobChecker) harm(problem, remedy string, at ...string) { c.add(true, problem, remedy, at) }
+
+func (c *jobChecker) add(harms bool, problem, remedy string, at []string) {
+	if c.onlyHarm && !harms {
+		return
+	}
 	if c.find == nil {
 		template := c.overlay.loader.used["template "+path.Join(c.overlay.Path, templateDir)]
 		c.find = newLineFinder(c.tree, c.overlay, template.notes)
@@ -37,40 +49,69 @@ func (c *jobChecker) bad(problem, remedy string, at ...string) {
 }
 
 // checkJob validates the template's Job by the contract with Kubernetes, Argo
-// CD, Flux and the agent.
-func checkJob(tree fs.FS, o *Overlay) []finding.Finding {
-	c := &jobChecker{tree: tree, overlay: o, job: o.template.job()}
+// CD, Flux and the agent. job may be a dispatch of the template.
+func checkJob(tree fs.FS, o *Overlay, job *yaml.Node, onlyHarm bool) []finding.Finding {
+	c := &jobChecker{tree: tree, overlay: o, job: job, onlyHarm: onlyHarm}
 	for _, want := range required {
 		n := finding.Lookup(c.job, want.at...)
 		switch {
 		case n == nil:
-			c.bad("is missing: "+want.reason, instead(want), want.at...)
+			c.add(want.harms, "is missing: "+want.reason, instead(want), want.at)
 		case missing(listOf(n.Value), want.want):
-			c.bad("is "+finding.Quote(n.Value)+": "+want.reason, instead(want), want.at...)
+			c.add(want.harms, "is "+finding.Quote(n.Value)+": "+want.reason, instead(want), want.at)
 		}
 	}
 	for _, never := range forbidden {
 		n := finding.Lookup(c.job, never.at...)
 		if n != nil && !allowed(never.at[len(never.at)-1], n.Value) {
-			c.bad(never.reason, "remove it", never.at...)
+			c.add(never.harms, never.reason, "remove it", never.at)
 		}
 	}
 	sync := annotation("argocd.argoproj.io/sync-options")
 	for _, option := range listOf(finding.Scalar(c.job, sync...)) {
 		if option == "Replace=true" || option == "Force=true" {
-			c.bad("has "+option+": Argo CD would delete a running Job to create it again", "remove that option", sync...)
+			c.harm("has "+option+": Argo CD would delete a running Job to create it again", "remove that option", sync...)
 		}
 	}
 	if finding.Scalar(c.job, "metadata", "namespace") == "" {
 		c.bad("is missing: Flux and Argo CD need it in the file", "write the namespace of the agents", "metadata", "namespace")
 	}
+	c.substitution(o)
 	c.times(o)
 	c.failures()
 	c.agent()
 	c.token()
+	c.ports()
 	c.hook()
 	return c.findings
 }
+
+// substitution checks that Flux leaves the Job as it is. With spec.postBuild, it replaces ${NAME}
+// and its functions, and $$, in the whole text of an object, unless a label or annotation says
+// otherwise (fluxcd.io/flux/components/kustomize/kustomizations "Post build variable substitution").
+func (c *jobChecker) substitution(o *Overlay) {
+	const key, off = "kustomize.toolkit.fluxcd.io/substitute", "disabled"
+	at := annotation(key)
+	if finding.Scalar(c.job, at...) == off || finding.Scalar(c.job, "metadata", "labels", key) == off {
+		return
+	}
+	replaced := ""
+	look := func(text string) {
+		if m := variable.FindString(text); replaced == "" {
+			replaced = m
+		}
+	}
+	walk(c.job, nil, func(n *yaml.Node, _ []string) { look(n.Value) })
+	for _, tag := range o.Policy.Tags {
+		look(tag)
+	}
+	if replaced != "" {
+		c.bad("is missing: Flux would replace "+finding.Quote(replaced)+" if its Kustomization has postBuild", "write "+key+": "+off, at...)
+	}
+}
+
+// variable matches what Flux replaces.
+var variable = regexp.MustCompile(`\$\$|\$\{[^}]*\}?`)
 
 func (c *jobChecker) times(o *Overlay) {
 	const hour = 3600
@@ -81,7 +122,7 @@ func (c *jobChecker) times(o *Overlay) {
 	if n, ok := finding.Integer(c.job, ttl...); !ok {
 		c.bad("is missing: finished Jobs would never be deleted", fmt.Sprintf("write %d or more: %s", least, why), ttl...)
 	} else if n < least {
-		c.bad(fmt.Sprintf("%d is too short: %s", n, why), fmt.Sprintf("write %d or more: an hour, and the lease with ten minutes to spare", least), ttl...)
+		c.add(n < lease, fmt.Sprintf("%d is too short: %s", n, why), fmt.Sprintf("write %d or more: an hour, and the lease with ten minutes to spare", least), ttl)
 	}
 	deadline := []string{"spec", "activeDeadlineSeconds"}
 	waits, what := lease+int(max(o.Policy.IdleTimeout, o.Policy.WarmIdleTimeout)/time.Second), "longest idle time-out"
@@ -89,11 +130,11 @@ func (c *jobChecker) times(o *Overlay) {
 		waits, what = lease+int(reuse.Uptime/time.Second), "uptime"
 	}
 	if n, ok := finding.Integer(c.job, deadline...); ok && n <= waits {
-		c.bad(fmt.Sprintf("%d is too short: it terminates busy agents", n), fmt.Sprintf("write more than %d, which is the lease and the %s, and add the longest build", waits, what), deadline...)
+		c.harm(fmt.Sprintf("%d is too short: it terminates busy agents", n), fmt.Sprintf("write more than %d, which is the lease and the %s, and add the longest build", waits, what), deadline...)
 	}
 	pod := []string{"spec", "template", "spec", "activeDeadlineSeconds"}
 	if n, ok := finding.Integer(c.job, pod...); ok && n <= waits {
-		c.bad(fmt.Sprintf("%d is too short: it terminates busy agents", n), fmt.Sprintf("remove it, or write more than %d", waits), pod...)
+		c.harm(fmt.Sprintf("%d is too short: it terminates busy agents", n), fmt.Sprintf("remove it, or write more than %d", waits), pod...)
 	}
 }
 
@@ -101,11 +142,11 @@ func (c *jobChecker) times(o *Overlay) {
 func (c *jobChecker) failures() {
 	perIndex := []string{"spec", "backoffLimitPerIndex"}
 	if _, ok := finding.Integer(c.job, perIndex...); !ok {
-		c.bad("is missing: a few failed agents would terminate all busy ones", "write backoffLimitPerIndex: 0", perIndex...)
+		c.harm("is missing: a few failed agents would terminate all busy ones", "write backoffLimitPerIndex: 0", perIndex...)
 	}
 	replacement := []string{"spec", "podReplacementPolicy"}
 	if v := finding.Scalar(c.job, replacement...); v != "" && v != "Failed" {
-		c.bad("is "+finding.Quote(v)+": an agent would be replaced while it still runs", "write podReplacementPolicy: Failed", replacement...)
+		c.harm("is "+finding.Quote(v)+": an agent would be replaced while it still runs", "write podReplacementPolicy: Failed", replacement...)
 	}
 	at := []string{"spec", "podFailurePolicy", "rules"}
 	rules := finding.Lookup(c.job, at...)
@@ -114,7 +155,7 @@ func (c *jobChecker) failures() {
 		for i, rule := range rules.Content {
 			action := finding.Scalar(rule, "action")
 			if action == "FailJob" {
-				c.bad("is FailJob: one failed agent would terminate all busy ones", "write FailIndex", below(at, nth(i), "action")...)
+				c.harm("is FailJob: one failed agent would terminate all busy ones", "write FailIndex", below(at, nth(i), "action")...)
 			}
 			conditions := finding.Items(finding.Lookup(rule, "onPodConditions"))
 			ignores = ignores || action == "Ignore" && slices.ContainsFunc(conditions, func(n *yaml.Node) bool {
@@ -146,13 +187,16 @@ func (c *jobChecker) agent() {
 		}
 		indexed = indexed || n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "JOB_COMPLETION_INDEX")
 	})
-	for _, want := range [][2]string{
-		{AnnotationAgentTags, "the agent would have no tags, and muster would never count it"},
-		{AnnotationNotAfter, "the agent would not check its lease, and would start after muster has presumed it lost"},
-		{AnnotationIdleTimeout, "the agent would have no idle time-out, and would never exit"},
+	for _, want := range []struct {
+		key, reason string
+		harms       bool
+	}{
+		{AnnotationAgentTags, "the agent would have no tags, and muster would never count it", true},
+		{AnnotationNotAfter, "the agent would not check its lease, and would start after muster has presumed it lost", true},
+		{AnnotationIdleTimeout, "the agent would have no idle time-out, and would never exit", false},
 	} {
-		if !reads[want[0]] && !reads["all"] {
-			c.bad("nothing reads the annotation "+want[0]+": "+want[1], fmt.Sprintf("give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['%s']", want[0]), at...)
+		if !reads[want.key] && !reads["all"] {
+			c.add(want.harms, "nothing reads the annotation "+want.key+": "+want.reason, fmt.Sprintf("give the agent an environment variable with valueFrom.fieldRef.fieldPath: metadata.annotations['%s']", want.key), at)
 		}
 	}
 	if c.overlay.Policy.Reuse.On() && !reads[AnnotationUptime] && !reads["all"] {
@@ -181,6 +225,20 @@ func (c *jobChecker) token() {
 	grace := []string{"spec", "template", "spec", "terminationGracePeriodSeconds"}
 	if n, ok := finding.Integer(c.job, grace...); ok && n < 0 {
 		c.bad(fmt.Sprintf("%d is negative: Kubernetes uses 1, and a build ends with its node", n), "write how many seconds a build may take to end, as in 3600", grace...)
+	}
+}
+
+// ports checks that a port does not keep a second agent from a node.
+func (c *jobChecker) ports() {
+	pod := []string{"spec", "template", "spec"}
+	host := finding.Scalar(c.job, below(pod, "hostNetwork")...) == "true"
+	at := below(pod, "containers")
+	for i, container := range finding.Items(finding.Lookup(c.job, at...)) {
+		for j, port := range finding.Items(finding.Lookup(container, "ports")) {
+			if n, ok := finding.Integer(port, "hostPort"); host || ok && n > 0 {
+				c.bad("is a port of the node: only one agent fits on each node", "remove hostNetwork and hostPort, or the port and the probe that uses it", below(at, nth(i), "ports", nth(j))...)
+			}
+		}
 	}
 }
 
@@ -234,25 +292,42 @@ func below(at []string, keys ...string) []string { return slices.Concat(at, keys
 // nth returns the path element of a list's n-th element.
 func nth(i int) string { return fmt.Sprintf("[%d]", i) }
 
-// refusals returns the reasons for which the Kubernetes API server would refuse the overlay's
-// dispatches as built, and a finding on a reserved namespace. It computes them once for each build of
-// the template and of the overlay. job is the built Job as nodes; nil if it was not parsed yet.
-func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, full *memo) []finding.Finding {
+// judge sets the reasons for which the Kubernetes API server would refuse the overlay's dispatches as
+// built, with a finding on a reserved namespace, and the findings of [Loader.Check] for which the
+// overlay may order nothing. It computes them once for each build of the template and of the
+// overlay, and for each policy. job is the built Job as nodes; nil if it was not parsed yet.
+func (l *Loader) judge(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, full *memo) {
 	template := l.used["template "+path.Join(o.Path, templateDir)]
 	if o.built == nil || template == nil || full == nil {
-		return nil
+		return
 	}
-	if full.judged == template {
-		return full.refused
-	}
-	if job == nil {
-		var wrong *finding.Finding
-		if job, wrong = finding.ParseOne(o.Path, o.built); wrong != nil {
-			return []finding.Finding{*wrong}
+	if full.judged != template || full.judgedFor != o.policyKey {
+		if job == nil {
+			var wrong *finding.Finding
+			if job, wrong = finding.ParseOne(o.Path, o.built); wrong != nil {
+				o.refused = []finding.Finding{*wrong}
+				return
+			}
+		}
+		full.judged, full.judgedFor = template, o.policyKey
+		full.harmful = checkJob(tree, o, job, true)
+		full.refused = l.refusals(tree, o, probe, job, template, full)
+		full.altered = nil
+		if f, identity := o.transformed(); f != nil && (identity || len(full.harmful) > 0) {
+			if full.harmful = []finding.Finding{*f}; !keepsJob(job) {
+				full.altered = f
+			}
 		}
 	}
+	o.harmful, o.refused = full.harmful, full.refused
+	if full.altered != nil {
+		o.reject(*full.altered)
+	}
+}
+
+// refusals returns the reasons for which the API server would refuse a dispatch.
+func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, template, full *memo) (refused []finding.Finding) {
 	longestNamed(job, probe.ID, o)
-	full.judged, full.refused = template, nil
 	var find *lineFinder
 	for _, p := range append(l.intoReserved(job), kubernetes.Validate(job)...) {
 		if find == nil {
@@ -263,13 +338,12 @@ func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml
 			f.Problem += ": Kubernetes " + kubernetes.Version + " refuses that"
 		}
 		f.File, f.Line = find.place(job, p.Path)
-		full.refused = append(full.refused, f)
-		if len(full.refused) > maxFindings {
-			full.refused = atMost(o, full.refused)
-			break
+		refused = append(refused, f)
+		if len(refused) > maxFindings {
+			return atMost(o, refused)
 		}
 	}
-	return full.refused
+	return refused
 }
 
 // intoReserved is a problem of a Job whose namespace is reserved; see [Loader.Reserve].

@@ -172,7 +172,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 		o := &overlays[i]
 		if err := o.Err(); err != nil {
 			o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
-		} else if err := finding.Join(o.refused); err != nil {
+		} else if err := o.unorderable(); err != nil {
 			o.Refused = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
 		}
 	}

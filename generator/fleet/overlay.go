@@ -60,6 +60,9 @@ type Overlay struct {
 	// refused are the reasons for which the Kubernetes API server would refuse future
 	// dispatches. Those that are in git can still be retired.
 	refused []finding.Finding
+	// harmful are findings for which future dispatches could end running agents, or start more than
+	// were ordered.
+	harmful []finding.Finding
 	// template is the Job that the template builds to. policyKey identifies the policy and its
 	// path.
 	template  *template
@@ -91,6 +94,11 @@ type Overlay struct {
 // read, a template or an overlay that does not build. Nothing of such an
 // overlay can be changed. Nil when its files are valid.
 func (o *Overlay) Err() error { return finding.Join(o.findings) }
+
+// unorderable is why nothing can be ordered, although dispatches can be retired.
+func (o *Overlay) unorderable() error {
+	return finding.Join(append(slices.Clip(o.refused), withoutFields(slices.Clone(o.harmful), o.refused)...))
+}
 
 // Suspend suspends the overlay as invalid for a problem outside of its files: its changes cannot
 // be committed.
@@ -170,7 +178,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 	if len(dispatches) == 0 {
 		return *o, nil, nil
 	}
-	if err := finding.Join(o.refused); err != nil {
+	if err := o.unorderable(); err != nil {
 		return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
 	}
 	next := *o

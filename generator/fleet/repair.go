@@ -208,7 +208,7 @@ func (o *Overlay) Restore(original []byte, counted plan.Dispatch, edit *Edit, no
 	more := counted.Agents != before.Agents || !counted.NotAfter.Equal(before.NotAfter)
 	if more {
 		counted.Ordered, counted.WithdrawnAt = cmp.Or(before.Ordered, before.Agents), before.WithdrawnAt
-		if edit != nil && !edit.Withdrawn && !counted.Withdrawn && keepsJob(edit.File, original) && o.KeepsJob(edit.Dispatch) {
+		if edit != nil && !edit.Withdrawn && !counted.Withdrawn && textKeepsJob(edit.File, original) && o.KeepsJob(edit.Dispatch) {
 			counted.WithdrawnAt = now
 		}
 		if original, err = raised(original, counted); err != nil {

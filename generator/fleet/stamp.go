@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"muster/generator/policy"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
+	yamljson "sigs.k8s.io/yaml"
 )
 
 // A dispatch contains a digest of its own file, which reveals an edit without reading anything
@@ -39,10 +41,43 @@ func digestOf(blank []byte) string {
 	return digestPrefix + hex.EncodeToString(sum[:])[:digestLength]
 }
 
-// isEdited reports whether a dispatch was edited: its digest is missing or wrong.
+// isEdited reports whether a dispatch was edited: its digest is missing, or is that of neither its text
+// nor its values. A formatter, which changes the text alone, edits nothing.
 func isEdited(job *yaml.Node, data []byte) bool {
 	digest := finding.Scalar(job, "metadata", "annotations", AnnotationDigest)
-	return digest == "" || digestOf(bytes.Replace(data, []byte(digest), []byte(noDigest), 1)) != digest
+	return digest == "" || !sealed(data, digest) && !sealed(reprinted(data), digest)
+}
+
+// sealed reports whether a text has the digest.
+func sealed(text []byte, digest string) bool {
+	return digestOf(bytes.Replace(text, []byte(digest), []byte(noDigest), 1)) == digest
+}
+
+// reprinted returns a Job as muster prints its values; nil if it has comments, of which muster writes
+// none, or a value that does not read the same again.
+func reprinted(data []byte) []byte {
+	var doc yaml.Node
+	values := map[string]any{}
+	if yaml.Unmarshal(data, &doc) != nil || commented(&doc) || doc.Decode(&values) != nil {
+		return nil
+	}
+	text, err := yamljson.Marshal(values) // as kustomize prints the template
+	if err != nil {
+		return nil
+	}
+	again, wrong := finding.ParseOne("", text)
+	if wrong != nil {
+		return nil
+	}
+	text, err = encode(again)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+func commented(n *yaml.Node) bool {
+	return n.HeadComment+n.LineComment+n.FootComment != "" || slices.ContainsFunc(n.Content, commented)
 }
 
 // longestName is that of a DNS label: a pod's host name is the Job's name

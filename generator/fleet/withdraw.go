@@ -11,6 +11,8 @@ import (
 	"muster/generator/finding"
 	"muster/generator/plan"
 	"muster/gitops/branch"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // A withdrawn dispatch is in dispatches/withdrawn, byte for byte as it was. No list names it, so
@@ -128,15 +130,17 @@ func (o *Overlay) KeepsJob(d plan.Dispatch) bool {
 	if err != nil {
 		return false
 	}
-	return keepsJob(file, text)
+	return textKeepsJob(file, text)
 }
 
-// keepsJob is [Overlay.KeepsJob] of the text of a file.
-func keepsJob(file string, text []byte) bool {
+// textKeepsJob is [Overlay.KeepsJob] of the text of a file.
+func textKeepsJob(file string, text []byte) bool {
 	manifest, wrong := finding.ParseOne(file, text)
-	if wrong != nil {
-		return false
-	}
+	return wrong == nil && keepsJob(manifest)
+}
+
+// keepsJob is [Overlay.KeepsJob] of a Job.
+func keepsJob(manifest *yaml.Node) bool {
 	annotation := func(name string) string { return finding.Scalar(manifest, "metadata", "annotations", name) }
 	options := strings.Split(annotation("argocd.argoproj.io/sync-options"), ",")
 	return annotation("kustomize.toolkit.fluxcd.io/prune") == "disabled" && slices.Contains(options, "Prune=false")
