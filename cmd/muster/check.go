@@ -47,7 +47,8 @@ queues in Buildkite and its metrics, the receivers of --notify, and with
 --say-on-jobs the permission to send job notifications. A push that changes
 nothing tests whether the branch's rules let this user push, if the git host
 reports it; what they require of a commit shows only at the first push. With DIR it
-validates the files in a directory, and needs no credentials. The exit code is 2 for
+validates the files in a directory, and needs no credentials; in a clone, it also
+finds files that git does not contain as they are there. The exit code is 2 for
 invalid files, and 3 for problems outside of them.`,
 		Example: `  muster check fleet
   muster check . -o github
@@ -96,10 +97,16 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	for _, namespace := range deployNamespaces(tree, path.Dir(s.git.overlays)) {
 		loader.Reserve(namespace)
 	}
-	findings, err := loader.Check(cmd.Context(), tree)
+	reading := &readFiles{FS: tree, names: map[string]bool{}}
+	findings, err := loader.Check(cmd.Context(), reading)
 	p.progress.Done()
 	if err != nil {
 		return err
+	}
+	if len(args) == 1 {
+		if clone := p.clonedIn(args[0]); clone != nil {
+			findings = append(findings, clone.differences(tree, reading.names)...)
+		}
 	}
 	result := checkResult{tree: tree, dir: ".", findings: findings, failures: failures}
 	if len(args) == 1 {

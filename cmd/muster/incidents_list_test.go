@@ -189,6 +189,16 @@ var incidents = []incident{
 		begin:   func(w *incidentWorld) { w.edit(w.dispatch(), ": 5\n", ": 9\n") },
 	},
 	{
+		name: "formatter", ownBuilds: true, fine: true, prepare: orderBefore,
+		begin: func(w *incidentWorld) { w.reformat(w.dispatch()) },
+	},
+	{
+		name: "template without annotations against pruning", want: ofOverlay(condition.Suspended, string(plan.Invalid)),
+		begin: func(w *incidentWorld) {
+			w.edit("base/job.yaml", "    kustomize.toolkit.fluxcd.io/prune: disabled\n", "")
+		},
+	},
+	{
 		name: "overlay invalid", want: ofOverlay(condition.Suspended, string(plan.Invalid)),
 		begin: func(w *incidentWorld) { w.policy("max: 10 ", "max: ten ") },
 	},

@@ -25,6 +25,8 @@ import (
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/gitops/leaktest"
+
+	"sigs.k8s.io/yaml"
 )
 
 var playIncidents = flag.Bool("incidents", false, "TestIncidents plays every incident and not only a short one; with -update it records the results")
@@ -194,6 +196,16 @@ func (w *incidentWorld) edit(file, before, after string) {
 		w.t.Fatalf("%s does not contain %q:\n%s", file, before, text)
 	}
 	w.commit(branch.Change{Path: file, Content: bytes.ReplaceAll(text, []byte(before), []byte(after))})
+}
+
+// reformat writes a file in another format, as a formatter.
+func (w *incidentWorld) reformat(file string) {
+	w.t.Helper()
+	text, err := w.repo.ReadFile(file)
+	check(w.t, err)
+	content, err := yaml.YAMLToJSON(text)
+	check(w.t, err)
+	w.commit(branch.Change{Path: file, Content: content})
 }
 
 func (w *incidentWorld) commit(changes ...branch.Change) {

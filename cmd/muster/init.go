@@ -176,10 +176,16 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 			fmt.Fprintf(out, "%s exists: unchanged\n", part.path)
 		}
 	}
+	files := map[string][]byte{formatterFile: []byte(formatterIgnore)}
 	if o.syncer != "" {
-		if err := writeSyncer(out, dir, o.syncer, o.name); err != nil {
+		own, err := syncerFiles(o.syncer, o.name)
+		if err != nil {
 			return err
 		}
+		maps.Copy(files, own)
+	}
+	if err := writeMissing(out, dir, files); err != nil {
+		return err
 	}
 	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, validate it with\n  muster check %s\ncommit and push.\n", o.name, dir)
 	if o.syncer != "" {
@@ -320,12 +326,15 @@ func syncerFiles(syncer, overlay string) (map[string][]byte, error) {
 	return files, err
 }
 
-// writeSyncer writes the missing configuration files of a syncer for an overlay.
-func writeSyncer(out io.Writer, dir, syncer, overlay string) error {
-	files, err := syncerFiles(syncer, overlay)
-	if err != nil {
-		return err
-	}
+// formatterFile keeps Prettier from files that muster writes
+// (prettier.io/docs/ignore "Ignoring Files: .prettierignore").
+const (
+	formatterFile   = ".prettierignore"
+	formatterIgnore = "# muster writes these files. Exclude them from other formatters, too.\ndispatches/\n"
+)
+
+// writeMissing writes the files that do not exist.
+func writeMissing(out io.Writer, dir string, files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		switch err := writeNewFile(filepath.Join(dir, filepath.FromSlash(name)), files[name]); {
 		case errors.Is(err, fs.ErrExist):
