@@ -17,6 +17,7 @@ import (
 	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/condition"
+	"muster/generator/finding"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -124,8 +125,17 @@ func only(r generator.Result, names []string, dir string) (generator.Result, err
 	r.Suspended = slices.DeleteFunc(slices.Clone(r.Suspended), func(s generator.Suspended) bool { return other(s.Overlay) })
 	r.Warnings = slices.DeleteFunc(slices.Clone(r.Warnings), func(w generator.Warning) bool { return other(w.Overlay) })
 	r.Operations = slices.DeleteFunc(slices.Clone(r.Operations), func(a ledger.Operation) bool { return other(a.Decision.Overlay) })
-	r.Unserved = nil
+	r.Unserved = slices.DeleteFunc(slices.Clone(r.Unserved), func(u plan.Unserved) bool {
+		return !slices.ContainsFunc(r.Input.Overlays, func(o plan.Overlay) bool { return !other(o.Name) && similar(u, o) })
+	})
 	return r, nil
+}
+
+// similar reports whether the queue of an overlay may be a misspelling of one that no overlay serves.
+func similar(u plan.Unserved, o plan.Overlay) bool {
+	const letters = 2
+	d := finding.Distance(strings.ToLower(u.Queue), strings.ToLower(o.Policy.Queue))
+	return u.Queue == o.Name || d <= letters && 2*d < len(u.Queue)
 }
 
 // printTable prints what the queues have, the arithmetic of the overlays, and then
@@ -156,6 +166,14 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 		fmt.Fprint(out.Text, gap)
 		output.PrintCondition(out.Text, c)
 		gap = ""
+	}
+	for _, u := range r.Unserved {
+		for _, o := range r.Input.Overlays {
+			shown := slices.ContainsFunc(r.Decisions, func(d plan.Decision) bool { return d.Overlay == o.Name })
+			if shown && similar(u, o) {
+				fmt.Fprintf(out.Text, "The policy of %s has the queue %s: did you mean %s?\n", o.Name, o.Policy.Queue, u.Queue)
+			}
+		}
 	}
 	valid := slices.ContainsFunc(r.Decisions, func(d plan.Decision) bool { return !invalid[d.Overlay] })
 	switch {

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"muster/cmd/muster/output"
 	"muster/generator"
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
+	"muster/gitops/branch"
 	"muster/gitops/leaktest"
 	"muster/gitops/unraced"
 )
@@ -53,6 +57,28 @@ func TestPlanRoundTrip(t *testing.T) {
 		}
 		if text := got.Suspended[0].Finding; text != r.Suspended[0].Why.Finding {
 			t.Errorf("%s: the finding is printed as %q", format.name, text)
+		}
+	}
+}
+
+// TestPlanOfMisspelledQueue asserts that plan with the name of an overlay prints the jobs of a queue whose
+// name is almost that of its policy, and no others.
+func TestPlanOfMisspelledQueue(t *testing.T) {
+	w, p, stdout, stderr := fleetProgram(t)
+	for _, key := range []string{"linux", "windows"} {
+		w.buildkite.AddQueue(w.cluster.BuildkiteCluster, key)
+		w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster.BuildkiteCluster, Steps: []fakebuildkite.Step{{Agents: []string{"queue=" + key}, Parallelism: 8, Duration: time.Hour}}})
+	}
+	policy := strings.Replace(readText(t, "overlays/default/scaling.yaml"), "queue: default", "queue: linx", 1)
+	_, err := w.repo.Commit("Misspell the queue", start, branch.Change{Path: "overlays/default/scaling.yaml", Content: []byte(policy)})
+	check(t, err)
+	for _, args := range []string{"plan", "plan default"} {
+		p.args = strings.Fields(args)
+		stdout.Reset()
+		code := p.run(t.Context())
+		out := stdout.String()
+		if code != exitOK || !strings.Contains(out, "8 jobs") || !strings.Contains(out, "The policy of default has the queue linx: did you mean linux?") || strings.Contains(out, "windows") != (args == "plan") {
+			t.Errorf("%s: exit code %d, printed\n%s%s", args, code, out, stderr)
 		}
 	}
 }

@@ -57,8 +57,9 @@ type Change struct {
 type Replay struct {
 	From, To      time.Time
 	Before, After simulation.Measures
-	// Partial reports whether other overlays also serve the queue, which were not simulated.
-	Partial bool
+	// Partial reports whether other overlays also serve the queue, and Overridden whether one of the
+	// policies has overrides. Neither was simulated.
+	Partial, Overridden bool
 }
 
 // Compare returns the changes of overlays between two commits, sorted by name. It omits overlays without
@@ -152,6 +153,9 @@ func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared b
 	switch {
 	case c.Kind != Changed || !valid(c.Before) || !valid(c.After) || len(history.Changes(c.Before, c.After)) == 0:
 		return nil
+	case len(history.Changes(withoutOverrides(c.Before), withoutOverrides(c.After))) == 0:
+		c.NotPlayed = "Overrides apply from their commit on, not to the past."
+		return nil
 	case c.Before.Queue != c.After.Queue:
 		c.NotPlayed = "The commits of this overlay do not record the jobs of another queue."
 		return nil
@@ -175,8 +179,13 @@ func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared b
 	if err != nil {
 		return fmt.Errorf("simulating %s: %w", c.Overlay, err)
 	}
-	c.Replay = &Replay{From: load.Start, To: load.Start.Add(load.Length), Before: rows[0].Measures, After: rows[1].Measures, Partial: shared}
+	c.Replay = &Replay{From: load.Start, To: load.Start.Add(load.Length), Before: rows[0].Measures, After: rows[1].Measures, Partial: shared, Overridden: len(c.Before.Overrides)+len(c.After.Overrides) > 0}
 	return nil
+}
+
+func withoutOverrides(p plan.Policy) plan.Policy {
+	p.Overrides = nil
+	return p
 }
 
 // Report is the effect of a pull request.

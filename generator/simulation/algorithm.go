@@ -149,7 +149,7 @@ func ofQueue(tag, rules []string) bool {
 // order returns the operation that starts n agents, or fewer if the policy's max leaves less room.
 // It applies max to all algorithms by the state of the cluster.
 func (v View) order(n int) Operation {
-	n = min(n, v.Overlay.Policy.Max-v.Pods.Alive)
+	n = min(n, v.max()-v.Pods.Alive)
 	if n <= 0 {
 		return Operation{}
 	}
@@ -164,3 +164,6 @@ type ruleFunc func(v View) int
 
 // Tick implements [Algorithm].
 func (f ruleFunc) Tick(v View) Operation { return v.order(f(v)) }
+
+// max is the policy's maximum number of agents, with its schedules.
+func (v View) max() int { return Scenario{Policy: v.Overlay.Policy}.maxAt(v.At) }

@@ -98,7 +98,7 @@ type agentStack struct{}
 func (agentStack) Tick(v View) Operation {
 	s := v.Snapshot(time.Time{})
 	tags := v.Overlay.AgentTags()
-	room := v.Overlay.Policy.Max - v.Pods.Alive
+	room := v.max() - v.Pods.Alive
 	var jobs []string
 	for i := range s.Jobs {
 		if j := &s.Jobs[i]; len(jobs) < room && j.State == plan.JobPending && plan.Satisfies(tags, j.Rules) && v.Reserve(j.ID, reservation) {
@@ -160,14 +160,14 @@ func cooledLoop(v View) int {
 func kedaDefault(v View) int {
 	m := v.Metrics()
 	length := m.Scheduled + m.Running
-	return min(length, min(length, v.Overlay.Policy.Max)-v.Pods.Alive)
+	return min(length, min(length, v.max())-v.Pods.Alive)
 }
 
 // kedaAccurate is for queues that stop counting what is being worked on: the
 // length given is scheduled jobs. This is the rule since pull request #7417,
 // which corrected it near the maximum.
 func kedaAccurate(v View) int {
-	length, most := v.Metrics().Scheduled, v.Overlay.Policy.Max
+	length, most := v.Metrics().Scheduled, v.max()
 	scale := min(length, most)
 	if scale+v.Pods.Alive-v.Pods.Starting > most {
 		return min(length, most-v.Pods.Alive)
@@ -179,6 +179,6 @@ func kedaAccurate(v View) int {
 // scheduled jobs, and what is starting is taken off the room, not off the
 // length.
 func kedaEager(v View) int {
-	length, most := v.Metrics().Scheduled, v.Overlay.Policy.Max
+	length, most := v.Metrics().Scheduled, v.max()
 	return min(most-v.Pods.Alive-v.Pods.Starting, min(length, most))
 }

@@ -21,7 +21,7 @@ func (r *run) bound(jobs []fakebuildkite.JobRecord) []time.Duration {
 	slices.SortStableFunc(jobs, func(a, b fakebuildkite.JobRecord) int { return a.Runnable.Compare(b.Runnable) })
 	fates := r.scenario.fates()
 	b := ideal{
-		jobs: jobs, applied: r.applied, max: r.scenario.Policy.Max, nodes: r.scenario.Faults.Nodes,
+		jobs: jobs, applied: r.applied, max: r.scenario.maxAt, nodes: r.scenario.Faults.Nodes,
 		startup: func() time.Duration { return fates().Startup }, made: making(r.scenario.Makers),
 	}
 	for i, j := range jobs {
@@ -42,8 +42,8 @@ var endOfTime = time.Unix(1<<40, 0)
 type ideal struct {
 	jobs    []fakebuildkite.JobRecord // by when they became runnable
 	applied func(tick time.Time) (time.Time, bool)
-	max     int // agents at once
-	nodes   int // pods at once; zero is no limit
+	max     func(tick time.Time) int // agents at once
+	nodes   int                      // pods at once; zero is no limit
 	startup func() time.Duration
 	made    func(at time.Time) time.Duration // how long it takes to make the next pod
 
@@ -79,7 +79,8 @@ const (
 // order starts an agent for each job that the tick sees.
 func (b *ideal) order(tick time.Time) {
 	at, ever := b.applied(tick)
-	for b.asked < len(b.jobs) && b.alive < b.max && !b.jobs[b.asked].Runnable.After(tick) {
+	most := b.max(tick)
+	for b.asked < len(b.jobs) && b.alive < most && !b.jobs[b.asked].Runnable.After(tick) {
 		b.asked++
 		b.alive++
 		if ever {

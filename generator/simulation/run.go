@@ -86,7 +86,8 @@ func (r *run) arrive(workload Workload) {
 }
 
 func newRun(w Scenario, algorithm Algorithm, start time.Time) *run {
-	w.Policy.Cluster = "" // whatever it is called, this is the one
+	w.Policy.Cluster = ""    // whatever it is called, this is the one
+	w.Policy.Overrides = nil // they begin with a commit, and none is made in simulated time
 	r := &run{
 		scenario: w, start: start, algorithm: algorithm,
 		overlay: plan.Overlay{Name: "default", Policy: w.Policy},

@@ -10,7 +10,7 @@ import (
 
 // Scenario is everything around an algorithm but the jobs.
 type Scenario struct {
-	// Policy is the policy of the fleet. Every algorithm respects its Max, and its agents wait for
+	// Policy is the policy of the fleet, without its overrides. Every algorithm respects its Max, and its agents wait for
 	// its IdleTimeout and take one job; only muster uses the other fields.
 	Policy plan.Policy
 	// FirstDay says that no agent of the overlay has registered before the run. With `lease: auto`
@@ -110,4 +110,10 @@ func (w Scenario) fates() func() Fate {
 		f.Linger = w.Linger.Draw(linger)
 		return f
 	}
+}
+
+// maxAt returns the policy's maximum number of agents at a time, with its schedules.
+func (w Scenario) maxAt(at time.Time) int {
+	p, _ := w.Policy.During(at)
+	return p.Max
 }
