@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"muster/cmd/muster/output"
@@ -76,8 +77,16 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && cmd.Flags().Changed("repo") {
 		return output.Usage(errors.New("both --repo and a directory are given: check validates one of them"))
 	}
+	run, _, err := cmd.Root().Find([]string{"run"})
+	if err != nil {
+		return err
+	}
+	interval, err := run.Flags().GetDuration("interval") // the environment has set it
+	if err != nil {
+		return err
+	}
 	p.progress.Doing("reading the fleet repository")
-	tree, failures, err := s.treeToCheck(cmd.Context(), args, k.offline)
+	tree, failures, err := s.treeToCheck(cmd.Context(), args, k.offline, polling{interval, k.hooks.buildkite != ""})
 	if err != nil {
 		return err
 	}
@@ -132,7 +141,7 @@ func (c checkResult) err() error {
 
 // treeToCheck returns the files to check, and other problems: of credentials, and of queues in
 // Buildkite.
-func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool) (fs.FS, []error, error) {
+func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool, poll polling) (fs.FS, []error, error) {
 	if len(args) == 1 {
 		root, err := os.OpenRoot(args[0]) // no link leads out of it
 		if err != nil {
@@ -176,13 +185,13 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool)
 	case err != nil:
 		failures = append(failures, err)
 	}
-	failures = append(failures, s.checkBuildkite(ctx, client, log, head.Tree)...)
+	failures = append(failures, s.checkBuildkite(ctx, client, log, head.Tree, poll)...)
 	return head.Tree, append(failures, s.checkReceivers(ctx)...), nil
 }
 
 // checkBuildkite returns problems of the token and the overlays in Buildkite. It logs lesser
 // problems, such as a token that expires in a week.
-func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS) []error {
+func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS, poll polling) []error {
 	defer s.leave(ctx)
 	token, err := patiently(ctx, s, log, func() (buildkite.Token, error) { return client.Verify(ctx) })
 	if err != nil {
@@ -210,6 +219,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	}
 	s.checkAgentTokens(ctx, client, log)
 	warnUnserved(log, overlays, snapshot)
+	poll.warnUnseen(ctx, log, overlays)
 	findings = append(findings, checkCounted(log, overlays, snapshot)...)
 	findings = append(findings, checkQueues(overlays, snapshot)...)
 	findings = append(findings, s.checkMetrics(ctx, log, overlays, snapshot)...)
@@ -275,6 +285,27 @@ func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 		}
 	}
 	return findings
+}
+
+// polling is when muster run polls Buildkite: each interval, and when a webhook triggers it.
+type polling struct {
+	interval time.Duration
+	webhook  bool
+}
+
+// warnUnseen logs the overlays whose agents can register, get no job and exit between two polls. With
+// a webhook it is no warning, because Buildkite does not report which events a webhook has.
+func (p polling) warnUnseen(ctx context.Context, log *slog.Logger, overlays []plan.Overlay) {
+	level, remedy := slog.LevelWarn, "increase it, or add a Buildkite webhook with agent.connected"
+	if p.webhook {
+		level, remedy = slog.LevelInfo, "the Buildkite webhook must have the event agent.connected"
+	}
+	for _, o := range overlays {
+		if idle := o.Policy.DemandIdleTimeout(); idle < p.interval {
+			log.Log(ctx, level, "the idle time-out is shorter than the interval: agents that exit unused between two polls count as in flight until their lease expires; "+remedy,
+				"overlay", o.Name, "idle", idle, "interval", p.interval)
+		}
+	}
 }
 
 // warnUnserved logs the pending jobs that no overlay serves. They are not findings, because

@@ -37,6 +37,7 @@ type run struct {
 
 	client    Client
 	times     *steptime.Times // what muster has learned of steps; nil: it does not look ahead
+	events    []string        // of the webhook
 	triggered time.Time       // time of the first trigger since the last tick; zero: no trigger
 	pause     time.Duration   // to the next tick, unless it is woken
 	pace      plan.Pace       // of ticks that webhooks begin
@@ -91,6 +92,7 @@ func newRun(w Scenario, algorithm Algorithm, start time.Time) *run {
 	r := &run{
 		scenario: w, start: start, algorithm: algorithm,
 		overlay: plan.Overlay{Name: "default", Policy: w.Policy},
+		events:  Events(),
 		pace:    plan.Pace{Every: w.Triggered}, sync: w.random(streamSync), ticks: w.random(streamTicks), lives: map[string]Life{},
 	}
 	if w.Policy.LeaseAuto && !w.FirstDay {

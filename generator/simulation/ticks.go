@@ -91,10 +91,18 @@ const AgentToken = "bkct_simulated"
 // cmd/muster/webhooks.go.
 const gather = 250 * time.Millisecond
 
-// receiveEvent notes an event that a webhook tells. All but job.started wake muster: see
-// generator/webhook.
+// Events returns the events of the webhook that docs/how-to/notifications.md adds in Buildkite, which
+// sends no others.
+func Events() []string {
+	return []string{
+		"job.scheduled", "job.finished", "job.activated",
+		"agent.connected", "agent.disconnected", "agent.lost", "agent.stopping", "agent.stopped",
+	}
+}
+
+// receiveEvent triggers muster by an event for which it has a webhook.
 func (r *run) receiveEvent(event string) {
-	if event != "job.started" && r.triggered.IsZero() {
+	if r.triggered.IsZero() && slices.Contains(r.events, event) {
 		r.triggered = r.buildkite.Now()
 	}
 }
