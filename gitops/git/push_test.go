@@ -112,37 +112,38 @@ func TestPropose(t *testing.T) {
 }
 
 // TestWritable: checks whether the server's rules let this user push, without a change and without a
-// notification.
+// notification, also if the branch has one commit.
 func TestWritable(t *testing.T) {
 	t.Parallel()
 	onEveryHost(t, func(t *testing.T, r gitserver.Repository, c git.Config) {
 		seed(t, r, files()...)
 		told := filepath.Join(t.TempDir(), "told")
-		hook(t, r, "post-receive", "echo told >"+told+"\n")
 		b := open(t, c)
-		if err := b.Writable(t.Context()); !errors.Is(err, branch.ErrUnproven) {
-			t.Errorf("a branch of one commit: %v", err)
-		}
 		headID := headOf(t, b)
-		must(t, push(t, b, &headID, "x"))
-		must(t, os.Remove(told))
-		for name, b := range map[string]*git.Branch{"one that has pushed": b, "one that reads": open(t, c)} {
-			if err := b.Writable(t.Context()); err != nil {
-				t.Errorf("%s: %v", name, err)
+		for _, commits := range []string{"one commit", "two commits"} {
+			if commits == "two commits" {
+				must(t, push(t, b, &headID, "x"))
 			}
-		}
-		for name, script := range map[string]string{
-			"pre-receive": "while read old new ref; do [ $ref != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }; done\n",
-			"update":      "[ $1 != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }\n",
-		} {
-			hook(t, r, name, script)
-			var refused *branch.Refused
-			if err := b.Writable(t.Context()); !errors.As(err, &refused) || !strings.Contains(refused.Message, "main is protected") {
-				t.Errorf("%s refuses: %v", name, err)
+			hook(t, r, "post-receive", "echo told >"+told+"\n")
+			for name, b := range map[string]*git.Branch{"the same": b, "another": open(t, c)} {
+				if err := b.Writable(t.Context()); err != nil {
+					t.Errorf("%s, %s: %v", commits, name, err)
+				}
 			}
-			must(t, os.Remove(filepath.Join(r.Dir, "hooks", name)))
+			for name, script := range map[string]string{
+				"pre-receive": "while read old new ref; do [ $ref != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }; done\n",
+				"update":      "[ $1 != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }\n",
+			} {
+				hook(t, r, name, script)
+				var refused *branch.Refused
+				if err := b.Writable(t.Context()); !errors.As(err, &refused) || !strings.Contains(refused.Message, "main is protected") {
+					t.Errorf("%s, %s refuses: %v", commits, name, err)
+				}
+				must(t, os.Remove(filepath.Join(r.Dir, "hooks", name)))
+			}
+			wantHead(t, r, headID.Commit)
+			must(t, os.Remove(filepath.Join(r.Dir, "hooks", "post-receive")))
 		}
-		wantHead(t, r, headID.Commit)
 		if _, err := os.Stat(told); err == nil {
 			t.Error("somebody was told of a push")
 		}

@@ -14,14 +14,13 @@ import (
 )
 
 // Writable checks whether the server lets this user move the branch, by a push that moves nothing: from
-// the parent of the head to the head. git's receive-pack runs hooks, which implement protection and
+// the parent of the head to the head, or from no commit if the head has no parent. git's receive-pack runs hooks, which implement protection and
 // permissions, before it compares the old head (builtin/receive-pack.c, execute_commands), and then
 // rejects it.
 //
 // A [branch.Refused] contains the message of a server that does not. [branch.ErrUnproven] means that
 // the user may push, but that the branch's rules are unknown: another program than git may compare
-// first, and a branch of one commit has no parent. Rules about a commit itself, such as a signature,
-// show with the first push.
+// first. Rules about a commit itself, such as a signature, show with the first push.
 func (b *Branch) Writable(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -32,7 +31,7 @@ func (b *Branch) Writable(ctx context.Context) error {
 	return b.failPush(b.tryMove(ctx))
 }
 
-// tryMove requests a move of the branch from its head's parent to its head.
+// tryMove requests a move of the branch from its head's parent, if any, to its head.
 func (b *Branch) tryMove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
@@ -46,8 +45,6 @@ func (b *Branch) tryMove(ctx context.Context) error {
 		return err
 	case at != b.store.head:
 		return fmt.Errorf("%w: another push is in progress", branch.ErrUnproven)
-	case b.store.prior.IsZero():
-		return fmt.Errorf("%w: the branch has one commit", branch.ErrUnproven)
 	}
 	nothing := writePack(nil, false)
 	request := updateRequest(adv.Capabilities)
