@@ -48,6 +48,9 @@ func (r Result) own() []condition.Condition {
 	if r.PollTook > condition.SlowPoll {
 		degraded = append(degraded, condition.Condition{Reason: condition.PollSlow, Message: fmt.Sprintf("the poll of Buildkite took %d s: agents are ordered that much later", r.PollTook/time.Second)})
 	}
+	if r.GitTook > condition.SlowGit {
+		degraded = append(degraded, condition.Condition{Reason: condition.GitSlow, Message: fmt.Sprintf("reading and pushing the branch took %d s: agents are ordered that much later", r.GitTook/time.Second)})
+	}
 	buildkite := condition.Normal(condition.BuildkiteAvailable)
 	if r.Input.Snapshot.At.IsZero() {
 		buildkite.Status, buildkite.Reason, buildkite.Message = condition.Unknown, condition.NoAnswer, "Buildkite was not polled, because no overlay is valid"

@@ -153,3 +153,40 @@ func TestUnobservedConditions(t *testing.T) {
 		t.Log(a.log.String())
 	}
 }
+
+// TestSlowGit asserts that a tick in which the git server takes long has a condition, and that it ends
+// with the next tick in which it does not.
+func TestSlowGit(t *testing.T) {
+	for name, c := range map[string]struct {
+		head, push time.Duration
+		message    string // empty: no condition
+	}{
+		"usual":     {2 * time.Second, 3 * time.Second, ""},
+		"slow head": {20 * time.Second, 0, "reading and pushing the branch took 20 s: agents are ordered that much later"},
+		"slow push": {0, 20 * time.Second, "reading and pushing the branch took 20 s: agents are ordered that much later"},
+		"both":      {6 * time.Second, 6 * time.Second, "reading and pushing the branch took 12 s: agents are ordered that much later"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench("a")
+			b.jobs("a", 2)
+			b.onHead = func() error { b.now = b.now.Add(c.head); return nil }
+			b.onCommit = func([]ledger.Operation) error { b.now = b.now.Add(c.push); return nil }
+			g := b.generator()
+			slow := func() string {
+				for _, found := range tick(t, g).Conditions(b.now) {
+					if found.Reason == condition.GitSlow && found.Status == condition.True && found.Type == condition.Degraded && found.Remedy != "" {
+						return found.Message
+					}
+				}
+				return ""
+			}
+			if got := slow(); got != c.message {
+				t.Errorf("the condition is %q, want %q", got, c.message)
+			}
+			b.onHead, b.onCommit = nil, nil
+			if got := slow(); got != "" {
+				t.Errorf("afterwards it is %q", got)
+			}
+		})
+	}
+}

@@ -141,6 +141,8 @@ type Result struct {
 	Input Input
 	// PollTook is how long the poll of Buildkite took in this tick.
 	PollTook time.Duration
+	// GitTook is how long the git server took for the head and for pushes in the last try.
+	GitTook time.Duration
 	// Repairs are muster's last repairs of manual edits, by overlay.
 	Repairs map[string]Repair
 	// Metrics is why Buildkite's metrics cannot be read; nil: they can, or are not.
@@ -219,12 +221,14 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 // attempt polls, decides and commits once.
 func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	g.reporter.enter(StepHead)
+	began := g.cfg.Clock.Now()
 	head, err := g.cfg.Repository.Head(ctx)
+	took := g.cfg.Clock.Now().Sub(began)
 	g.reporter.gitAnswered(err)
 	if err != nil {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
-	result := Result{Head: head, Triggers: g.trigger.triggers.problems()}
+	result := Result{Head: head, GitTook: took, Triggers: g.trigger.triggers.problems()}
 	if result.Landed, err = g.publisher.landed(ctx, head); err != nil {
 		return result, err
 	}
@@ -258,7 +262,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if g.poller.first() {
 		result.Metrics = g.trigger.readBaseline(ctx, now, overlays)
 	}
-	began := g.cfg.Clock.Now()
+	began = g.cfg.Clock.Now()
 	snapshot, err := g.poller.observe(ctx, now, overlays)
 	result.PollTook = g.cfg.Clock.Now().Sub(began)
 	g.reporter.buildkiteAnswered(err)
@@ -304,7 +308,9 @@ func (g *Generator) decide(r *Result, most map[string]int) {
 // write commits the operations of a result, and returns the result updated.
 func (g *Generator) write(ctx context.Context, loaded []fleet.Overlay, result Result) (Result, error) {
 	head, ops, snapshot := result.Head, g.publisher.inTurn(result.Operations), result.Input.Snapshot
+	began := g.cfg.Clock.Now()
 	next, done, err := g.publisher.commit(ctx, head, ops)
+	result.GitTook += g.cfg.Clock.Now().Sub(began)
 	g.drift.noteOperations(head, next, done)
 	if errors.Is(err, branch.ErrMoved) {
 		g.poller.keep(snapshot)

@@ -32,7 +32,7 @@ var overdue = ofOverlay(condition.AgentsArriving, condition.Overdue)
 const (
 	notPushed = "it does not push"
 	notPolled = "it does not read the metrics"
-	notSlow   = "its own poll is not slow here"
+	notSlow   = "its own requests are not slow here"
 	waits     = "it waits until Buildkite allows its poll"
 )
 
@@ -164,6 +164,10 @@ var incidents = []incident{
 	{
 		name: "git server down", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),
 		begin: func(w *incidentWorld) { w.gitDown.Store(true) },
+	},
+	{ // orders take longer
+		name: "git server answers after 20 s", want: ofMuster(condition.Degraded, condition.GitSlow), blind: map[surface]string{surfacePlan: notSlow},
+		begin: func(w *incidentWorld) { w.gitSlow.Store(int64(20 * time.Second)) },
 	},
 	{
 		name: "git credentials expired", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),

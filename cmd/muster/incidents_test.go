@@ -92,10 +92,11 @@ type incidentWorld struct {
 	stopped   bool // the syncer
 	synced    string
 	gitDown   atomic.Bool
-	// slow is the time that a response of Buildkite to muster run takes.
-	slow  atomic.Int64
-	clock *steppingClock
-	log   incidentLog
+	// slow and gitSlow are the times that a response of Buildkite and of the git server to muster
+	// run takes.
+	slow, gitSlow atomic.Int64
+	clock         *steppingClock
+	log           incidentLog
 	// sampling: a command is run, which takes no time.
 	sampling atomic.Bool
 	address  string
@@ -152,6 +153,9 @@ func (w *incidentWorld) disturb(next http.Handler) http.Handler {
 		if w.gitDown.Load() {
 			http.Error(rw, "unavailable", http.StatusServiceUnavailable)
 			return
+		}
+		if d := time.Duration(w.gitSlow.Load()); d > 0 && !w.sampling.Load() {
+			w.buildkite.Advance(d)
 		}
 		next.ServeHTTP(rw, r)
 	})

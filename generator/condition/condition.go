@@ -148,6 +148,7 @@ var summaries = map[string]string{
 	MetricsUnavailable:            "Buildkite's metrics cannot be read",
 	PollSlow:                      "polls of Buildkite are slow",
 	WebhooksRefused:               "webhooks are refused",
+	GitSlow:                       "the git server is slow",
 	RateLimited:                   "polls are spread over several ticks: they need more than half of Buildkite's rate limit",
 }
 
@@ -260,8 +261,12 @@ func Since(before, all []Condition, now time.Time) []Condition {
 }
 
 // SlowPoll is the duration above which a poll of Buildkite is slow: polls usually take a few
-// seconds.
-const SlowPoll = 30 * time.Second
+// seconds. SlowGit is that of reading and pushing the branch in a tick, which usually take less than
+// one second each.
+const (
+	SlowPoll = 30 * time.Second
+	SlowGit  = 10 * time.Second
+)
 
 // Reasons of conditions, in addition to the codes of [plan.Suspension].
 const (
@@ -316,6 +321,8 @@ const (
 	ListUnread = "ListUnread"
 	// PollSlow: a poll of Buildkite took longer than SlowPoll.
 	PollSlow = "PollSlow"
+	// GitSlow: reading or pushing the branch took longer than SlowGit.
+	GitSlow = "GitSlow"
 	// MetricsUnavailable: Buildkite's metrics cannot be read, so they trigger no tick.
 	MetricsUnavailable = "MetricsUnavailable"
 	// TokenExpires: a Buildkite token expires soon.

@@ -27,7 +27,8 @@ import (
 )
 
 // Branch is one branch of one remote repository. It keeps only the commit at its head and the objects
-// of the directories in use. It may be used from several goroutines, which take turns.
+// of the directories in use. It may be used from several goroutines, which take turns;
+// [Branch.Commits] holds up nobody.
 type Branch struct {
 	name   string
 	author author
@@ -110,6 +111,32 @@ func (b *Branch) Head(ctx context.Context) (branch.Head, error) {
 		return branch.Head{}, b.fail("reading", err)
 	}
 	return b.head(ctx), nil
+}
+
+// aside returns a branch for reads of the past, which may take long: they do not hold up the other
+// goroutines, which take turns. It has the same head and none of the objects.
+func (b *Branch) aside() *Branch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	server, s := b.server.Fork(), b.store
+	return &Branch{name: b.name, remedy: b.remedy, server: server, taker: server, store: &store{
+		server: server, readFirst: s.readFirst, mode: s.mode, noLimit: s.noLimit, noDepth: s.noDepth, noChanges: s.noChanges,
+		head: s.head, root: s.root, prior: s.prior, fetched: s.fetched, objects: newObjects(s.readAhead),
+	}}
+}
+
+// learn keeps what a branch aside has found out about the server.
+func (b *Branch) learn(aside *Branch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.server.Learn(aside.server)
+}
+
+// object returns an object that was read.
+func (b *Branch) object(h plumbing.Hash) (rawObject, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.store.get(h)
 }
 
 // head returns the commit in the store.

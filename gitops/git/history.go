@@ -29,11 +29,14 @@ const maxCommits = 2_000_000
 // sends only heads refuses the next page if the branch has moved.
 func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
+		known := b
+		b := b.aside()
+		defer known.learn(b)
 		if b.server.Address.Scheme == "file" {
 			b.localHistory(ctx, from, limit, yield)
 			return
 		}
-		h := &history{branch: b, ctx: ctx, step: firstPage, page: map[plumbing.Hash][]byte{}, known: map[plumbing.Hash]bool{}, edge: map[plumbing.Hash][]plumbing.Hash{}}
+		h := &history{branch: b, external: known.object, ctx: ctx, step: firstPage, page: map[plumbing.Hash][]byte{}, known: map[plumbing.Hash]bool{}, edge: map[plumbing.Hash][]plumbing.Hash{}}
 		if limit.Commits > 0 {
 			h.step = min(h.step, limit.Commits)
 		}
@@ -58,10 +61,7 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 			}
 		}
 		if err != nil {
-			b.mu.Lock()
-			err = b.moved(ctx, b.store.head, err)
-			b.mu.Unlock()
-			yield(branch.Commit{}, b.fail("reading the history of", err))
+			yield(branch.Commit{}, b.fail("reading the history of", b.moved(ctx, b.store.head, err)))
 		}
 	}
 }
@@ -90,8 +90,6 @@ func (b *Branch) startOf(ctx context.Context, from string) (plumbing.Hash, error
 	if from != "" {
 		return parseCommit(from)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
 	return b.pollHead(ctx)
@@ -114,8 +112,10 @@ func filters() []packp.Filter { return []packp.Filter{remote.Exact, "blob:none",
 
 // history is one reading of a branch's history.
 type history struct {
-	branch *Branch
-	ctx    context.Context
+	branch *Branch // aside
+	// external finds the base of a delta that is not in a page.
+	external func(plumbing.Hash) (rawObject, bool)
+	ctx      context.Context
 
 	head         plumbing.Hash
 	depth        int // the depth from head that was fetched
@@ -141,8 +141,6 @@ type history struct {
 // begin fetches the first page.
 func (h *history) begin(from string) error {
 	b := h.branch
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	var session transport.UploadPackSession
 	if from == "" || b.server.Caps == nil {
 		ctx, cancel := context.WithTimeout(h.ctx, b.server.Timeout)
@@ -246,9 +244,6 @@ func (h *history) follow(c branch.Commit) error {
 // fetchUntil fetches pages until a commit is known, or there are no more: the server's own history may
 // be shallow.
 func (h *history) fetchUntil(commit plumbing.Hash) error {
-	b := h.branch
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	for !h.known[commit] && !h.ended {
 		if err := h.fetch(nil); err != nil {
 			return err
@@ -396,7 +391,7 @@ var errLacksHead = errors.New("the server did not send commit")
 
 // take keeps the commits of a page with the given depth in commits; zero: all.
 func (h *history) take(answer *remote.Download, depth int) error {
-	p, err := indexPack(h.ctx, answer, h.branch.store.get)
+	p, err := indexPack(h.ctx, answer, h.external)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -409,5 +411,51 @@ func TestLongHistory(t *testing.T) {
 	}
 	if all := f.Requests(); len(all) > 15 {
 		t.Errorf("%d requests:\n%s", len(all), strings.Join(all, "\n"))
+	}
+}
+
+// TestHistoryHoldsUpNobody asserts that reads and pushes of the head complete while the server does not
+// answer a read of the past.
+func TestHistoryHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	var hang atomic.Bool
+	hanging, release := make(chan struct{}), make(chan struct{})
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && hang.CompareAndSwap(true, false) {
+				close(hanging)
+				<-release
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	past(t, f.Repository, 100)
+	b := open(t, git.Config{URL: f.URL()})
+	head := headOf(t, b)
+	read := make(chan int, 1)
+	hang.Store(true)
+	go func() {
+		n := 0
+		for _, err := range b.Commits(t.Context(), head.Commit, branch.Limit{}) {
+			if err != nil {
+				t.Error(err)
+			}
+			n++
+		}
+		read <- n
+	}()
+	<-hanging
+	seed(t, f.Repository, write("deploy/web/theirs", "theirs"))
+	head = headOf(t, b)
+	wantFile(t, head.Tree, "deploy/web/theirs", "theirs")
+	must(t, push(t, b, &head, "a"))
+	select {
+	case <-read:
+		t.Error("the history was read before the head")
+	default:
+	}
+	close(release)
+	if n := <-read; n < 100 {
+		t.Errorf("the history has %d commits", n)
 	}
 }

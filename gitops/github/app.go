@@ -63,10 +63,8 @@ func (a *App) Password() remote.PasswordFunc {
 
 // Token returns a token of the installation that is valid for at least five minutes.
 func (a *App) Token(ctx context.Context) (string, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.token != "" && a.Now().Add(fresh).Before(a.until) {
-		return a.token, nil
+	if token := a.kept(); token != "" {
+		return token, nil
 	}
 	client, err := newClient(a.API, a.Client, tokens{get: func(context.Context) (string, error) { return a.identity() }})
 	if err != nil {
@@ -79,8 +77,21 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	if token.GetToken() == "" || token.ExpiresAt == nil {
 		return "", errors.New("getting a token for the GitHub App: GitHub's response has none")
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.token, a.until, a.contents = token.GetToken(), token.ExpiresAt.Time, token.GetPermissions().GetContents()
 	return a.token, nil
+}
+
+// kept returns the last token if it is valid for long enough, and otherwise nothing. Those who wait for
+// GitHub do not hold the lock.
+func (a *App) kept() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.Now().Add(fresh).Before(a.until) {
+		return a.token
+	}
+	return ""
 }
 
 // Refused drops a token that GitHub rejects, as after it was revoked. The result is whether another one

@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,4 +158,44 @@ func TestUnsignedCommitsAreLogged(t *testing.T) {
 	if n := strings.Count(log.String(), `msg="GitHub does not sign the commits"`); n != 1 || !strings.Contains(log.String(), "reason=unsigned") {
 		t.Errorf("said %d times: %s", n, log.String())
 	}
+}
+
+// TestTokenHoldsUpNobody asserts that a token is available while GitHub does not answer an earlier
+// request for one.
+func TestTokenHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	s := serve(t, seeded(t), c)
+	hanging, release := make(chan struct{}), make(chan struct{})
+	var requests atomic.Int32
+	target, err := url.Parse(s.URL)
+	must(t, err)
+	next := httputil.NewSingleHostReverseProxy(target)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 1 {
+			close(hanging)
+			<-release
+		}
+		next.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	a := app(s, c)
+	a.API = front.URL + "/"
+	first := make(chan error, 1)
+	go func() {
+		_, err := a.Token(t.Context())
+		first <- err
+	}()
+	<-hanging
+	token, err := a.Token(t.Context())
+	if err != nil || !s.Valid(token) {
+		t.Errorf("the token is %q, %v", token, err)
+	}
+	select {
+	case <-first:
+		t.Error("the first request ended before the second")
+	default:
+	}
+	close(release)
+	must(t, <-first)
 }

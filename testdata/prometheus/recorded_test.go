@@ -130,7 +130,7 @@ var expectedAlerts = map[condition.Type]map[string]expected{
 	},
 	condition.Drifted: {condition.EditedByHand: {}},
 	condition.Degraded: {
-		condition.PollSlow: {}, condition.MetricsUnavailable: {},
+		condition.PollSlow: {}, condition.GitSlow: {}, condition.MetricsUnavailable: {},
 		condition.WebhooksRefused: {"MusterWebhooksRefused", 5 * time.Minute, "After 5 minutes"},
 	},
 }

@@ -46,6 +46,28 @@ type Connection struct {
 	noPlace    sync.Once // logs that large packs are kept in memory
 }
 
+// Fork returns a connection to the same server for another goroutine. Connections over http are shared.
+func (c *Connection) Fork() *Connection {
+	f := &Connection{
+		Address: c.Address, Credentials: c.Credentials, Timeout: c.Timeout, Log: c.Log, TempDir: c.TempDir, Traffic: c.Traffic, pool: c.pool,
+		Secrets: secrets{slices.Clone(c.Secrets.list), c.Secrets.Address}, wrong: c.wrong, refused: c.refused,
+		base: c.base, Caps: c.Caps, local: c.local, manyRefs: c.manyRefs, AlwaysThin: c.AlwaysThin, failures: c.failures,
+	}
+	if c.login != nil {
+		login := *c.login
+		f.login = &login
+	}
+	return f
+}
+
+// Learn keeps what a fork has found out about the server.
+func (c *Connection) Learn(fork *Connection) {
+	c.AlwaysThin = c.AlwaysThin || fork.AlwaysThin
+	if c.Caps == nil {
+		c.Caps, c.base, c.manyRefs, c.login = fork.Caps, fork.base, fork.manyRefs, fork.login
+	}
+}
+
 // Reset drops redirects, so that the next session starts at the address again, in version 0 of the
 // protocol.
 func (c *Connection) Reset() { c.base, c.manyRefs = "", false }
