@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
@@ -84,4 +87,67 @@ func TestPreviewOnGitHub(t *testing.T) {
 	run(exitOutside, "does not accept the token or key (401: Bad credentials)", "GITHUB_TOKEN=ghs_old")
 	api.ClosePull(n)
 	run(exitOK, "pull request 1 is closed: nothing is written\n", "GITHUB_TOKEN="+githubtest.PersonalToken)
+}
+
+// TestPreviewInContainerJob runs the workflow of docs/how-to/review-policy-changes.md on files of another
+// user, as in a container job, and asserts what preview prints without each of its steps and without git.
+func TestPreviewInContainerJob(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give files to another user")
+	}
+	server, r, api := manualFleet(t)
+	clone := filepath.Join(t.TempDir(), "clone")
+	git := func(args ...string) {
+		t.Helper()
+		_, err := gitserver.Repository{Dir: clone}.Git(append([]string{"-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
+		check(t, err)
+	}
+	_, err := r.Git("clone", "--quiet", server.URL+"/acme/fleet.git", clone)
+	check(t, err)
+	git("checkout", "--quiet", "-b", "raise")
+	check(t, exec.Command("sed", "-i", "s/max: 10 /max: 40 /", filepath.Join(clone, "overlays/default/scaling.yaml")).Run())
+	git("commit", "--quiet", "--all", "--message", "Change max")
+	git("push", "--quiet", "origin", "HEAD:raise")
+	check(t, exec.Command("chown", "-R", "12345:12345", clone).Run())
+	self, err := os.Executable()
+	check(t, err)
+	muster := tempFile(t, "muster", fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", realVariable, self))
+	check(t, os.Chmod(muster, 0o700))
+	_, page, _ := strings.Cut(readText(t, "docs/how-to/review-policy-changes.md"), "name: fleet preview\n")
+	page, _, _ = strings.Cut(page, "```")
+	var workflow struct {
+		Jobs map[string]struct{ Steps []struct{ Run string } }
+	}
+	check(t, yaml.Unmarshal([]byte(page), &workflow))
+	run := func(path string, skip int) (string, error) {
+		t.Helper()
+		home := t.TempDir()
+		var all []byte
+		for i, step := range workflow.Jobs["check"].Steps {
+			if step.Run == "" || i == skip {
+				continue
+			}
+			c := exec.Command("/bin/sh", "-e", "-c", step.Run)
+			c.Dir = clone
+			c.Env = []string{
+				"HOME=" + home, "PATH=" + path, "GIT_CONFIG_NOSYSTEM=1", "GITHUB_WORKSPACE=" + clone, "GITHUB_BASE_REF=main", "GITHUB_REPOSITORY=acme/fleet", "GOCOVERDIR=" + home,
+				"GITHUB_TOKEN=" + githubtest.PersonalToken, "MUSTER_GITHUB_API_URL=" + api.URL, fmt.Sprintf("PULL_REQUEST=%d", api.AddPull("raise", "main")),
+			}
+			text, err := c.CombinedOutput()
+			if all = append(all, text...); err != nil {
+				return string(all), err
+			}
+		}
+		return string(all), nil
+	}
+	tools, here := filepath.Dir(muster), os.Getenv("PATH")
+	if text, err := run(tools+":"+here, -1); err != nil || !strings.Contains(text, "| `max` | `10` | `40` |") || !strings.Contains(text, "wrote https://github.com/acme/fleet/pull/") {
+		t.Errorf("%v, it prints\n%s", err, text)
+	}
+	if text, err := run(tools+":"+here, 1); err == nil || !strings.Contains(text, "git config --global --add safe.directory "+clone) {
+		t.Errorf("without safe.directory: %v, it prints\n%s", err, text)
+	}
+	if text, err := run(tools, 1); err == nil || !strings.Contains(text, "git is not installed, or not in PATH: install it") {
+		t.Errorf("without git: %v, it prints\n%s", err, text)
+	}
 }

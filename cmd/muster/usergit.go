@@ -85,7 +85,7 @@ func (p program) context() context.Context {
 func runProgram(ctx context.Context, name, dir string, environ []string, args ...string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s is not installed, or not in PATH: install it (%w)", name, err)
 	}
 	c := exec.CommandContext(ctx, path, args...)
 	c.Dir, c.Env = dir, environ
