@@ -140,6 +140,10 @@ func incidents() []incident {
 			raises: "MusterTokenExpires", delay: time.Hour, text: "expires in 5d",
 		},
 		{
+			name: "the git server is slow", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.gitSlow = true },
+			raises: "MusterGitSlow", delay: 15 * time.Minute, text: "git server",
+		},
+		{
 			name: "webhooks are refused", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.webhooksRefused = true },
 			raises: "MusterWebhooksRefused", delay: 5 * time.Minute, text: "muster-webhooks",
 		},

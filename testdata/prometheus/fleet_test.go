@@ -35,6 +35,7 @@ type fleet struct {
 	conflict        bool           // another writer pushes before every attempt
 	failsAt         generator.Step // the step in which ticks fail; empty: none
 	limited         bool           // Buildkite answers with 429
+	gitSlow         bool           // git takes 20 s
 	webhooksRefused bool           // a sender of webhooks has another secret
 	spread          bool           // polls are spread over several ticks, and this one does not end
 	unserved        int            // jobs in a queue without an overlay
@@ -241,6 +242,9 @@ func (f *fleet) tick(now time.Time) generator.Report {
 		r.Err, r.Outcome = errFailed, generator.Waiting
 		r.Conditions = append(slices.Clone(f.conditions), condition.DegradedBy(condition.Condition{Reason: condition.RateLimited})...)
 		return r
+	}
+	if f.gitSlow {
+		r.Result.GitTook = 20 * time.Second
 	}
 	if f.webhooksRefused {
 		r.Result.Triggers = []condition.Condition{{Reason: condition.WebhooksRefused}}

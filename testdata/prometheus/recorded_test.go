@@ -130,7 +130,8 @@ var expectedAlerts = map[condition.Type]map[string]expected{
 	},
 	condition.Drifted: {condition.EditedByHand: {}},
 	condition.Degraded: {
-		condition.PollSlow: {}, condition.GitSlow: {}, condition.MetricsUnavailable: {},
+		condition.PollSlow: {}, condition.MetricsUnavailable: {},
+		condition.GitSlow:         {"MusterGitSlow", 15 * time.Minute, "After 15 minutes"},
 		condition.WebhooksRefused: {"MusterWebhooksRefused", 5 * time.Minute, "After 5 minutes"},
 	},
 }
