@@ -281,7 +281,7 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 
 // owns reports whether an agent with the tags is of an overlay of the muster's fleet.
 func (m *muster) owns(tags []string, slug string) bool {
-	return tagOf(tags, "overlay") == slug && tagOf(tags, "muster") == m.fleetTag
+	return tagOf(tags, "overlay") == slug && tagOf(tags, "muster") == m.repo.id(slug)
 }
 
 // unlisted counts an overlay's agents that are not in the list: those that run a job, and
@@ -306,6 +306,9 @@ func (a *audit) checkFleet(m *muster, c *commit, name string) {
 	for _, s := range c.operation.Decision.Observation.Overlays {
 		if s.Overlay != name {
 			continue
+		}
+		if id := c.operation.Decision.State.Identity.ID; c.operation.Decision.Overlay == name && id != m.repo.id(name) {
+			a.failf("%s: the identifier of %s is %q, and was %q", m.name, name, id, m.repo.id(name))
 		}
 		own, namesakes := m.unlisted(name), 0
 		for _, x := range m.snapshot.Agents {

@@ -34,14 +34,20 @@ type drift struct {
 	ordered map[string]ordered
 	retired map[string]bool
 	scanned string
+	// commits are muster's last commits to each overlay in the log that was read, the newest first, by
+	// the overlay's directory.
+	commits map[string][]string
 }
 
 func newDrift(cfg Config, poll *poller) *drift {
 	return &drift{
 		past: newPastLog(cfg), poll: poll, clock: cfg.Clock, log: cfg.Log, dir: cfg.Overlays,
-		ordered: map[string]ordered{}, retired: map[string]bool{},
+		ordered: map[string]ordered{}, retired: map[string]bool{}, commits: map[string][]string{},
 	}
 }
+
+// wrote returns muster's last commits to an overlay in the log that was read, the newest first.
+func (dr *drift) wrote(overlay string) []string { return dr.commits[overlay] }
 
 // ordered is a dispatch that was in git.
 type ordered struct {
@@ -115,7 +121,7 @@ func (dr *drift) noteIntact(head branch.Head, o *fleet.Overlay, here map[string]
 		edited[e.ID] = true
 	}
 	for _, d := range o.Dispatches {
-		if edited[d.ID] {
+		if edited[d.ID] || o.Copied(d) {
 			continue
 		}
 		here[d.ID] = true

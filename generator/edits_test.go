@@ -16,7 +16,7 @@ import (
 func drawMore(s *shape) {
 	r := rand.New(rand.NewPCG(s.seed, 5))
 	s.linger = []simulation.Linger{simulation.Streaming, simulation.Polling, simulation.OldStreaming}[r.IntN(3)]
-	s.fleetTag = []string{"", "0f1ee75a"}[r.IntN(2)]
+	r.IntN(2) // a draw that nothing uses any more: the others stay as they were
 	has := func(theme string) bool {
 		return (s.theme == theme || s.theme == "everything") && r.IntN(2) == 0
 	}
@@ -31,7 +31,6 @@ func drawMore(s *shape) {
 		s.rates.fleeting = upTo(r, 12)
 	}
 	if has("queues") {
-		s.fleetTag = "0f1ee75a"
 		s.namesake = drawNamesake(r, s.overlays[0])
 	}
 	if has("cluster") {
@@ -198,7 +197,7 @@ func (w *scenario) addNamesake() {
 		linger: w.linger, lingers: rand.New(rand.NewPCG(w.seed, 301)),
 	}
 	w.others.start()
-	m := &muster{w: w, name: "muster of the other fleet", repo: repo, fleetTag: "07e0f1ee", next: scenarioStart(), good: scenarioStart()}
+	m := &muster{w: w, name: "muster of the other fleet", repo: repo, next: scenarioStart(), good: scenarioStart()}
 	m.start()
 	w.other = m
 	repo.seen = func(pushed []*commit) {

@@ -18,7 +18,7 @@ import (
 // explain asks about a world's history.
 func (w *scenario) explain(t *testing.T, q explanation.Question) []explanation.Explanation {
 	t.Helper()
-	c := explanation.Config{Repository: remote{fleet: w.fleet}, Overlays: "overlays", Loader: fleet.NewLoader("overlays").InFleet(w.fleetTag), Now: w.server.Now()}
+	c := explanation.Config{Repository: remote{fleet: w.fleet}, Overlays: "overlays", Loader: fleet.NewLoader("overlays"), Now: w.server.Now()}
 	all, err := c.Explain(t.Context(), q)
 	if err != nil {
 		t.Fatalf("%+v: %v", q, err)

@@ -80,10 +80,13 @@ type fleetRepository struct {
 	log  []*commit
 	now  func() time.Time
 	seen func(pushed []*commit) // triggered with every push that landed; optional
+	// branches are the names of others that the repository has.
+	branches []string
+	ids      map[string]string // identifiers of overlays in the first commits to them, by name
 }
 
 func newFleet(now func() time.Time, files map[string][]byte) *fleetRepository {
-	f := &fleetRepository{now: now}
+	f := &fleetRepository{now: now, ids: map[string]string{}}
 	f.log = []*commit{f.next(nil, "a person", strings.Repeat("0", 40), newTree(files))}
 	return f
 }
@@ -112,6 +115,9 @@ func (f *fleetRepository) push(who, head string, ops []ledger.Operation) (*commi
 	for _, a := range ops {
 		parent = f.change(parent, who, a.Changes)
 		parent.operation = &a
+		if name := a.Decision.Overlay; f.ids[name] == "" {
+			f.ids[name] = a.Decision.State.Identity.ID
+		}
 		// Made once, for it is read again and again.
 		parent.message = sync.OnceValue(func() string { return ledger.Message(a, "v0") })
 		pushed = append(pushed, parent)
@@ -122,6 +128,13 @@ func (f *fleetRepository) push(who, head string, ops []ledger.Operation) (*commi
 		f.seen(pushed)
 	}
 	return parent, nil
+}
+
+// id returns the identifier that the first commits to an overlay had; empty without one.
+func (f *fleetRepository) id(overlay string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ids[overlay]
 }
 
 // next is a commit after parent.
@@ -275,6 +288,11 @@ func (r remote) Commit(_ context.Context, head branch.Head, ops []ledger.Operati
 
 // Limits implements generator.Repository.
 func (r remote) Limits() branch.Limits { return branch.Limits{} }
+
+// HasBranch implements generator.Repository.
+func (r remote) HasBranch(_ context.Context, name string) (bool, error) {
+	return slices.Contains(r.fleet.branches, name), nil
+}
 
 // Past implements explanation.Repository.
 func (r remote) Past(_ context.Context, id string, _ []string) (branch.Head, error) {

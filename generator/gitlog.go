@@ -96,6 +96,8 @@ const (
 	filesTogether = 100
 	// retryRead is the time after which a failed read is repeated.
 	retryRead = time.Minute
+	// commitsKept is how many of its commits to an overlay muster keeps to find a lost state.yaml.
+	commitsKept = 8
 	// maxKept and largestKept bound the files that are kept from try to try.
 	maxKept, largestKept = 1000, 64 << 10
 )
@@ -293,6 +295,7 @@ type pushed struct {
 	settled map[string]bool
 	retired map[string]bool
 	repairs map[string][]string // by overlay
+	commits map[string][]string // muster's, by overlay, the newest first
 }
 
 // readLog reads what was pushed since the last tick, or before this process began. A
@@ -315,6 +318,7 @@ func (dr *drift) readLog(ctx context.Context, head branch.Head, loaded []fleet.O
 // are neither retired nor in git: a person deleted them before this tick.
 func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fleet.Overlay, p pushed) error {
 	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string]bool{}, map[string][]string{}
+	p.commits = map[string][]string{}
 	for i := range loaded {
 		for _, d := range loaded[i].Dispatches {
 			p.settled[d.ID] = true
@@ -345,11 +349,17 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 		return err
 	}
 	maps.Copy(dr.retired, p.retired)
+	for overlay, commits := range p.commits {
+		dr.commits[overlay] = append(commits, dr.commits[overlay]...)[:min(commitsKept, len(commits)+len(dr.commits[overlay]))]
+	}
 	return nil
 }
 
 // rememberEntry reads one commit of a muster.
 func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) error {
+	if len(p.commits[e.Overlay]) < commitsKept {
+		p.commits[e.Overlay] = append(p.commits[e.Overlay], e.Commit)
+	}
 	if e.Kind == ledger.Repair {
 		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
 		dr.past.noteRepair(e.Overlay, Repair{At: e.At, Subject: e.Subject})

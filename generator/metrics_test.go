@@ -93,7 +93,7 @@ func (w *scenario) run(t *testing.T) *watched {
 	defer stop()
 	clock := running{m, scenarioStart().Add(w.length), func() bool { return v.failed }, stop}
 	g := generator.New(generator.Config{
-		Repository: m, Buildkite: m, Clock: clock, Overlays: "overlays", Fleet: m.fleetTag, Watch: v,
+		Repository: m, Buildkite: m, Clock: clock, Overlays: "overlays", Watch: v,
 	})
 	if err := g.Run(ctx, w.every, 0); err != nil {
 		t.Fatal(err)

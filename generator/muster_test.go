@@ -29,7 +29,6 @@ type muster struct {
 	w         *scenario
 	name      string
 	repo      *fleetRepository
-	fleetTag  string // its fleet's tag
 	generator *generator.Generator
 	client    *buildkite.Client
 	times     *steptime.Times // what it has learned of steps where it is shown a snapshot in process
@@ -46,7 +45,7 @@ type muster struct {
 }
 
 func (w *scenario) newMuster(i int) *muster {
-	m := &muster{w: w, name: fmt.Sprintf("muster-%d", i+1), repo: w.fleet, fleetTag: w.fleetTag}
+	m := &muster{w: w, name: fmt.Sprintf("muster-%d", i+1), repo: w.fleet}
 	m.next = scenarioStart().Add(time.Duration(i) * w.stagger)
 	m.good = scenarioStart()
 	m.start()
@@ -65,7 +64,7 @@ func (m *muster) start() {
 		panic(err)
 	}
 	m.client, m.times = client, nil
-	cfg := generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Fleet: m.fleetTag, Log: leaktest.Log(m.w.audit.fail, nil)}
+	cfg := generator.Config{Repository: m, Buildkite: m, Clock: m, Overlays: "overlays", Log: leaktest.Log(m.w.audit.fail, nil)}
 	m.beginLoop(&cfg)
 	m.generator = generator.New(cfg)
 }
@@ -196,6 +195,9 @@ func (m *muster) Commit(_ context.Context, head branch.Head, ops []ledger.Operat
 
 // Limits implements generator.Repository.
 func (m *muster) Limits() branch.Limits { return branch.Limits{} }
+
+// HasBranch implements generator.Repository.
+func (m *muster) HasBranch(context.Context, string) (bool, error) { return false, nil }
 
 // Commits implements branch.History.
 func (m *muster) Commits(_ context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {

@@ -78,8 +78,8 @@ func renderOne(o fleet.Overlay, d plan.Decision, oneByOne bool) ([]ledger.Operat
 	}
 	op(ledger.Dispatch, changes)
 	if oneByOne && len(changes) > 0 && len(d.Retire) > 0 {
-		last := &ops[len(ops)-1]
 		state := d.Ordered(o.State)
+		last := &ops[len(ops)-1]
 		last.Changes = append(last.Changes, o.WriteState(state)...)
 		o.State = state
 	}
@@ -88,7 +88,7 @@ func renderOne(o fleet.Overlay, d plan.Decision, oneByOne bool) ([]ledger.Operat
 		return nil, err
 	}
 	op(ledger.Retire, changes)
-	if last := len(ops) - 1; last >= 0 {
+	if last := len(ops) - 1; last >= 0 && ops[last].Kind != ledger.Repair { // which is not recomputed
 		ops[last].Changes = append(ops[last].Changes, o.WriteState(d.State)...)
 	}
 	return ops, nil

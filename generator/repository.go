@@ -2,11 +2,6 @@ package generator
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"net/url"
-	"path"
-	"strings"
 
 	"muster/generator/ledger"
 	"muster/gitops/branch"
@@ -21,23 +16,9 @@ type Repository interface {
 	Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error)
 	// Limits returns what a single operation should not exceed; a repair may.
 	Limits() branch.Limits
+	// HasBranch reports whether the repository has a branch of that name.
+	HasBranch(ctx context.Context, name string) (bool, error)
 	branch.History
-}
-
-// FleetTag returns the tag that distinguishes agents of one fleet repository from those of
-// another that has an overlay of the same name: a hash of the repository's host and path and of
-// the directory of overlays. The means of access (https or ssh, the user, the port, a final
-// .git) makes no difference.
-func FleetTag(repository, overlays string) string {
-	place := repository
-	if u, err := url.Parse(repository); err == nil && u.Host != "" {
-		place = u.Hostname() + "/" + u.Path
-	} else if host, file, scp := strings.Cut(repository, ":"); scp && !strings.Contains(host, "/") {
-		place = host[strings.LastIndexByte(host, '@')+1:] + "/" + file
-	}
-	place = strings.TrimSuffix(path.Clean("/"+strings.ToLower(place)), ".git")
-	sum := sha256.Sum256([]byte(place + "\n" + path.Clean("/"+overlays)))
-	return hex.EncodeToString(sum[:4])
 }
 
 // Fleet is the [Repository] of a [branch.Writer], with one commit per operation.

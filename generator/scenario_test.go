@@ -35,7 +35,6 @@ type shape struct {
 	userLimit      int    // requests a minute; zero is no limit
 	shuffle        uint64 // salt of the order in which things are listed
 	linger         simulation.Linger
-	fleetTag       string   // the tag of the fleet; empty is none
 	namesake       *overlay // of another fleet of the organisation
 	clusters       bool     // Buildkite has a second one, with the same queues
 	patches        bool     // syncers patch Jobs that are there

@@ -44,9 +44,9 @@ type Config struct {
 	Clock      Clock
 	// Overlays is the directory of overlays, as in "overlays".
 	Overlays string
-	// Fleet distinguishes the fleet repository from others of the same Buildkite
-	// organisation, as [FleetTag] returns it; empty if there is only one.
-	Fleet string
+	// Branch is the name of the repository's branch; optional: without it, no copy of a branch is
+	// recognised.
+	Branch string
 	// Namespace is the namespace of muster's own pod, in which no Job may be; empty if muster
 	// does not run in a pod.
 	Namespace string
@@ -79,6 +79,7 @@ type Generator struct {
 	cfg       Config
 	overlays  overlayReader
 	drift     *drift
+	ids       *identities
 	poller    *poller
 	publisher *publisher
 	reporter  *reporter
@@ -90,7 +91,7 @@ func New(cfg Config) *Generator {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	loader := fleet.NewLoader(cfg.Overlays).InFleet(cfg.Fleet).Reserve(cfg.Namespace)
+	loader := fleet.NewLoader(cfg.Overlays).Reserve(cfg.Namespace)
 	if cfg.Build != nil {
 		loader.BuildWith(cfg.Build, cfg.Patience).WaitWith(cfg.Clock.Sleep)
 	}
@@ -106,6 +107,7 @@ func New(cfg Config) *Generator {
 	return &Generator{
 		cfg: cfg, overlays: overlayReader{loader: loader}, poller: poll, reporter: rep, trigger: next,
 		drift:     newDrift(cfg, poll),
+		ids:       newIdentities(cfg),
 		publisher: &publisher{repository: cfg.Repository, clock: cfg.Clock, reporter: rep, refused: map[string]refusal{}, onLanded: cfg.Landed},
 	}
 }
@@ -248,6 +250,9 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if loaded, err = g.drift.withEdits(ctx, head, loaded); err != nil {
 		return result, err
 	}
+	if err = g.ids.complete(ctx, head.Commit, loaded, g.drift.wrote); err != nil {
+		return result, err
+	}
 	result.Repairs = g.drift.past.repairsOf(loaded)
 	loaded = g.publisher.withRefused(head, loaded)
 	result.Warnings = warnings(loaded)
@@ -312,6 +317,7 @@ func (g *Generator) write(ctx context.Context, loaded []fleet.Overlay, result Re
 	next, done, err := g.publisher.commit(ctx, head, ops)
 	result.GitTook += g.cfg.Clock.Now().Sub(began)
 	g.drift.noteOperations(head, next, done)
+	g.ids.note(done)
 	if errors.Is(err, branch.ErrMoved) {
 		g.poller.keep(snapshot)
 	} else {

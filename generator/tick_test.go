@@ -347,7 +347,7 @@ func TestRestart(t *testing.T) {
 	if got := kinds(r.Operations); got != "a: retire 1" || r.Operations[0].Decision.Retire[0].Reason != plan.AllRegistered {
 		t.Errorf("operations %q, want the retirement of a settled order", got)
 	}
-	if names := b.fleet.head().tree.below("overlays/a/dispatches"); !slices.Equal(names, []string{"kustomization.yaml"}) {
+	if names := b.fleet.head().tree.below("overlays/a/dispatches"); !slices.Equal(names, []string{"kustomization.yaml", "state.yaml"}) {
 		t.Errorf("dispatches holds %v", names)
 	}
 }

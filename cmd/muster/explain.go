@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"muster/cmd/muster/output"
-	"muster/generator"
 	"muster/generator/explanation"
 
 	"github.com/spf13/cobra"
@@ -81,7 +80,7 @@ func (e *explainFlags) run(ctx context.Context, name string) error {
 	defer p.progress.Done()
 	config := explanation.Config{
 		Repository: readingAhead{repository}, Overlays: git.overlays, Now: p.clock.Now(),
-		Loader: e.settings.loader().InFleet(generator.FleetTag(git.repo, git.overlays)),
+		Loader: e.settings.loader(),
 		Doing:  func(n int) { p.progress.Doing(fmt.Sprintf("reading the history: %d commits", n)) },
 	}
 	all, err := config.Explain(ctx, explanation.Question{Name: name, At: at})

@@ -37,8 +37,8 @@ type jobNotifier struct {
 
 // jobMessage contains the job notifications of one tick.
 type jobMessage struct {
-	queues []string
-	notes  []buildkite.JobNote
+	overlays []plan.Overlay
+	notes    []buildkite.JobNote
 }
 
 // The results of a job notification.
@@ -67,9 +67,8 @@ func (p *jobNotifier) Ended(r generator.Report) {
 		return
 	}
 	overlays, snapshot := r.Result.Input.Overlays, r.Result.Input.Snapshot
-	live, queues := map[string]bool{}, []string{}
+	live := map[string]bool{}
 	for _, o := range overlays {
-		queues = append(queues, o.Policy.Queue)
 		for _, d := range o.Dispatches {
 			live[d.ID] = true
 		}
@@ -81,7 +80,7 @@ func (p *jobNotifier) Ended(r generator.Report) {
 		}
 	}
 	p.notified = notified
-	s := jobMessage{queues: queues}
+	s := jobMessage{overlays: overlays}
 	for _, a := range slices.Concat(r.Result.Landed, r.Result.Operations) {
 		if a.Kind != ledger.Dispatch {
 			continue
@@ -132,7 +131,7 @@ func (p *jobNotifier) send(ctx context.Context, s jobMessage) {
 		p.count(noteFailed, len(s.notes))
 		return
 	}
-	sent, err := p.stacks.Notify(ctx, s.queues, s.notes)
+	sent, err := p.stacks.Notify(ctx, s.overlays, s.notes)
 	p.count(noteSent, sent)
 	p.count(noteFailed, len(s.notes)-sent)
 	if err != nil && ctx.Err() == nil {
@@ -152,8 +151,7 @@ func (s *settings) checkJobNotifications(ctx context.Context, tree fs.FS) ([]err
 	if err != nil {
 		return nil, err
 	}
-	queues := mapSlice(s.overlays(ctx, tree), func(o plan.Overlay) string { return o.Policy.Queue })
-	if err := stacks.TryNotify(ctx, queues); err != nil {
+	if err := stacks.TryNotify(ctx, s.overlays(ctx, tree)); err != nil {
 		return []error{err}, nil
 	}
 	log.Info("the agent tokens can send job notifications; whether pages show them is not checked")

@@ -106,6 +106,14 @@ func (s *gitSettings) addReading(c *cobra.Command) {
 	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
 }
 
+// branchName returns the name of the branch; empty if it is what a repository has checked out.
+func (s *gitSettings) branchName() string {
+	if s.branch == "HEAD" {
+		return ""
+	}
+	return strings.TrimPrefix(s.branch, "refs/heads/")
+}
+
 // requireRepo returns an error if no repository is given.
 func (s *gitSettings) requireRepo() error {
 	if s.repo == "" {

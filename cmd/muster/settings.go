@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -254,7 +253,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		Buildkite:  watchedBuildkite{client, s.progress},
 		Clock:      s.program.clock,
 		Overlays:   s.git.overlays,
-		Fleet:      generator.FleetTag(s.git.repo, s.git.overlays),
+		Branch:     s.git.branchName(),
 		Namespace:  s.program.variable(variableNamespace),
 		Build:      s.program.builder(),
 		Patience:   patience,
@@ -290,7 +289,7 @@ type agentSettings struct {
 	files  []string // one for each Buildkite cluster; empty: the Agent API is not used
 	url    string
 	source string            // of jobs
-	key    string            // of the stack; empty: derived from the repository
+	key    string            // of the stack; empty: derived from the identifiers of the overlays
 	stacks *buildkite.Stacks // nil: REST is the source of jobs
 	// counter counts agents if there is no API token; otherwise it is nil.
 	counter *buildkite.Metrics
@@ -302,7 +301,7 @@ func (a *agentSettings) addTo(c *cobra.Command) {
 	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read at each request: run polls as soon as its metrics show more jobs; repeatable, or separated by spaces")
 	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "Buildkite Agent API URL")
 	c.Flags().StringVar(&a.source, "source", "rest", "source of pending jobs: rest, or stacks (the Stacks API, with --agent-token-file). With stacks the API token is optional; without it, agents are counted but not listed")
-	c.Flags().StringVar(&a.key, "stack-key", "", "key of the stack in Buildkite; if empty, derived from --repo and --overlays. Two replicas with the same key share a request limit")
+	c.Flags().StringVar(&a.key, "stack-key", "", "key of the stack in Buildkite; if empty, derived from the identifiers of the overlays in git. Two replicas with the same key share a request limit")
 	oneOf(c, "source", "rest", "stacks")
 }
 
@@ -357,7 +356,7 @@ func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, 
 	}
 	k, err := buildkite.NewStacks(buildkite.StacksConfig{
 		Clock:       s.program.clock,
-		Key:         cmp.Or(s.agent.key, "muster-"+generator.FleetTag(s.git.repo, s.git.overlays)),
+		Key:         s.agent.key,
 		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout},
 	})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"runtime"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"muster/cmd/muster/output"
-	"muster/generator"
 	"muster/generator/ledger"
 	"muster/generator/verification"
 	"muster/gitops"
@@ -158,7 +156,6 @@ func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository,
 	if !clone {
 		const manyTogether = 256 // each time is some requests
 		c.Together = manyTogether
-		c.Fleet = generator.FleetTag(s.git.repo, s.git.overlays)
 	}
 	if c.Since, err = moment("since", v.since, s.program.clock.Now()); err != nil {
 		return "", c, err
@@ -307,13 +304,6 @@ func verifyNotes(c verification.Config, count verification.Count) []string {
 	add(count.OtherMessage, "%d of those that follow have notes, such as a different wording: --all shows them", count.OtherMessage)
 	add(count.Verdicts[verification.OtherVersion], "other-version: this version, %s, gets other results; this is a failure only with --strict", c.Version)
 	add(count.Unproven, "%d commits by muster have no valid signature", count.Unproven)
-	if len(count.Fleets) > 1 {
-		var tags []string
-		for _, tag := range slices.Sorted(maps.Keys(count.Fleets)) {
-			tags = append(tags, fmt.Sprintf("%q (%d)", tag, count.Fleets[tag]))
-		}
-		add(1, "the agents of these orders have different fleet tags, %s: the repository has moved, or another muster wrote them", strings.Join(tags, ", "))
-	}
 	return notes
 }
 

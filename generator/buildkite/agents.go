@@ -61,12 +61,14 @@ var errIgnored = errors.New("agents of other queues are listed")
 // agents. With a [Stacks], jobs of other queues are not read.
 func (c *Client) serve(overlays []plan.Overlay) {
 	var queues []string
+	if c.cfg.Stacks != nil {
+		c.cfg.Stacks.name(overlays)
+	}
 	c.ownTags, c.orders = map[string]bool{}, nil
 	for _, o := range overlays {
 		queues = append(queues, o.Policy.Queue)
-		for _, slug := range append([]string{o.Slug()}, o.Former...) {
-			c.ownTags[plan.TagOverlay+"="+slug] = true
-		}
+		c.ownTags[plan.TagOverlay+"="+o.Slug()] = true
+		c.ownTags[plan.TagIdentity+"="+o.Identity.ID] = true
 		for _, d := range o.Dispatches {
 			c.ownTags[plan.TagDispatch+"="+d.ID] = true
 			if !d.Withdrawn {

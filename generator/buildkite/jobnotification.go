@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+
+	"muster/generator/plan"
 )
 
 // JobNote is a notification on a job's page.
@@ -24,10 +26,10 @@ const (
 	notesTogether = 1000
 )
 
-// Notify sends notifications and returns how many were accepted. Queues are some that the
-// clusters of the tokens may have, because a stack is registered with a queue. The caller
-// need not know a job's cluster: a notification that one cluster refuses is sent to the next.
-func (k *Stacks) Notify(ctx context.Context, queues []string, notes []JobNote) (sent int, err error) {
+// Notify sends notifications and returns how many were accepted. The overlays have the queues with
+// which a stack is registered, and its key. The caller need not know a job's cluster: a notification that one cluster refuses is sent to the next.
+func (k *Stacks) Notify(ctx context.Context, overlays []plan.Overlay, notes []JobNote) (sent int, err error) {
+	queues := k.name(overlays)
 	for _, c := range k.clusters {
 		var left []JobNote
 		for some := range slices.Chunk(notes, notesTogether) {
@@ -91,9 +93,10 @@ func (k *Stacks) notify(ctx context.Context, c *stackCluster, queues []string, n
 const noJob = "00000000-0000-4000-8000-000000000000"
 
 // TryNotify checks whether notifications can be sent: it sends one to a job that does not exist,
-// which Buildkite must refuse. If it has to register a stack, it removes that again. Queues are
-// as for [Stacks.Notify]. It does not check that a page shows notifications.
-func (k *Stacks) TryNotify(ctx context.Context, queues []string) error {
+// which Buildkite must refuse. If it has to register a stack, it removes that again. Overlays
+// are as for [Stacks.Notify]. It does not check that a page shows notifications.
+func (k *Stacks) TryNotify(ctx context.Context, overlays []plan.Overlay) error {
+	queues := k.name(overlays)
 	found := false
 	for _, c := range k.clusters {
 		there, err := k.tryNotify(ctx, c, queues)

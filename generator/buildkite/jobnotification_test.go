@@ -2,13 +2,44 @@ package buildkite_test
 
 import (
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
 	"muster/gitops/leaktest"
 )
+
+// overlaysOf returns overlays with an identifier that serve some queues.
+func overlaysOf(queues ...string) (all []plan.Overlay) {
+	for i, q := range queues {
+		all = append(all, plan.Overlay{Name: q, Identity: plan.Identity{ID: "1d" + strconv.Itoa(i)}, Policy: plan.Policy{Queue: q}})
+	}
+	return all
+}
+
+// TestStackKey: without a flag the identifiers of the overlays determine the key, first those that git has.
+func TestStackKey(t *testing.T) {
+	for want, all := range map[string][]plan.Overlay{"muster-1d0-1": overlaysOf("default", "large"), "muster-1d1-1": overlaysOf("default", "large")} {
+		if want == "muster-1d1-1" {
+			all[1].State.Identity = all[1].Identity
+		}
+		s, ci, _ := twoClusters(fakebuildkite.Options{})
+		s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
+		k := newStacks(t, s, "", leaktest.AgentToken)
+		for _, overlays := range [][]plan.Overlay{all, overlaysOf("default")} { // the first ones decide
+			if _, err := k.Notify(t.Context(), overlays, []buildkite.JobNote{{Job: s.Jobs()[0].ID, Text: "x"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := s.Stacks(); !slices.Equal(got, []string{want}) {
+			t.Errorf("stacks %q, want %s", got, want)
+		}
+	}
+}
 
 // TestNotify: jobs of both clusters are notified, with truncated texts; refused notifications are not
 // counted, and a failed request is an error.
@@ -18,7 +49,7 @@ func TestNotify(t *testing.T) {
 		s.CreateBuild(fakebuildkite.Build{Cluster: cluster, Steps: []fakebuildkite.Step{{}}})
 	}
 	k := newStacks(t, s, "muster-test", leaktest.AgentToken, "bkct_gpu")
-	jobs, queues := s.Jobs(), []string{"default", "large"}
+	jobs, queues := s.Jobs(), overlaysOf("default", "large")
 	notes := []buildkite.JobNote{{Job: jobs[0].ID, Text: "one"}, {Job: jobs[1].ID, Text: strings.Repeat("ä", 300)}, {Job: "nobody's", Text: "x"}}
 	if sent, err := k.Notify(t.Context(), queues, notes); sent != 2 || err != nil {
 		t.Errorf("%d, %v", sent, err)
@@ -42,7 +73,7 @@ func TestTryNotify(t *testing.T) {
 	s, ci, _ := twoClusters(fakebuildkite.Options{})
 	s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
 	stacks := func(tokens ...string) *buildkite.Stacks { return newStacks(t, s, "muster-test", tokens...) }
-	queues, job := []string{"default", "large"}, s.Jobs()[0].ID
+	queues, job := overlaysOf("default", "large"), s.Jobs()[0].ID
 	for range 2 {
 		if err := stacks(leaktest.AgentToken, "bkct_gpu").TryNotify(t.Context(), queues); err != nil || len(s.Stacks()) != 0 || len(s.Notes(job)) != 0 {
 			t.Errorf("%v, stacks %v", err, s.Stacks())
@@ -53,7 +84,7 @@ func TestTryNotify(t *testing.T) {
 		queue string
 		want  string
 	}{{"bkct_stranger", "default", "401"}, {leaktest.AgentToken, "elsewhere", "no cluster of the agent tokens has a queue of an overlay"}} {
-		if err := stacks(c.token).TryNotify(t.Context(), []string{c.queue}); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.token) {
+		if err := stacks(c.token).TryNotify(t.Context(), overlaysOf(c.queue)); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.token) {
 			t.Errorf("%s: %v", c.queue, err)
 		}
 	}

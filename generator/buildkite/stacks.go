@@ -42,13 +42,14 @@ func (k *Stacks) deregister(ctx context.Context, c *stackCluster, token string) 
 	return nil
 }
 
-// StacksConfig configures a client of the Stacks API (docs apis/agent_api/stacks.md). Key is
-// required, and what [AgentConfig] requires.
+// StacksConfig configures a client of the Stacks API (docs apis/agent_api/stacks.md). What
+// [AgentConfig] requires is required.
 type StacksConfig struct {
 	AgentConfig
 	// Key identifies this stack in the organisation: letters, digits, dashes and underscores,
 	// 70 at most. There may be 30 stacks (docs platform/limits.md). Each token registers one; a
-	// muster that restarts uses it again.
+	// muster that restarts uses it again. If it is empty, the identifiers of the overlays determine
+	// it; see [Stacks.name].
 	Key string
 	// Clock paces the requests. It is required.
 	Clock Clock
@@ -67,6 +68,7 @@ type Clock interface {
 type Stacks struct {
 	*agentAPI
 	clock    Clock
+	key      string // empty: not yet known
 	clusters []*stackCluster
 	seen     map[string]time.Time // when a job was first listed
 }
@@ -89,13 +91,13 @@ func NewStacks(cfg StacksConfig) (*Stacks, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slug.MatchString(cfg.Key) || len(cfg.Key) > 70 {
+	if cfg.Key != "" && (!slug.MatchString(cfg.Key) || len(cfg.Key) > 70) {
 		return nil, fmt.Errorf("invalid stack key %q", cfg.Key)
 	}
 	if cfg.Clock == nil {
 		return nil, errors.New("the Stacks API needs a clock")
 	}
-	k := &Stacks{agentAPI: api, clock: cfg.Clock, seen: map[string]time.Time{}}
+	k := &Stacks{agentAPI: api, clock: cfg.Clock, key: cfg.Key, seen: map[string]time.Time{}}
 	for i, token := range cfg.Tokens {
 		k.clusters = append(k.clusters, &stackCluster{
 			token: token, key: fmt.Sprintf("%s-%d", cfg.Key, i+1),
@@ -103,6 +105,29 @@ func NewStacks(cfg StacksConfig) (*Stacks, error) {
 		})
 	}
 	return k, nil
+}
+
+// name derives the key from the overlays if there is none yet: from the first of the identifiers that
+// state.yaml has, or else from the first of the others. It returns the queues of the overlays.
+func (k *Stacks) name(overlays []plan.Overlay) (queues []string) {
+	var stored, others []string
+	for _, o := range overlays {
+		queues = append(queues, o.Policy.Queue)
+		if id := o.Identity.ID; id != "" && id == o.State.Identity.ID {
+			stored = append(stored, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	if k.key == "" && len(overlays) > 0 {
+		slices.Sort(stored)
+		slices.Sort(others)
+		k.key = "muster-" + append(stored, others...)[0]
+		for i, c := range k.clusters {
+			c.key = fmt.Sprintf("%s-%d", k.key, i+1)
+		}
+	}
+	return queues
 }
 
 // stackReading is what the Stacks API returned for some queues.

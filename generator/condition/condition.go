@@ -144,7 +144,7 @@ var summaries = map[string]string{
 	EditedByHand:                  "a manual edit was repaired",
 	Refused:                       "the git server refuses pushes",
 	AgentsInOtherQueue:            "agents are in another queue or cluster than the policy says",
-	NameNotUnique:                 "another fleet repository has an overlay of this name",
+	OtherMuster:                   "agents of another muster serve the queue",
 	MetricsUnavailable:            "Buildkite's metrics cannot be read",
 	PollSlow:                      "polls of Buildkite are slow",
 	WebhooksRefused:               "webhooks are refused",
@@ -313,8 +313,8 @@ const (
 
 	// AgentsInOtherQueue: agents of the overlay are in another queue or cluster.
 	AgentsInOtherQueue = "AgentsInOtherQueue"
-	// NameNotUnique: another fleet repository has an overlay of the same name.
-	NameNotUnique = "NameNotUnique"
+	// OtherMuster: another muster's agents serve the queue.
+	OtherMuster = "OtherMuster"
 	// StateInvalid: state.yaml is invalid and is ignored.
 	StateInvalid = "StateInvalid"
 	// ListUnread: an optional part of Buildkite could not be read.
@@ -339,7 +339,7 @@ func (c Condition) OfPoll() bool {
 	case AgentsArriving:
 		return c.Reason == string(plan.AgentsCannotWork)
 	case Degraded:
-		return c.Reason == AgentsInOtherQueue || c.Reason == NameNotUnique
+		return c.Reason == AgentsInOtherQueue || c.Reason == OtherMuster
 	}
 	return c.Type == ScalingLimited || c.Type == JobsServed
 }

@@ -236,7 +236,7 @@ func (o Overlay) degraded() []Condition {
 			found = append(found, Condition{Reason: AgentsInOtherQueue, Message: fmt.Sprintf("%s of another queue or cluster than the policy says: they count against max until they disconnect", count(s.OtherQueue, "agent"))})
 		}
 		if s.OtherFleets > 0 {
-			found = append(found, Condition{Reason: NameNotUnique, Message: fmt.Sprintf("another fleet repository has an overlay of this name: its %s not counted, and commits of both are easily confused", count(s.OtherFleets, "agent is", "agents are"))})
+			found = append(found, Condition{Reason: OtherMuster, Message: fmt.Sprintf("agents of another muster serve the queue: %s connected. They count neither for min nor against max, and both order agents for the same jobs", count(s.OtherFleets, "is", "are"))})
 		}
 	}
 	return DegradedBy(found...)

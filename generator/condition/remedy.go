@@ -45,7 +45,7 @@ var remedies = map[string]string{
 	InternalError:                  "This is a defect of muster: report it with the log.",
 	Stuck:                          "Restart muster: its state is in git.",
 	AgentsInOtherQueue:             "Nothing if the policy was just edited: these agents disconnect by themselves.",
-	NameNotUnique:                  "Rename one of the two overlays.",
+	OtherMuster:                    "Give the two musters different queues, or stop one of them: the agents' tag muster= is the identity in the state.yaml of its overlays. Nothing if an overlay of the queue was just removed, or its identity: these agents exit by themselves.",
 	StateInvalid:                   "Nothing: the next commit writes the file again.",
 	PollSlow:                       "Check Buildkite's status page, the network and the proxy. muster continues.",
 	GitSlow:                        "Check the git server's load, the network and the proxy; git ls-remote, from elsewhere, shows where the time is lost. muster continues.",

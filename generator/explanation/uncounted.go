@@ -57,7 +57,7 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 	s := d.Observation.Supply(d.Overlay)
 	say(s.OtherQueue, "%s in another queue or cluster than the policy says, as after an edit: they count against max until they leave", ledger.Pick(s.OtherQueue, "agent is", "agents are"))
 	say(s.WrongTags, "%s registered without tags that the order told them to carry", ledger.Pick(s.WrongTags, "agent has", "agents have"))
-	say(s.OtherFleets, "%s another fleet's that has an overlay of the same name", ledger.Pick(s.OtherFleets, "agent is", "agents are"))
+	say(s.OtherFleets, "%s another muster's that serves the queue too", ledger.Pick(s.OtherFleets, "agent is", "agents are"))
 	return all
 }
 

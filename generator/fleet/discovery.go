@@ -78,9 +78,8 @@ func rejectClashes(overlays []Overlay) {
 type place struct {
 	dir   string
 	wrong *finding.Finding
-	// misnamed: it has no policy, but a file that may be meant as one. stranger: it does not
-	// belong to the fleet's overlays.
-	misnamed, stranger bool
+	// misnamed: it has no policy, but a file that may be meant as one.
+	misnamed bool
 }
 
 // find returns the overlays at and below dir, sorted by name, without reading them.
@@ -90,9 +89,6 @@ func (l *Loader) find(tree fs.FS, dir string, entries []fs.DirEntry) []Overlay {
 	for i, p := range places {
 		o := &overlays[i]
 		o.Name, o.Path, o.loader, o.misnamed = l.nameOf(p.dir), p.dir, l, p.misnamed
-		if !p.stranger {
-			o.Fleet = l.fleet
-		}
 		if p.wrong != nil {
 			o.reject(*p.wrong)
 		}
@@ -115,7 +111,7 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 	} else if name := misnamed(entries); name != "" && dir != l.dir && dir != "." {
 		// A user may mean it as an overlay.
 		wrong := finding.Finding{File: path.Join(dir, name), Problem: "is ignored: a policy is named " + policyFile, Remedy: "rename it to " + policyFile}
-		all = append(all, place{dir: dir, wrong: &wrong, misnamed: true, stranger: true})
+		all = append(all, place{dir: dir, wrong: &wrong, misnamed: true})
 	}
 	long := false
 	for _, name := range directories(entries, isOverlay) {
@@ -135,13 +131,13 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		}
 		if *looked++; *looked > maxDirs {
 			wrong := finding.Finding{File: dir, Problem: fmt.Sprintf("is among more than %d directories in which overlays are looked for", maxDirs), Remedy: "keep other directories elsewhere"}
-			return append(all, place{dir: dir, wrong: &wrong, stranger: true})
+			return append(all, place{dir: dir, wrong: &wrong})
 		}
 		inside, err := fs.ReadDir(tree, below)
 		if err != nil {
 			// It may contain an overlay, which must not appear to be deleted.
 			wrong := finding.Finding{File: below, Problem: "cannot be read: " + finding.OneLine(err)}
-			all = append(all, place{dir: below, wrong: &wrong, stranger: true})
+			all = append(all, place{dir: below, wrong: &wrong})
 			continue
 		}
 		above := len(all)
@@ -176,7 +172,7 @@ func tooLong(dir, name string) place {
 	const shown = 40
 	name = strings.Clone(strings.ToValidUTF8(name[:min(len(name), shown)], "") + "…")
 	wrong := finding.Finding{File: path.Join(dir, name), Problem: fmt.Sprintf("has a path of more than %d bytes, and is not read", longestPath), Remedy: "give it a shorter name"}
-	return place{dir: path.Join(dir, name), wrong: &wrong, stranger: true}
+	return place{dir: path.Join(dir, name), wrong: &wrong}
 }
 
 // deepest is how many directories an overlay may lie below the first: a deeper search would let

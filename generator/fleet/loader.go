@@ -61,7 +61,6 @@ const (
 // concurrent use, one Load at a time.
 type Loader struct {
 	dir      string
-	fleet    string
 	reserved []string
 
 	mu sync.Mutex
@@ -109,12 +108,6 @@ func NewLoader(dir string) *Loader {
 		dir:     strings.TrimPrefix(path.Clean("/"+dir), "/"),
 		builder: kustomize.Here{}, slow: map[string]*running{}, zones: policy.Zones{}, valid: map[key]readDispatch{},
 	}
-}
-
-// InFleet sets the tag of the fleet repository; see [plan.Overlay.Fleet]. It returns the loader.
-func (l *Loader) InFleet(tag string) *Loader {
-	l.fleet = tag
-	return l
 }
 
 // Reserve makes the loader reject templates whose Job is in the namespace, such as the one
@@ -167,7 +160,7 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 		return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
 	}
 	rejectClashes(overlays)
-	renamed(overlays)
+	identify(tree, overlays)
 	for i := range overlays {
 		o := &overlays[i]
 		if err := o.Err(); err != nil {
@@ -275,7 +268,8 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		case name == listFile:
 			o.list = data
 		default:
-			if o.State, o.invalidState = readState(file, data); o.invalidState != nil {
+			o.State, o.invalidState = readState(file, data)
+			if o.stateRead = o.invalidState == nil; !o.stateRead {
 				o.surplus = append(o.surplus, file)
 			}
 		}
@@ -357,8 +351,8 @@ func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch,
 	if wrong != nil {
 		return d, true, wrong
 	}
-	if d.overlay != o.Slug() && (d.overlay != orderedAs(d.Dispatch) || !l.ours(d.Dispatch)) {
-		return d, false, another(file, d.overlay) // else renamed examines it
+	if d.overlay != o.Slug() && d.overlay != orderedAs(d.Dispatch) {
+		return d, false, another(file, d.overlay) // else identify examines it
 	}
 	if o.template == nil {
 		return d, false, nil // suspended; the proof waits until it is not
@@ -384,7 +378,7 @@ func policyOf(d plan.Dispatch) plan.Policy {
 		switch key, value, _ := strings.Cut(tag, "="); key {
 		case plan.TagQueue:
 			p.Queue = value
-		case plan.TagOverlay, plan.TagFleet:
+		case plan.TagOverlay, plan.TagIdentity:
 		default:
 			p.Tags = append(p.Tags, tag)
 		}

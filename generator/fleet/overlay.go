@@ -73,8 +73,9 @@ type Overlay struct {
 	objects      []object
 	proof, built []byte
 	jobs         []string
-	// invalidState is why state.yaml cannot be read.
+	// invalidState is why state.yaml cannot be read. stateRead: it is valid.
 	invalidState *finding.Finding
+	stateRead    bool
 	// list is the content of dispatches/kustomization.yaml, nil if the file is absent. surplus
 	// are files that keep kustomize from reading it.
 	list    []byte
@@ -168,6 +169,10 @@ func (o *Overlay) InvalidState() error {
 	}
 	return *o.invalidState
 }
+
+// LostState reports whether the overlay has no valid state.yaml: muster has not written it yet, or it
+// was deleted or damaged.
+func (o *Overlay) LostState() bool { return !o.stateRead }
 
 // Add returns the changes that write new dispatches, and the resulting overlay. It returns an
 // error, and no changes, for a suspended overlay, an existing ID or an invalid dispatch.

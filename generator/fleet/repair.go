@@ -159,10 +159,13 @@ func Larger(d, other plan.Dispatch) plan.Dispatch {
 	return d
 }
 
-// Carries reports whether a dispatch was ordered under the overlay's name or a former one.
+// Carries reports whether a dispatch was ordered under the overlay's identifier, or by its name if the
+// dispatch has none.
 func (o *Overlay) Carries(d plan.Dispatch) bool {
-	of := orderedAs(d)
-	return of == o.Slug() || slices.Contains(o.Former, of)
+	if id := orderedBy(d); id != "" {
+		return id == o.Identity.ID
+	}
+	return orderedAs(d) == o.Slug()
 }
 
 // Original reads a dispatch as it was committed; file is its path. The error is a

@@ -2,8 +2,12 @@ package fleet
 
 import (
 	"fmt"
+	"path"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"muster/generator/finding"
 	"muster/generator/plan"
@@ -26,6 +30,7 @@ const stateHeader = "# Written by muster: what it must remember. Not applied. De
 type stateDocument struct {
 	APIVersion  string         `json:"apiVersion"`
 	Kind        string         `json:"kind"`
+	Identity    plan.Identity  `json:"identity,omitzero"`
 	Breaker     *plan.Breaker  `json:"breaker,omitempty"`
 	Ordered     []plan.Ordered `json:"ordered,omitempty"`
 	LookedAhead time.Time      `json:"lookedAhead,omitzero"`
@@ -60,8 +65,11 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 	if err := plan.CheckStored(doc); err != nil {
 		return wrong(err.Error())
 	}
+	if problem := identityProblem(doc.Identity); problem != "" {
+		return wrong(problem)
+	}
 	state := plan.State{
-		Ordered: doc.Ordered, LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes,
+		Identity: doc.Identity, Ordered: doc.Ordered, LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes,
 		ServedAt: doc.ServedAt, AheadOf: doc.AheadOf,
 	}
 	if b := doc.Breaker; b != nil {
@@ -99,7 +107,7 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	change := branch.Change{Path: o.file(stateFile)}
 	if !s.Equal(plan.State{}) {
 		doc := stateDocument{
-			APIVersion: policy.Version, Kind: stateKind, Ordered: s.Ordered,
+			APIVersion: policy.Version, Kind: stateKind, Identity: s.Identity, Ordered: s.Ordered,
 			LookedAhead: s.LookedAhead, StartupTimes: s.StartupTimes, ServedAt: s.ServedAt, AheadOf: s.AheadOf,
 		}
 		if !s.Breaker.Equal(plan.Breaker{}) {
@@ -116,3 +124,27 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	}
 	return []branch.Change{change}
 }
+
+var idRule = regexp.MustCompile(`^[0-9a-z]{1,40}$`)
+
+// identityProblem returns why an identity is not valid; empty if it is, or if there is none.
+func identityProblem(id plan.Identity) string {
+	switch {
+	case id == plan.Identity{}:
+		return ""
+	case !idRule.MatchString(id.ID) || id.CopiedFrom != "" && !idRule.MatchString(id.CopiedFrom):
+		return "its identifier is not 1 to 40 lower case letters and digits"
+	case branch.CheckPath(id.Overlay) != nil || strings.ContainsFunc(id.Branch, unicode.IsControl):
+		return "its identity has an overlay that is no path, or a branch that is no name"
+	}
+	return ""
+}
+
+// ReadIdentity returns the identity in a state.yaml; the zero value if it has none or is invalid.
+func ReadIdentity(data []byte) plan.Identity {
+	state, _ := readState("", data)
+	return state.Identity
+}
+
+// StateFile returns the path of state.yaml of the overlay in a directory.
+func StateFile(overlay string) string { return path.Join(overlay, dispatchDir, stateFile) }

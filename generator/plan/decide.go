@@ -119,6 +119,9 @@ func oldestPending(jobs []Demand) map[string]time.Time {
 
 // begin counts what does not depend on the other shares.
 func (s *share) begin(o Observation) {
+	if id := s.supply.Identity; id != nil {
+		s.overlay.Identity = *id
+	}
 	v := s.overlay
 	s.policy, s.schedule = v.Policy.During(o.At)
 	p := s.policy

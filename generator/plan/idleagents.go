@@ -16,9 +16,10 @@ type idleAgent struct {
 
 // owners finds the overlays of one queue that an agent can belong to.
 type owners struct {
-	slugs      []string         // by overlay
-	byTag      map[string][]int // by the value of the tag TagOverlay, former ones included
-	byDispatch map[string][]int
+	slugs []string // by overlay
+	// byTag has the overlays of the tags TagIdentity and TagOverlay, and byDispatch those of dispatches
+	// that some agents are known by.
+	byTag, byDispatch map[string][]int
 	// byTags is by the other tags, without overlays that follow one that is alike; see tagIndex. firsts
 	// are the indexes of the overlays.
 	byTags *ruleIndex
@@ -26,22 +27,33 @@ type owners struct {
 }
 
 func (q queueReader) newOwners() *owners {
-	w := &owners{slugs: make([]string, len(q.overlays)), byTag: make(map[string][]int, len(q.overlays)), byDispatch: map[string][]int{}}
-	dispatches := slices.ContainsFunc(q.agents, func(a *Agent) bool { return !hasQueue(a.Tags) })
+	w := &owners{slugs: make([]string, len(q.overlays)), byTag: make(map[string][]int, 2*len(q.overlays)), byDispatch: map[string][]int{}}
+	dispatches := false
 	for i := range q.overlays {
 		o := &q.overlays[i]
 		w.slugs[i] = o.Slug()
-		w.byTag[w.slugs[i]] = append(w.byTag[w.slugs[i]], i)
-		for _, name := range o.Former {
-			if name != w.slugs[i] {
-				w.byTag[name] = append(w.byTag[name], i)
-			}
+		w.byTag[TagOverlay+"="+w.slugs[i]] = append(w.byTag[TagOverlay+"="+w.slugs[i]], i)
+		if id := o.Identity.ID; id != "" {
+			w.byTag[TagIdentity+"="+id] = append(w.byTag[TagIdentity+"="+id], i)
 		}
+		dispatches = dispatches || slices.ContainsFunc(o.Dispatches, o.orderedByOther)
+	}
+	dispatches = dispatches || slices.ContainsFunc(q.agents, func(a *Agent) bool { return w.needsDispatch(a.Tags) })
+	for i := range q.overlays {
+		o := &q.overlays[i]
 		for k := 0; dispatches && k < len(o.Dispatches); k++ {
 			w.byDispatch[o.Dispatches[k].ID] = append(w.byDispatch[o.Dispatches[k].ID], i)
 		}
 	}
 	return w
+}
+
+// needsDispatch reports whether an agent may belong to the overlay of its dispatch alone: it has no known
+// queue, or an identifier that no overlay of the queue has.
+func (w *owners) needsDispatch(tags []string) bool {
+	return !hasQueue(tags) || slices.ContainsFunc(tags, func(tag string) bool {
+		return strings.HasPrefix(tag, TagIdentity+"=") && w.byTag[tag] == nil
+	})
 }
 
 // tagIndex returns an index of the tags of overlays that are not their names.
@@ -53,7 +65,7 @@ func (q queueReader) tagIndex(w *owners) *ruleIndex {
 	known := map[string]bool{}
 	for i := range q.overlays {
 		plain := slices.DeleteFunc(slices.Clone(q.tags[i]), hasName)
-		key := string(appendKey(nil, q.overlays[i].Fleet+"\x00"+q.clusters[i], plain))
+		key := string(appendKey(nil, q.clusters[i], plain))
 		if !known[key] {
 			known[key] = true
 			tags, w.firsts = append(tags, plain), append(w.firsts, i)
@@ -74,16 +86,19 @@ func (q queueReader) countAgents(supplies []Supply, w *owners) []idleAgent {
 		clusters[id] = true
 	}
 	anywhere := slices.Contains(q.clusters, "")
-	busy := map[string]int{} // agents of the queue that run a job, by cluster
+	busy, foreign := map[string]int{}, map[string]int{} // agents of the queue that run a job, or are another muster's, by cluster
 	for _, a := range q.agents {
 		here := carries(a.Tags, rule)
 		counts := here && (anywhere || clusters[a.Cluster]) // as idle
 		if here && a.State == AgentBusy {
 			busy[a.Cluster]++
 		}
+		if here && len(q.overlays) > 0 && q.overlays[0].foreign(a.Tags) {
+			foreign[a.Cluster]++
+		}
 		for _, i := range w.of(a.Tags) {
 			serves := here && sameCluster(a.Cluster, q.clusters[i])
-			own, namesake := q.overlays[i].owns(a.Tags, w.slugs[i])
+			own := q.overlays[i].owns(a.Tags, w.slugs[i])
 			if q.overlays[i].ordered(a.Tags) { // only its dispatch is known
 				own, serves, counts = true, true, true
 				if a.State == AgentBusy {
@@ -91,8 +106,6 @@ func (q queueReader) countAgents(supplies []Supply, w *owners) []idleAgent {
 				}
 			}
 			switch {
-			case namesake:
-				supplies[i].OtherFleets++
 			case own && a.State == AgentStopping:
 				supplies[i].Stopping++
 			case own && !serves:
@@ -120,6 +133,13 @@ func (q queueReader) countAgents(supplies []Supply, w *owners) []idleAgent {
 			}
 		}
 	}
+	for id, n := range foreign {
+		for i := range supplies {
+			if sameCluster(id, q.clusters[i]) {
+				supplies[i].OtherFleets += n
+			}
+		}
+	}
 	return idle
 }
 
@@ -130,15 +150,22 @@ func hasQueue(tags []string) bool {
 
 // of returns the overlays that an agent may belong to.
 func (w *owners) of(tags []string) []int {
-	name, _ := TagValue(tags, TagOverlay)
-	all := w.byTag[name]
-	if hasQueue(tags) {
-		return all
+	var all []int
+	for _, tag := range tags {
+		if more := w.byTag[tag]; len(all) == 0 {
+			all = more
+		} else if len(more) > 0 && !slices.Equal(all, more) {
+			all = slices.Concat(all, more)
+		}
 	}
-	id, _ := TagValue(tags, TagDispatch)
-	all = slices.Concat(all, w.byDispatch[id])
-	slices.Sort(all)
-	return slices.Compact(all)
+	if w.needsDispatch(tags) {
+		id, _ := TagValue(tags, TagDispatch)
+		all = slices.Concat(all, w.byDispatch[id])
+	}
+	if len(all) > 1 {
+		all = slices.Compact(slices.Sorted(slices.Values(all)))
+	}
+	return all
 }
 
 // markReplacing marks the warm pool agents to be replaced. An agent is due shortly before its idle
@@ -201,24 +228,28 @@ func byCredit(idle []idleAgent, overlays int) [][]int {
 }
 
 // creditTo returns the overlay to which an idle agent is credited; -1 for none. An agent that
-// muster started is credited to its own overlay if it has all of the overlay's tags. An agent
-// that muster did not start is credited to the first overlay whose tags it has.
+// muster started is credited to its own overlay if it has all of the overlay's tags; the overlay may
+// have been renamed since. An agent that muster did not start is credited to the first overlay whose
+// tags it has.
 func (q queueReader) creditTo(a Agent, w *owners) int {
-	of, muster := TagValue(a.Tags, TagOverlay)
-	_, loaded := TagValue(a.Tags, TagFleet)
+	_, named := TagValue(a.Tags, TagOverlay)
+	_, known := TagValue(a.Tags, TagIdentity)
 	fits := func(i int) bool {
 		if !sameCluster(a.Cluster, q.clusters[i]) {
 			return false
 		}
-		anyOverlay := !muster || slices.Contains(q.overlays[i].Former, of)
 		return !slices.ContainsFunc(q.tags[i], func(tag string) bool {
-			switch {
-			case !loaded && strings.HasPrefix(tag, TagFleet+"="): // started without muster
-			case anyOverlay && strings.HasPrefix(tag, TagOverlay+"="):
-			default:
-				return !carries(a.Tags, tag)
+			if carries(a.Tags, tag) {
+				return false
 			}
-			return false
+			overlay, id := strings.HasPrefix(tag, TagOverlay+"="), strings.HasPrefix(tag, TagIdentity+"=")
+			switch {
+			case overlay && !named, id && !known: // started without muster
+				return false
+			case overlay && known || id:
+				return !q.overlays[i].owns(a.Tags, "")
+			}
+			return true
 		})
 	}
 	credit := -1
@@ -228,7 +259,7 @@ func (q queueReader) creditTo(a Agent, w *owners) int {
 		}
 		return done
 	}
-	if !muster {
+	if !named && !known {
 		q.tagIndex(w).candidates(a.Tags, func(overlays []int32) {
 			for _, n := range overlays {
 				if try(w.firsts[n]) {
@@ -238,13 +269,9 @@ func (q queueReader) creditTo(a Agent, w *owners) int {
 		})
 		return credit
 	}
-	for _, tag := range a.Tags {
-		if name, ok := strings.CutPrefix(tag, TagOverlay+"="); ok {
-			for _, i := range w.byTag[name] {
-				if try(i) {
-					break
-				}
-			}
+	for _, i := range w.of(a.Tags) {
+		if try(i) {
+			break
 		}
 	}
 	return credit

@@ -163,7 +163,7 @@ func TestJobsOfAClusterWithoutTheQueueAreUnserved(t *testing.T) {
 // TestOtherTagsAreNoted: only where it makes a difference does an observation say what
 // a dispatch was told.
 func TestOtherTagsAreNoted(t *testing.T) {
-	o := Overlay{Name: "a", Fleet: "f", Policy: Policy{Queue: "q", Max: 10}}
+	o := Overlay{Name: "a", Identity: Identity{ID: "f"}, Policy: Policy{Queue: "q", Max: 10}}
 	for name, c := range map[string]struct {
 		told []string
 		want bool

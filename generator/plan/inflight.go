@@ -73,7 +73,7 @@ func (q queueReader) otherTags(classes []*class, index ruleIndex, supplies []Sup
 				continue
 			}
 			takesNow := takes(i, d.Tags)
-			x := otherTags{overlay: i, dispatch: d.ID, takes: takesOf(takesNow), spare: q.creditTo(Agent{Cluster: q.clusters[i], Tags: d.Tags}, w) == i}
+			x := otherTags{overlay: i, dispatch: d.ID, takes: takesOf(takesNow), spare: q.creditTo(Agent{Cluster: q.clusters[i], Tags: d.PodTags()}, w) == i}
 			if !x.spare || !slices.Equal(takesNow, takes(i, q.tags[i])) {
 				all = append(all, x)
 			}

@@ -20,6 +20,9 @@ type drawnLife struct {
 
 func drawLife(t *rapid.T) drawnLife {
 	d := drawnLife{drawn: drawSmall(t)}
+	d.snapshot.Agents = slices.DeleteFunc(d.snapshot.Agents, func(a Agent) bool { // they count only while their dispatch is in git
+		return slices.Contains(a.Tags, "muster=former")
+	})
 	now := d.snapshot.At
 	one := func(of int, what string) bool { return rapid.IntRange(0, of-1).Draw(t, what) == of-1 }
 	if one(3, "spread") {
@@ -73,15 +76,23 @@ func drawEarlier(t *rapid.T, d Dispatch, now time.Time) Snapshot {
 }
 
 // rename gives an overlay's directory another name: earlier dispatches and agents have the
-// former one.
+// former one, and its identifier.
 func (d *drawnLife) rename(i int) {
 	o := &d.overlays[i]
+	if o.Identity.ID == "" {
+		o.Identity.ID = "renamed-" + o.Name
+	}
+	id := "muster=" + o.Identity.ID
 	for k, x := range o.Dispatches {
 		if x.Tags == nil {
 			o.Dispatches[k].Tags = o.AgentTags()
 		}
 	}
-	o.Former = []string{o.Name}
+	for k, a := range d.snapshot.Agents {
+		if _, known := TagValue(a.Tags, "muster"); !known && slices.Contains(a.Tags, "overlay="+o.Name) {
+			d.snapshot.Agents[k].Tags = append(slices.Clone(a.Tags), id)
+		}
+	}
 	o.Name += "-renamed"
 }
 
@@ -159,9 +170,16 @@ func (d drawnLife) agents(o Overlay) (n int) {
 		}
 	}
 	for _, a := range d.snapshot.Agents {
-		name, _ := TagValue(a.Tags, "overlay")
-		loaded, said := TagValue(a.Tags, "muster")
-		if (name == o.Slug() || slices.Contains(o.Former, name)) && (!said || o.Fleet == "" || loaded == o.Fleet) {
+		id, known := TagValue(a.Tags, "muster")
+		dispatch, _ := TagValue(a.Tags, "dispatch")
+		switch {
+		case !known || o.Identity.ID == "":
+			if slices.Contains(a.Tags, "overlay="+o.Slug()) {
+				n++
+			}
+		case id == o.Identity.ID:
+			n++
+		case slices.ContainsFunc(o.Dispatches, func(x Dispatch) bool { return x.ID == dispatch && !o.Copied(x) }):
 			n++
 		}
 	}

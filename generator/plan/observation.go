@@ -104,9 +104,10 @@ type Supply struct {
 	// OtherQueue agents carry it and are in another queue or cluster than the
 	// policy's, as after an edit of the policy. They count as stopping.
 	OtherQueue int `json:"otherQueue,omitempty"`
-	// OtherFleets are agents of another fleet repository that has an overlay of the same name.
-	// They belong to no overlay of this repository.
+	// OtherFleets are agents of the queue that another muster ordered, according to their tag.
 	OtherFleets int `json:"otherFleets,omitempty"`
+	// Identity is the overlay's if state.yaml has none or another one; otherwise nil.
+	Identity *Identity `json:"identity,omitempty"`
 	// MaxJobs is the maximum number of dispatches that one commit adds or removes, because the git
 	// host accepts no larger commit; zero means any number.
 	MaxJobs int `json:"maxJobs,omitempty"`
@@ -285,19 +286,26 @@ func Observe(overlays []Overlay, s Snapshot, r *Registrations) []Observation {
 }
 
 // divideAgents adds to each reader the agents that can count in its queue: those with the tag of the
-// queue or of one of its overlays, and those of a dispatch of such an overlay that have no known
-// queue.
+// queue, or of one of its overlays or their dispatches.
 func divideAgents(readers []queueReader, agents []Agent) {
-	byTag := map[string][]int{}
-	dispatches := slices.ContainsFunc(agents, func(a Agent) bool { return !hasQueue(a.Tags) })
+	byTag, ids := map[string][]int{}, map[string]bool{}
+	for _, q := range readers {
+		for k := range q.overlays {
+			ids[q.overlays[k].Identity.ID] = true
+		}
+	}
+	dispatches := slices.ContainsFunc(agents, func(a Agent) bool { // only its dispatch may be known
+		id, known := TagValue(a.Tags, TagIdentity)
+		return !hasQueue(a.Tags) || known && !ids[id]
+	})
 	for i, q := range readers {
 		add := func(key, value string) { byTag[key+"="+value] = append(byTag[key+"="+value], i) }
 		add(TagQueue, q.key)
 		for k := range q.overlays {
 			o := &q.overlays[k]
 			add(TagOverlay, o.Slug())
-			for _, former := range o.Former {
-				add(TagOverlay, former)
+			if o.Identity.ID != "" {
+				add(TagIdentity, o.Identity.ID)
 			}
 			for k := 0; dispatches && k < len(o.Dispatches); k++ {
 				add(TagDispatch, o.Dispatches[k].ID)
@@ -491,7 +499,7 @@ func (q queueReader) servers(classes []*class) []*servers {
 
 // hasName reports whether a tag differs between overlays that are alike.
 func hasName(tag string) bool {
-	return strings.HasPrefix(tag, TagOverlay+"=") || strings.HasPrefix(tag, TagFleet+"=")
+	return strings.HasPrefix(tag, TagOverlay+"=") || strings.HasPrefix(tag, TagIdentity+"=")
 }
 
 // findServers sets the servers of some of the classes. The overlays of a group can take the same of
@@ -609,6 +617,9 @@ func (q queueReader) read(classes []*class) reading {
 	supplies := make([]Supply, len(q.overlays))
 	for i, overlay := range q.overlays {
 		supplies[i] = Supply{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.seen(overlay)}
+		if overlay.Identity != overlay.State.Identity {
+			supplies[i].Identity = &overlay.Identity
+		}
 	}
 	var served, unmatched []*class
 	for n, servers := range q.servers(classes) {

@@ -15,13 +15,12 @@ type Overlay struct {
 	// Name is the overlay's path below the overlays directory, as in
 	// "default" or "linux/large".
 	Name string
-	// Fleet distinguishes the fleet repository from others of the same Buildkite organisation that
-	// may have an overlay of the same name. If it is empty (unknown), all agents with the
-	// overlay's tag count as the overlay's own.
-	Fleet string
-	// Former are the slugs that the overlay had before its directory was renamed, and that no other
-	// overlay has: agents of these slugs are its own.
-	Former []string
+	// Identity determines which agents are the overlay's own. If it is unknown, these are all agents
+	// with the tag of the overlay's name.
+	Identity Identity
+	// Fleet has the identifiers of the branch: true for those of its overlays, false for former ones
+	// of their dispatches. Agents with another one are those of another muster. Nil: unknown.
+	Fleet map[string]bool
 	// Policy is its scaling policy.
 	Policy Policy
 	// Dispatches are the manifests in git, ordered by ID.
@@ -75,6 +74,8 @@ func Slug(name string) string {
 // the overlay's directory, with the JSON of these types: their tags must not change. The zero value
 // is a fleet that has never failed.
 type State struct {
+	// Identity is the overlay's as of the commit that wrote it.
+	Identity Identity `json:"identity,omitzero"`
 	// Breaker stops dispatching what fails.
 	Breaker Breaker `json:"breaker,omitzero"`
 	// Ordered are the agents ordered in the last hour, oldest first; kept only
@@ -106,7 +107,7 @@ type Partial struct {
 
 // Equal reports whether two states are equal.
 func (s State) Equal(other State) bool {
-	return s.Breaker.Equal(other.Breaker) && s.StartupTimes.Equal(other.StartupTimes) && s.ServedAt.Equal(other.ServedAt) && s.LookedAhead.Equal(other.LookedAhead) &&
+	return s.Identity == other.Identity && s.Breaker.Equal(other.Breaker) && s.StartupTimes.Equal(other.StartupTimes) && s.ServedAt.Equal(other.ServedAt) && s.LookedAhead.Equal(other.LookedAhead) &&
 		s.Partial.Until.Equal(other.Partial.Until) && s.Partial.Agents == other.Partial.Agents && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
 		return a.At.Equal(b.At) && a.Agents == b.Agents
 	}) && slices.EqualFunc(s.AheadOf, other.AheadOf, AheadOf.Equal)
@@ -131,7 +132,7 @@ func (s State) lastHour(now time.Time) (recent []Ordered, agents int) {
 
 // state returns the state after the decision.
 func (s *share) state(now time.Time) State {
-	next := State{Breaker: s.breaker, StartupTimes: s.startupTimes, ServedAt: s.lastServed}
+	next := State{Identity: s.overlay.kept(), Breaker: s.breaker, StartupTimes: s.startupTimes, ServedAt: s.lastServed}
 	if s.policy.MaxPerHour > 0 {
 		next.Ordered, _ = s.overlay.State.lastHour(now)
 		if s.sum.Dispatch > 0 {

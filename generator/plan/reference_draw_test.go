@@ -56,8 +56,12 @@ func drawSmall(t *rapid.T) drawn {
 		if chance(3, "template") {
 			o.Template = "new"
 		}
-		if chance(4, "fleet") {
-			o.Fleet = "ours"
+		if chance(4, "identity") {
+			o.Identity.ID = "id" + o.Name
+			o.State.Identity = o.Identity
+			if chance(3, "copy") {
+				o.Identity.CopiedFrom = "former"
+			}
 		}
 		if chance(4, "limited per hour") {
 			o.Policy.MaxPerHour = 1 + up(5, "maxPerHour")
@@ -77,6 +81,9 @@ func drawSmall(t *rapid.T) drawn {
 			var told []string // nil stands for the policy's
 			if chance(1, "other tags") {
 				told = append([]string{"queue=" + p.Queue, "overlay=" + o.Name}, tags.Draw(t, "dispatch's tags")...)
+				if chance(1, "former identity") {
+					told = append(told, "muster=former")
+				}
 			}
 			o.Dispatches = append(o.Dispatches, Dispatch{ID: fmt.Sprintf("%s-%d", o.Name, k), Purpose: ForDemand, Agents: 1 + up(2, "agents"),
 				Tags: told, At: at, NotAfter: at.Add(lease), Cluster: rapid.SampledFrom([]string{p.Cluster, p.Cluster, "former"}).Draw(t, "dispatch's cluster")})
@@ -143,7 +150,17 @@ func (d drawn) drawAgent(t *rapid.T, i int, queue, cluster string, tags []string
 	if up(3, "another queue") < 3 {
 		a.Tags[0] = "queue=" + o.Policy.Queue
 	}
-	switch up(5, "kind") {
+	home := cmp.Or(map[string]string{"": "c1", "build": "c1", "deploy": "c2"}[o.Policy.Cluster], o.Policy.Cluster)
+	switch up(6, "kind") {
+	case 6: // of an identity that the overlay had, or of the overlay that it was copied from
+		tags, of := append(a.Tags, "overlay="+o.Name, "muster=former"), "gone"
+		if k := slices.IndexFunc(o.Dispatches, func(x Dispatch) bool { return slices.Contains(x.Tags, "muster=former") }); k >= 0 {
+			tags, of = o.Dispatches[k].Tags, o.Dispatches[k].ID
+			if cluster != "" {
+				a.Cluster = home
+			}
+		}
+		a.Tags = slices.Concat(tags, []string{"dispatch=" + of, fmt.Sprint("index=", up(2, "former index"))})
 	case 0: // tagged before the policy was edited
 		a.Tags = append(a.Tags, "overlay="+o.Name, "dispatch=gone", fmt.Sprint("index=", i))
 	case 1: // another fleet's
@@ -152,8 +169,7 @@ func (d drawn) drawAgent(t *rapid.T, i int, queue, cluster string, tags []string
 		a.Tags = slices.Concat(o.AgentTags(), []string{"muster-warm=3600", "dispatch=gone-warm", fmt.Sprint("index=", i)})
 	default:
 		if cluster != "" {
-			a.Cluster = map[string]string{"": "c1", "build": "c1", "deploy": "c2"}[o.Policy.Cluster]
-			a.Cluster = cmp.Or(a.Cluster, o.Policy.Cluster)
+			a.Cluster = home
 		}
 		a.Tags = slices.Concat(o.AgentTags(), []string{fmt.Sprintf("dispatch=%s-%d", o.Name, up(1, "of")), fmt.Sprint("index=", up(2, "index"))})
 	}

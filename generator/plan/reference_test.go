@@ -169,12 +169,18 @@ func (o *refOverlay) canTake(j Job) bool {
 	return here && (j.Cluster != "" || !o.clustered) && refTakes(o.tags(), j.Rules)
 }
 
-// owns: "connected agents with the tag `overlay=`"; "Agents with another fleet's tag
-// `muster=<hash>` are not its own".
+// owns: "connected agents with its identifier in their tag `muster=`", or with another one "while
+// their dispatch is in the overlay's directory, unless that is a copied order"; without the tag, those "with
+// the tag `overlay=` of its name".
 func (o *refOverlay) owns(a Agent) bool {
-	return slices.Contains(a.Tags, "overlay="+o.Name) && !slices.ContainsFunc(a.Tags, func(t string) bool {
-		return strings.HasPrefix(t, "muster=") && o.Fleet != "" && t != "muster="+o.Fleet
-	})
+	has := func(tag string) bool { return slices.Contains(a.Tags, tag) }
+	switch known := slices.ContainsFunc(a.Tags, func(t string) bool { return strings.HasPrefix(t, "muster=") }); {
+	case !known || o.Identity.ID == "":
+		return has("overlay=" + o.Name)
+	case has("muster=" + o.Identity.ID):
+		return true
+	}
+	return slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return has("dispatch="+d.ID) && !o.copied(d) })
 }
 
 // here: agents "In another queue or cluster than the policy's" are not.
@@ -565,7 +571,7 @@ func (r *reference) countConnected() {
 				continue
 			}
 			agent := &refAgent{tags: a.Tags, cluster: a.Cluster, of: -1, replacing: r.replacing(o, a)}
-			if o.here(a) && refTakes(a.Tags, o.tags()) {
+			if o.here(a) && refTakes(a.Tags, o.Policy.Tags) { // the overlay may have been renamed
 				agent.of = i
 			}
 			r.agents = append(r.agents, agent)
@@ -670,7 +676,7 @@ func (r *reference) countInFlight() {
 					if d.Tags != nil {
 						agent.tags = d.Tags
 					}
-					if !refTakes(agent.tags, o.tags()) {
+					if !refTakes(agent.tags, o.tags()) || o.copied(d) { // "credited to no overlay"
 						agent.of = -1
 					}
 					r.agents = append(r.agents, agent)
@@ -801,6 +807,11 @@ func (r *reference) startupTimes(o *refOverlay) (seconds []int) {
 	return seconds
 }
 
+// copied reports whether a dispatch is "a copied order".
+func (o *refOverlay) copied(d Dispatch) bool {
+	return o.Identity.CopiedFrom != "" && slices.Contains(d.Tags, "muster=former")
+}
+
 // leftAtFirst is the limit "Until an agent of the overlay has registered".
 func (r *reference) leftAtFirst(o *refOverlay) int {
 	registered := len(r.startupTimes(o)) > 0 || !o.State.ServedAt.IsZero()
@@ -813,7 +824,7 @@ func (r *reference) leftAtFirst(o *refOverlay) int {
 		registered = registered || came > 0
 		switch {
 		case over: // "or has failed"
-			bad = bad || !o.Suspended.Active()
+			bad = bad || !o.Suspended.Active() && !o.copied(d) // "has no outcome"
 		case d.Cluster != o.Policy.Cluster: // "counts as stopping"
 		case r.snapshot.At.Sub(d.At) >= 4*time.Minute: // "overdue (here after four minutes)"
 			bad = true

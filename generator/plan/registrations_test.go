@@ -204,11 +204,12 @@ func TestLookback(t *testing.T) {
 	}
 }
 
-// TestOwners: an agent is known by its tag, by a name that its overlay had, or by its
+// TestOwners: an agent is known by its overlay's identifier, by its name if it has none, or by its
 // dispatch.
 func TestOwners(t *testing.T) {
 	owners := NewOwners([]Overlay{
-		{Name: "Big/Linux", Fleet: "f", Former: []string{"was", "b"}, Dispatches: []Dispatch{leased}}, {Name: "b", Fleet: "f"},
+		{Name: "Big/Linux", Identity: Identity{ID: "f"}, Dispatches: []Dispatch{leased}}, {Name: "b", Identity: Identity{ID: "g"}},
+		{Name: "copy", Identity: Identity{ID: "h", CopiedFrom: "f"}, Dispatches: []Dispatch{{ID: leased.ID, Tags: []string{"muster=f"}}}},
 	})
 	slug := Slug("Big/Linux")
 	for name, c := range map[string]struct {
@@ -216,10 +217,10 @@ func TestOwners(t *testing.T) {
 		overlay, dispatch string
 	}{
 		"its tag":           {Sighting{Tags: []string{"overlay=" + slug, "dispatch=x-1"}}, "Big/Linux", "x-1"},
-		"a former name":     {Sighting{Tags: []string{"overlay=was", "dispatch=x-1"}}, "Big/Linux", "x-1"},
-		"another has it":    {Sighting{Tags: []string{"overlay=b"}}, "b", ""},
-		"its fleet":         {Sighting{Tags: []string{"overlay=b", "muster=f"}}, "b", ""},
-		"another fleet":     {Sighting{Tags: []string{"overlay=b", "muster=g", "dispatch=x-1"}}, "", ""},
+		"a former name":     {Sighting{Tags: []string{"overlay=was", "muster=f", "dispatch=x-1"}}, "Big/Linux", "x-1"},
+		"another's name":    {Sighting{Tags: []string{"overlay=b", "muster=f"}}, "Big/Linux", ""},
+		"another muster":    {Sighting{Tags: []string{"overlay=b", "muster=x", "dispatch=x-1"}}, "", ""},
+		"a former identity": {Sighting{Tags: []string{"overlay=b", "muster=x", "dispatch=" + leased.ID}}, "Big/Linux", leased.ID},
 		"nobody's tag":      {Sighting{Tags: []string{"overlay=c", "dispatch=" + leased.ID}}, "", ""},
 		"its name":          {Sighting{Name: leased.ID + "-7"}, "Big/Linux", leased.ID},
 		"its name, unknown": {Sighting{Name: "x-1-7"}, "", ""},

@@ -95,7 +95,7 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	registered := seen.Registered.Below(d.Agents)
 	r = Retirement{ID: d.ID, Agents: d.OrderedAgents(), Registered: min(registered, d.OrderedAgents()), Withdrawn: d.Withdrawn}
 	switch {
-	case registered == d.Agents:
+	case registered == d.Agents && (!s.overlay.former(d) || d.Expired(o.At)):
 		r.Reason, r.Since = AllRegistered, o.At
 		if seen.RegisteredAt != nil {
 			r.Since = *seen.RegisteredAt
@@ -107,6 +107,10 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 		return r, true
 	default:
 		return r, false
+	}
+	if s.overlay.Copied(d) { // its outcome is the other overlay's
+		r.Unknown = true
+		return r, true
 	}
 	kept := seen.HadJob == 0 && !s.overlay.outdated(d) && s.jobsKeptPending(r.Since)
 	waiting := seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0
@@ -134,10 +138,16 @@ func (s *share) otherTemplate(d Dispatch) bool {
 	return d.Template != "" && s.overlay.Template != "" && d.Template != s.overlay.Template
 }
 
-// withdrawable reports whether a dispatch is to be withdrawn: its template has changed, no agent
-// of its order has registered, and it has had time to become a Job.
+// withdrawable reports whether a dispatch is to be withdrawn: it is another overlay's, or its template
+// has changed, no agent of its order has registered, and it has had time to become a Job.
 func (s *share) withdrawable(d Dispatch, now time.Time) bool {
-	if d.Withdrawn || !s.otherTemplate(d) || s.overlay.Refused.Active() || !d.Withdrawable(now) {
+	if d.Withdrawn {
+		return false
+	}
+	if s.overlay.Copied(d) { // its Job exists where it was ordered
+		return true
+	}
+	if !s.otherTemplate(d) || s.overlay.Refused.Active() || !d.Withdrawable(now) {
 		return false
 	}
 	return !slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,9 +14,8 @@ const (
 	TagDispatch = "dispatch"
 	TagIndex    = "index"
 	TagOverlay  = "overlay"
-	// TagFleet distinguishes the fleet repository from others of the same Buildkite organisation;
-	// see [Overlay.Fleet].
-	TagFleet = "muster"
+	// TagIdentity is the identifier of the overlay that ordered the agent; see [Identity].
+	TagIdentity = "muster"
 	// TagWarm is the idle time-out of agents of the warm pool, in seconds. The agent carries it
 	// because the manifest leaves git while the agent runs, and the policy may be edited.
 	TagWarm = "muster-warm"
@@ -53,12 +53,12 @@ func carries(tags []string, rule string) bool {
 }
 
 // AgentTags returns the tags with which agents of the overlay are ordered, except those for their
-// dispatch and index: the queue, the policy's own, the overlay, and the fleet if it is known.
+// dispatch and index: the queue, the policy's own, the overlay, and its identifier if it is known.
 func (o Overlay) AgentTags() []string {
 	tags := append([]string{TagQueue + "=" + o.Policy.Queue}, o.Policy.Tags...)
 	tags = append(tags, TagOverlay+"="+o.Slug())
-	if o.Fleet != "" {
-		tags = append(tags, TagFleet+"="+o.Fleet)
+	if o.Identity.ID != "" {
+		tags = append(tags, TagIdentity+"="+o.Identity.ID)
 	}
 	return tags
 }
@@ -67,7 +67,7 @@ func (o Overlay) AgentTags() []string {
 // since the dispatch was ordered. Its agents cannot be expected to take jobs
 // that ask for those.
 func (o Overlay) outdated(d Dispatch) bool {
-	return o.otherQueue(d) || d.Tags != nil && !Satisfies(d.Tags, without(o.AgentTags(), TagFleet))
+	return o.otherQueue(d) || d.Tags != nil && !Satisfies(d.Tags, without(o.AgentTags(), TagIdentity))
 }
 
 // otherQueue reports whether the policy has been given another queue or cluster since
@@ -77,24 +77,35 @@ func (o Overlay) otherQueue(d Dispatch) bool {
 	return known && queue != o.Policy.Queue || d.Cluster != o.Policy.Cluster
 }
 
-// owns reports whether an agent with the tags is the overlay's, and whether it is
-// a namesake's: of another fleet that has an overlay of the same name.
-func (o *Overlay) owns(tags []string, slug string) (own, namesake bool) {
-	if of, _ := TagValue(tags, TagOverlay); of != slug && !slices.Contains(o.Former, of) {
-		return false, false
+// owns reports whether an agent with the tags is the overlay's: it has the overlay's identifier, or
+// another one and the overlay has its order, as after a loss of state.yaml. An agent without an
+// identifier is that of the overlay that it names.
+func (o *Overlay) owns(tags []string, slug string) bool {
+	id, known := TagValue(tags, TagIdentity)
+	if !known || o.Identity.ID == "" {
+		of, _ := TagValue(tags, TagOverlay)
+		return of == slug
 	}
-	loaded, said := TagValue(tags, TagFleet)
-	own = !said || o.Fleet == "" || loaded == o.Fleet
-	return own, !own
+	return id == o.Identity.ID || !o.Fleet[id] && o.has(tags)
+}
+
+// foreign reports whether an agent with the tags is that of another muster.
+func (o *Overlay) foreign(tags []string) bool {
+	id, known := TagValue(tags, TagIdentity)
+	_, ours := o.Fleet[id]
+	return known && o.Fleet != nil && !ours
 }
 
 // ordered reports whether an agent known only by its name belongs to a dispatch of the overlay.
 func (o *Overlay) ordered(tags []string) bool {
-	if _, known := TagValue(tags, TagQueue); known {
-		return false
-	}
+	_, known := TagValue(tags, TagQueue)
+	return !known && o.has(tags)
+}
+
+// has reports whether the dispatch of an agent is in the overlay's directory and is not a copied one.
+func (o *Overlay) has(tags []string) bool {
 	id, ok := TagValue(tags, TagDispatch)
-	return ok && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id })
+	return ok && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id && !o.Copied(d) })
 }
 
 // uptimeOf returns for how long an agent takes jobs; false if it takes one, or its uptime is
@@ -149,7 +160,7 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, index ru
 	for i, o := range q.overlays {
 		for _, d := range o.Dispatches {
 			seen := supplies[i].Dispatches[d.ID]
-			if len(useless[d.ID]) == 0 || seen.HadJob > 0 || o.outdated(d) {
+			if len(useless[d.ID]) == 0 || seen.HadJob > 0 || o.outdated(d) || o.Copied(d) {
 				continue
 			}
 			want := d.Tags
@@ -176,40 +187,41 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, index ru
 
 // Owners finds the overlay whose agent ran a job. The zero value has no overlays.
 type Owners struct {
-	bySlug     map[string]Overlay
-	byDispatch map[string]string
+	byTag map[string]string // names of overlays by a tag of their agents
 }
 
 // NewOwners returns the owners of the agents of these overlays.
 func NewOwners(overlays []Overlay) Owners {
-	o := Owners{bySlug: map[string]Overlay{}, byDispatch: map[string]string{}}
+	o := Owners{byTag: map[string]string{}}
 	for _, v := range overlays {
-		for _, former := range v.Former {
-			o.bySlug[former] = v
+		o.byTag[TagOverlay+"="+v.Slug()] = v.Name
+		if v.Identity.ID != "" {
+			o.byTag[TagIdentity+"="+v.Identity.ID] = v.Name
 		}
 		for _, d := range v.Dispatches {
-			o.byDispatch[d.ID] = v.Name
+			if !v.Copied(d) {
+				o.byTag[TagDispatch+"="+d.ID] = v.Name
+			}
 		}
-	}
-	for _, v := range overlays {
-		o.bySlug[v.Slug()] = v
 	}
 	return o
 }
 
 // Of returns the overlay that dispatched the agent, and the dispatch if it is known. Both are
-// empty for an agent that muster did not order. If only the agent's name is known, the dispatches
-// that are still in git determine the overlay.
+// empty for an agent that muster did not order. The dispatches in git determine the overlay of an
+// agent without tags, or with an identifier that no overlay has.
 func (o Owners) Of(s Sighting) (overlay, dispatch string) {
 	tags := s.tags()
 	dispatch, _ = TagValue(tags, TagDispatch)
-	slug, ok := TagValue(tags, TagOverlay)
-	if !ok {
-		overlay = o.byDispatch[dispatch]
-	} else if v, known := o.bySlug[slug]; known {
-		if own, _ := v.owns(tags, slug); own {
-			overlay = v.Name
-		}
+	id, known := TagValue(tags, TagIdentity)
+	slug, named := TagValue(tags, TagOverlay)
+	switch {
+	case known:
+		overlay = cmp.Or(o.byTag[TagIdentity+"="+id], o.byTag[TagDispatch+"="+dispatch])
+	case named:
+		overlay = o.byTag[TagOverlay+"="+slug]
+	default:
+		overlay = o.byTag[TagDispatch+"="+dispatch]
 	}
 	if overlay == "" {
 		return "", ""

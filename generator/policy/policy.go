@@ -243,7 +243,7 @@ var queueRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 var clusterRule = regexp.MustCompile("^([" + printed + "]|[" + printed + "][" + printed + " ]*[" + printed + "])?$")
 
 // reservedTags are those that muster and the agent Job fill in.
-var reservedTags = []string{plan.TagQueue, plan.TagDispatch, plan.TagIndex, plan.TagOverlay, plan.TagFleet, plan.TagWarm, plan.TagUptime, plan.TagTemplate}
+var reservedTags = []string{plan.TagQueue, plan.TagDispatch, plan.TagIndex, plan.TagOverlay, plan.TagIdentity, plan.TagWarm, plan.TagUptime, plan.TagTemplate}
 
 // tagText reports whether s can be the key or value of a tag: 1 to longestTag printable characters
 // without spaces and commas, which separate tags.

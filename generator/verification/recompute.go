@@ -119,11 +119,6 @@ func unexpected(files []string, why string) []string {
 
 // again replays a commit as part of each tick that it may belong to, until one reproduces it.
 func (w *worker) again(ctx context.Context, p Push, at int, changed []branch.Difference, f *Finding) error {
-	loaded, err := w.fleetOf(ctx, &p.Records[at])
-	if err != nil {
-		return err
-	}
-	w.fleet, f.Fleet = loaded, loaded
 	worth := func(f *Finding) int {
 		switch {
 		case f.Verdict == Follows && len(f.Notes) == 0:
@@ -155,7 +150,7 @@ func (w *worker) again(ctx context.Context, p Push, at int, changed []branch.Dif
 func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branch.Difference, f *Finding) error {
 	r := &tick.Records[at]
 	e := r.Entry
-	result, err := w.replayer(e, f.Fleet).DecideIn(ctx, tick, at)
+	result, err := w.replayer(e).DecideIn(ctx, tick, at)
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.
 			return nil
 		}
 	}
-	overlays, err := w.replayer(e, w.fleet).Load(ctx, r.Commit.ID, []string{f.Overlay})
+	overlays, err := w.replayer(e).Load(ctx, r.Commit.ID, []string{f.Overlay})
 	if err != nil {
 		return err
 	}

@@ -58,10 +58,8 @@ type Finding struct {
 	// people, the command of muster that makes such changes. They are empty if unknown.
 	Overlay   string            `json:"overlay,omitempty"`
 	Operation history.Operation `json:"operation,omitempty"`
-	// Version is the version of muster that the commit names, and Fleet the fleet tag that its
-	// agents carry; empty if unset.
+	// Version is the version of muster that the commit names; empty if unset.
 	Version string  `json:"version,omitempty"`
-	Fleet   string  `json:"fleet,omitempty"`
 	Verdict Verdict `json:"verdict"`
 	// Why describes what does not follow or is unknown, one clause each.
 	Why []string `json:"why,omitempty"`
@@ -111,8 +109,6 @@ type Count struct {
 	Verdicts map[Verdict]int `json:"verdicts"`
 	// OtherMessage is the number of commits that follow and have another message.
 	OtherMessage int `json:"otherMessage"`
-	// Fleets is the number of orders with each fleet tag.
-	Fleets map[string]int `json:"fleets,omitempty"`
 	// Unproven is the number of commits whose signature is not good.
 	Unproven int `json:"unproven,omitempty"`
 	// Failed is the number of commits that failed.
@@ -123,20 +119,14 @@ type Count struct {
 	Reached bool `json:"-"`
 }
 
-// maxFleets bounds the tags that are counted, because commits are untrusted.
-const maxFleets = 100
-
 // add counts a finding.
 func (c *Count) add(f *Finding) {
 	if c.Verdicts == nil {
-		c.Verdicts, c.Fleets = map[Verdict]int{}, map[string]int{}
+		c.Verdicts = map[Verdict]int{}
 	}
 	c.Verdicts[f.Verdict]++
 	if f.Verdict != People {
 		c.Muster++
-	}
-	if _, known := c.Fleets[f.Fleet]; f.Operation == history.Dispatch && (known || len(c.Fleets) < maxFleets) {
-		c.Fleets[f.Fleet]++
 	}
 	if f.Verdict == Follows && len(f.Notes) > 0 {
 		c.OtherMessage++

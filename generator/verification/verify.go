@@ -3,14 +3,12 @@ package verification
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io/fs"
 	"iter"
 	"sync"
 	"time"
 
 	"muster/generator/fleet"
-	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/gitops/branch"
 )
@@ -46,7 +44,7 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 			defer close(todo)
 			read = c.read(ctx, log, todo, order)
 		})
-		reference, repairs := c.Fleet, newRestored(c)
+		repairs := newRestored(c)
 		defer repairs.close()
 		for j := range order {
 			select {
@@ -57,7 +55,6 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 			}
 			for i := range j.found {
 				f := &j.found[i]
-				c.compareFleet(&reference, f)
 				c.Count.add(f)
 				if err := repairs.note(ctx, f); err != nil {
 					yield(Finding{}, err)
@@ -82,19 +79,6 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 				return
 			}
 		}
-	}
-}
-
-// compareFleet adds a note if the fleet of an order differs from that of the newest order.
-func (c Config) compareFleet(reference *string, f *Finding) {
-	if f.Operation != history.Dispatch || f.Verdict != Follows {
-		return
-	}
-	if *reference == "" {
-		*reference = f.Fleet
-	}
-	if f.Fleet != *reference {
-		f.Notes = append(f.Notes, fmt.Sprintf("its agents have the fleet tag %q, and others %q: the repository has moved, or another muster wrote it", f.Fleet, *reference))
 	}
 }
 
@@ -174,8 +158,6 @@ type Config struct {
 	Overlays string
 	// Version is the version of this muster, as in the trailers.
 	Version string
-	// Fleet is the fleet tag; if it is empty, all orders are compared with the newest one.
-	Fleet string
 	// Loader returns a loader of overlays, and Files a reader of commits. Each worker calls them.
 	Loader func() *fleet.Loader
 	Files  func(ctx context.Context) (Files, error)

@@ -13,7 +13,6 @@ import (
 	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
@@ -23,7 +22,6 @@ type worker struct {
 	files   Files // nil: not yet opened
 	loaders map[string]*loaderOf
 	uses    int
-	fleet   string // that of the last order
 }
 
 // loaderOf is the loader of one queue's overlays: a loader caches builds only of the overlays that it
@@ -36,27 +34,26 @@ type loaderOf struct {
 // maxLoaders bounds the loaders of one worker.
 const maxLoaders = 16
 
-// loader returns the loader for a queue's overlays in a fleet of the tag.
-func (w *worker) loader(queue, loaded string) *fleet.Loader {
-	key := loaded + "\n" + queue
-	l := w.loaders[key]
+// loader returns the loader for a queue's overlays.
+func (w *worker) loader(queue string) *fleet.Loader {
+	l := w.loaders[queue]
 	if l == nil {
 		if len(w.loaders) >= maxLoaders {
 			oldest := func(a, b string) int { return cmp.Compare(w.loaders[a].used, w.loaders[b].used) }
 			delete(w.loaders, slices.MinFunc(slices.Collect(maps.Keys(w.loaders)), oldest))
 		}
-		l = &loaderOf{Loader: w.Loader().InFleet(loaded)}
-		w.loaders[key] = l
+		l = &loaderOf{Loader: w.Loader()}
+		w.loaders[queue] = l
 	}
 	w.uses++
 	l.used = w.uses
 	return l.Loader
 }
 
-// replayer returns the replayer of a commit of a fleet.
-func (w *worker) replayer(e *ledger.Entry, fleetTag string) Replayer {
+// replayer returns the replayer of a commit.
+func (w *worker) replayer(e *ledger.Entry) Replayer {
 	tree := func(ctx context.Context, commit string, _ []string) (fs.FS, error) { return w.files.Tree(ctx, commit) }
-	return Replayer{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue, fleetTag), Tree: tree}
+	return Replayer{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue), Tree: tree}
 }
 
 func (w *worker) job(ctx context.Context, j *job) error {
@@ -130,41 +127,4 @@ func some(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
 	}
 	return strings.Join(names, ", ")
-}
-
-// fleetOf returns the fleet tag in the dispatches of a commit, which depends on the repository's
-// address at that time. For a retirement, these are the dispatches that it removes.
-func (w *worker) fleetOf(ctx context.Context, r *ledger.Record) (string, error) {
-	e, from := r.Entry, r.Commit.ID
-	if e.Kind != ledger.Dispatch {
-		from = r.Commit.Parents[0]
-	}
-	tree, err := w.files.Tree(ctx, from)
-	if err != nil {
-		return "", err
-	}
-	for _, id := range e.Dispatches {
-		for _, dir := range []string{dispatches, dispatches + "/withdrawn"} {
-			file := path.Join(e.Overlay, dir, id+".yaml")
-			text, err := fs.ReadFile(tree, file)
-			if unread(err) {
-				return "", err
-			}
-			if err != nil {
-				continue
-			}
-			d, err := fleet.ParseDispatch(file, text)
-			if err != nil {
-				continue
-			}
-			tag := ""
-			for _, t := range d.Tags {
-				if of, is := strings.CutPrefix(t, plan.TagFleet+"="); is {
-					tag = of
-				}
-			}
-			return tag, nil
-		}
-	}
-	return w.fleet, nil
 }

@@ -18,6 +18,8 @@ type Writer interface {
 	// Writable returns an error if the credentials may not push to the branch. It is
 	// [ErrUnproven] if only a push would show that.
 	Writable(ctx context.Context) error
+	// HasBranch reports whether the repository has a branch of that name.
+	HasBranch(ctx context.Context, name string) (bool, error)
 	// Limits returns the limits of a commit.
 	Limits() Limits
 	History

@@ -139,6 +139,25 @@ func (b *Branch) object(h plumbing.Hash) (rawObject, bool) {
 	return b.store.get(h)
 }
 
+// HasBranch reports whether the repository has a branch of that name, with one request.
+func (b *Branch) HasBranch(ctx context.Context, name string) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, b.server.Timeout)
+	defer cancel()
+	_, session, err := b.server.HeadOf(ctx, name)
+	if session != nil {
+		session.Close()
+	}
+	if errors.Is(err, remote.ErrNoBranch) {
+		return false, nil
+	}
+	if err != nil {
+		return false, b.fail("reading", err)
+	}
+	return true, nil
+}
+
 // head returns the commit in the store.
 func (b *Branch) head(ctx context.Context) branch.Head {
 	return branch.Head{Commit: b.store.head.String(), Tree: &treeFS{branch: b, store: b.store, ctx: ctx, root: b.store.root}}

@@ -44,6 +44,10 @@ func (p *paper) Edits(context.Context, []branch.Commit, map[string]string, branc
 	return nil, errors.ErrUnsupported
 }
 
+func (p *paper) HasBranch(context.Context, string) (bool, error) {
+	return false, errors.ErrUnsupported
+}
+
 func (p *paper) Past(context.Context, string, []string) (branch.Head, error) {
 	return branch.Head{}, errors.ErrUnsupported
 }

@@ -43,6 +43,8 @@ type Reader interface {
 	branch.History
 	// Head returns the branch's head and its tree.
 	Head(ctx context.Context) (branch.Head, error)
+	// HasBranch reports whether the repository has a branch of that name.
+	HasBranch(ctx context.Context, name string) (bool, error)
 	// Past returns a past commit; its files in dirs will be read.
 	Past(ctx context.Context, commit string, dirs []string) (branch.Head, error)
 }

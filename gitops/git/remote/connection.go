@@ -4,6 +4,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -144,6 +145,9 @@ func (c *Connection) askHead(ctx context.Context, branch string) (plumbing.Hash,
 // of CI have none.
 const checkedOut = "HEAD"
 
+// ErrNoBranch is returned if a repository has other branches than the one that was asked for.
+var ErrNoBranch = errors.New("the repository has no branch")
+
 // FindBranch returns the head of a branch among the refs that a server lists.
 func FindBranch(adv *packp.AdvRefs, branch string) (plumbing.Hash, error) {
 	if branch == checkedOut && adv.Head != nil {
@@ -169,6 +173,6 @@ func FindBranch(adv *packp.AdvRefs, branch string) (plumbing.Hash, error) {
 	if len(shown) > 5 {
 		shown, more = shown[:5], fmt.Sprintf(" and %d more", len(others)-5)
 	}
-	return plumbing.ZeroHash, fmt.Errorf("the repository has no branch %q; it has %s%s: use one of them, or create it with git push origin HEAD:%s",
-		branch, strings.Join(shown, ", "), more, branch)
+	return plumbing.ZeroHash, fmt.Errorf("%w %q; it has %s%s: use one of them, or create it with git push origin HEAD:%s",
+		ErrNoBranch, branch, strings.Join(shown, ", "), more, branch)
 }

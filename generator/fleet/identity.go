@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+
+	"muster/generator/finding"
+	"muster/generator/plan"
+)
+
+// orderedAs returns the slug of the overlay that a dispatch was ordered for, and orderedBy its
+// identifier, as in its agents' tags.
+func orderedAs(d plan.Dispatch) string {
+	slug, _ := plan.TagValue(d.Tags, plan.TagOverlay)
+	return slug
+}
+
+func orderedBy(d plan.Dispatch) string {
+	id, _ := plan.TagValue(d.Tags, plan.TagIdentity)
+	return id
+}
+
+func another(file, of string) *finding.Finding {
+	return &finding.Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + finding.Quote(of) + ": the dispatch is another overlay's", Remedy: "it is a copy of the same Job: delete it"}
+}
+
+// identify sets the identities of the overlays as far as the files show them. If several directories
+// have the identifier of one overlay, the original is the one that state.yaml names, or else the first;
+// the others are copies. An overlay that state.yaml does not name was renamed.
+func identify(tree fs.FS, overlays []Overlay) {
+	original := map[string]string{} // directories by identifier
+	for i := range overlays {
+		if o := &overlays[i]; o.State.Identity.Overlay == o.Path {
+			original[o.State.Identity.ID] = o.Path
+		}
+	}
+	slugs := map[string]bool{}
+	for i := range overlays {
+		o := &overlays[i]
+		slugs[o.Slug()] = true
+		id := o.State.Identity
+		if id.ID == "" {
+			continue
+		}
+		if original[id.ID] == "" {
+			beside, err := hasIdentity(tree, id)
+			if err != nil {
+				o.reject(finding.Finding{File: StateFile(id.Overlay), Problem: "cannot be read: " + finding.OneLine(err)})
+			}
+			original[id.ID] = o.Path
+			if beside {
+				original[id.ID] = id.Overlay
+			}
+		}
+		if o.Identity = id; original[id.ID] != o.Path {
+			o.Identity = plan.Identity{Overlay: o.Path, Branch: id.Branch, CopiedFrom: id.ID}
+		}
+	}
+	for i := range overlays {
+		overlays[i].rejectOthers(original, slugs)
+	}
+}
+
+// hasIdentity reports whether the overlay that an identity names has it. Only an overlay outside of the
+// loader's directory is not known otherwise.
+func hasIdentity(tree fs.FS, id plan.Identity) (bool, error) {
+	for _, file := range []string{path.Join(id.Overlay, policyFile), StateFile(id.Overlay)} {
+		data, err := fs.ReadFile(tree, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if path.Base(file) == stateFile {
+			return ReadIdentity(data).ID == id.ID, nil
+		}
+	}
+	return false, nil
+}
+
+// rejectOthers rejects dispatches that another overlay of the tree ordered, unless the overlay is a copy
+// of that one: they would count twice.
+func (o *Overlay) rejectOthers(original map[string]string, slugs map[string]bool) {
+	if o.Identity.CopiedFrom != "" {
+		return
+	}
+	o.Dispatches = slices.DeleteFunc(slices.Clone(o.Dispatches), func(d plan.Dispatch) bool {
+		id, slug := orderedBy(d), orderedAs(d)
+		in, known := original[id]
+		switch {
+		case known && in == o.Path, slug == "":
+			return false
+		case !known && (slug == o.Slug() || !slugs[slug]):
+			return false
+		}
+		o.reject(*another(o.file(d.ID+manifestType), slug))
+		return true
+	})
+}

@@ -1,0 +1,148 @@
+package generator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"muster/generator/fleet"
+	"muster/generator/ledger"
+	"muster/generator/plan"
+)
+
+// identities completes the identities of overlays that their files show; see [fleet.Loader]. Between
+// ticks it keeps the answers of the server, and the identity of each overlay in case state.yaml is
+// deleted or damaged.
+type identities struct {
+	repository Repository
+	branch     string // empty: unknown
+	log        *slog.Logger
+	known      map[string]plan.Identity // by the overlay's directory
+	branches   map[string]bool          // other branches: whether they exist
+	logged     map[string]bool          // copies, by directory
+}
+
+func newIdentities(cfg Config) *identities {
+	return &identities{
+		repository: cfg.Repository, branch: cfg.Branch, log: cfg.Log,
+		known: map[string]plan.Identity{}, branches: map[string]bool{}, logged: map[string]bool{},
+	}
+}
+
+// note stores the identities that muster has pushed.
+func (k *identities) note(done []ledger.Operation) {
+	for _, a := range done {
+		if id := a.Decision.State.Identity; id.ID != "" {
+			k.known[a.Path] = id
+		}
+	}
+}
+
+// complete sets the identities of overlays that a commit contains. wrote returns muster's last commits
+// to an overlay, the newest first. An error concerns reading.
+func (k *identities) complete(ctx context.Context, commit string, loaded []fleet.Overlay, wrote func(path string) []string) error {
+	owner := map[string]string{} // directories by identifier
+	for i := range loaded {
+		if id := loaded[i].Identity.ID; id != "" {
+			owner[id] = loaded[i].Path
+		}
+	}
+	free := func(id plan.Identity, path string) bool {
+		return id.ID != "" && (owner[id.ID] == "" || owner[id.ID] == path)
+	}
+	ids := map[string]bool{}
+	for i := range loaded {
+		o := &loaded[i]
+		id, before := o.Identity, k.known[o.Path]
+		if o.State.Identity.ID == "" && !o.LostState() { // somebody has removed it
+			delete(k.known, o.Path)
+			before = plan.Identity{}
+		}
+		switch {
+		case id.ID != "" && id.Branch != "" && k.branch != "" && id.Branch != k.branch:
+			beside, err := k.exists(ctx, id.Branch)
+			if err != nil {
+				return err
+			}
+			if beside {
+				id = plan.Identity{CopiedFrom: id.ID}
+			}
+		case id.ID == "" && id.CopiedFrom == "" && o.LostState():
+			var err error
+			if id, err = k.lost(ctx, o, before, wrote(o.Path), free); err != nil {
+				return err
+			}
+		}
+		if id.CopiedFrom != "" && id.ID == "" && before.ID != id.CopiedFrom && free(before, o.Path) {
+			id.ID = before.ID // the copy has replaced its files
+		}
+		id.ID = cmp.Or(id.ID, plan.NewID(commit, k.branch, o.Path))
+		id.Overlay, id.Branch = o.Path, cmp.Or(k.branch, id.Branch)
+		if o.Identity = id; id == o.State.Identity {
+			k.known[o.Path] = id
+		}
+		k.report(o)
+		ids[id.ID], o.Fleet = true, ids
+	}
+	for i := range loaded {
+		o := &loaded[i]
+		for _, d := range o.Dispatches {
+			if id, ordered := plan.TagValue(d.Tags, plan.TagIdentity); ordered && !o.Copied(d) && !ids[id] {
+				ids[id] = false
+			}
+		}
+	}
+	return nil
+}
+
+// exists reports whether the repository has another branch. The first answer counts until the process
+// ends: the next commit to an overlay makes it permanent.
+func (k *identities) exists(ctx context.Context, branch string) (bool, error) {
+	if there, known := k.branches[branch]; known {
+		return there, nil
+	}
+	there, err := k.repository.HasBranch(ctx, branch)
+	if err != nil {
+		return false, fmt.Errorf("fleet repository: whether it has the branch %q: %w", branch, err)
+	}
+	k.branches[branch] = there
+	return there, nil
+}
+
+// lost returns the identity of an overlay without state.yaml: what this process knows, what muster's
+// last commits contain, or the one that its last dispatch was ordered by; the zero value if it had none.
+func (k *identities) lost(ctx context.Context, o *fleet.Overlay, before plan.Identity, wrote []string, free func(plan.Identity, string) bool) (plan.Identity, error) {
+	if free(before, o.Path) {
+		return before, nil
+	}
+	for _, commit := range wrote {
+		data, err := k.repository.File(ctx, commit, fleet.StateFile(o.Path))
+		if err == nil {
+			if id := fleet.ReadIdentity(data); free(id, o.Path) {
+				k.known[o.Path] = id
+				return id, nil
+			}
+		} else if ctx.Err() != nil {
+			return plan.Identity{}, err
+		}
+	}
+	byAge := slices.SortedFunc(slices.Values(o.Dispatches), func(a, b plan.Dispatch) int { return b.At.Compare(a.At) })
+	for _, d := range byAge {
+		id, _ := plan.TagValue(d.Tags, plan.TagIdentity)
+		if x := (plan.Identity{ID: id}); free(x, o.Path) {
+			return x, nil
+		}
+	}
+	return plan.Identity{}, nil
+}
+
+// report logs once that an overlay is a copy.
+func (k *identities) report(o *fleet.Overlay) {
+	if o.Identity.CopiedFrom == "" || o.State.Identity.ID == o.Identity.ID || k.logged[o.Path] {
+		return
+	}
+	k.logged[o.Path] = true
+	k.log.Info("the overlay is a copy, and gets an identifier of its own", "overlay", o.Name, "id", o.Identity.ID, "copied-from", o.Identity.CopiedFrom)
+}

@@ -1,0 +1,233 @@
+package generator_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator"
+	"muster/generator/fleet"
+	"muster/generator/plan"
+	"muster/gitops/branch"
+)
+
+const stateOfA = "overlays/a/dispatches/state.yaml"
+
+// onBranch configures the branch of a generator.
+func onBranch(name string) func(*generator.Config) {
+	return func(c *generator.Config) { c.Branch = name }
+}
+
+// identity returns what state.yaml of an overlay has.
+func (b *bench) identity(overlay string) plan.Identity {
+	return fleet.ReadIdentity(b.fleet.head().tree.files[fleet.StateFile("overlays/"+overlay)])
+}
+
+// limit sets max of the first overlay.
+func (b *bench) limit(n int) {
+	b.overlays[0].spec.max = n
+	b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
+}
+
+// tagsOf returns the identifiers in the tags of the agents that a result orders.
+func tagsOf(r generator.Result) (ids []string) {
+	for _, a := range r.Operations {
+		for _, d := range a.Decision.Dispatch {
+			id, _ := plan.TagValue(d.Tags, plan.TagIdentity)
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// TestIdentityFromTheFirstCommit: writers that decide on one commit derive one identifier, whoever they
+// are. It differs for another branch, another overlay and another commit, and never changes.
+func TestIdentityFromTheFirstCommit(t *testing.T) {
+	first := func(name, branchName string) (string, *bench) {
+		b := newBench(name)
+		b.jobs(name, 2)
+		r := tick(t, b.generator(onBranch(branchName)))
+		ids := tagsOf(r)
+		if id := b.identity(name); len(ids) != 1 || id != (plan.Identity{ID: ids[0], Overlay: "overlays/" + name, Branch: branchName}) {
+			t.Fatalf("the agents have %q, and state.yaml %+v", ids, id)
+		}
+		return ids[0], b
+	}
+	id, b := first("a", "main")
+	if same, _ := first("a", "main"); same != id || len(id) != 10 {
+		t.Errorf("two writers derive %q and %q", id, same)
+	}
+	for _, other := range [][2]string{{"a", "east"}, {"b", "main"}} {
+		if got, _ := first(other[0], other[1]); got == id {
+			t.Errorf("%q has the identifier of the first", other)
+		}
+	}
+	later := newBench("a")
+	later.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("x")})
+	later.jobs("a", 2)
+	if ids := tagsOf(tick(t, later.generator(onBranch("main")))); ids[0] == id {
+		t.Error("another repository has the identifier of the first")
+	}
+	b.jobs("a", 4)
+	if ids := tagsOf(tick(t, b.generator(onBranch("main")))); !slices.Equal(ids, []string{id}) {
+		t.Errorf("the second order has %q, want %q", ids, id)
+	}
+}
+
+// TestIdentityIsFoundAgain: state.yaml is deleted or damaged, with and without dispatches in git, before
+// and after a restart. The agents of the first order count.
+func TestIdentityIsFoundAgain(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		for _, retired := range []bool{false, true} {
+			for name, content := range map[string][]byte{"deleted": nil, "damaged": []byte("apiVersion: [\n"), "without a valid identity": []byte("apiVersion: muster.dev/v1alpha1\nkind: OverlayState\nidentity: {id: \"*\"}\n")} {
+				b := newBench("a")
+				b.limit(4)
+				b.jobs("a", 4)
+				g := b.generator(onBranch("main"))
+				r := tick(t, g)
+				id, d := b.identity("a").ID, r.Operations[0].Decision.Dispatch[0]
+				for i := range d.Agents {
+					b.snapshot.Agents = append(b.snapshot.Agents, plan.Agent{
+						ID: d.ID + string(rune('0'+i)), State: plan.AgentBusy, Connected: b.now.Add(time.Minute),
+						Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index="+string(rune('0'+i))),
+					})
+				}
+				if retired {
+					b.now = b.now.Add(6 * time.Minute)
+					tick(t, g)
+					b.now = b.now.Add(6 * time.Minute)
+					if r := tick(t, g); len(b.fleet.head().tree.below("overlays/a/dispatches")) != 2 {
+						t.Fatalf("the dispatch is not retired: %s", kinds(r.Operations))
+					}
+				}
+				b.fleet.edit("a person", branch.Change{Path: stateOfA, Content: content})
+				if restarted {
+					g = b.generator(onBranch("main"))
+				}
+				r = tick(t, g)
+				if s := r.Decisions[0].Sum; s.Dispatch != 0 || s.Current != 4 {
+					t.Errorf("%s, restarted %t, retired %t: %d current, %d dispatched, want 4 and none", name, restarted, retired, s.Current, s.Dispatch)
+				}
+				if got := r.Input.Overlays[0].Identity.ID; got != id {
+					t.Errorf("%s, restarted %t, retired %t: the identifier is %q, and was %q", name, restarted, retired, got, id)
+				}
+			}
+		}
+	}
+}
+
+// TestIdentityRemoved: a fleet without an identity in state.yaml is another one from then on. Agents of
+// the former one count while their dispatch is in git, and are then another muster's.
+func TestIdentityRemoved(t *testing.T) {
+	b := newBench("a")
+	b.limit(4)
+	b.jobs("a", 4)
+	g := b.generator(onBranch("main"))
+	r := tick(t, g)
+	d := r.Operations[0].Decision.Dispatch[0]
+	id := b.identity("a").ID
+	text := b.fleet.head().tree.files[stateOfA]
+	lines := slices.DeleteFunc(strings.SplitAfter(string(text), "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "identity:") || strings.HasPrefix(line, "  ")
+	})
+	b.fleet.edit("a person", branch.Change{Path: stateOfA, Content: []byte(strings.Join(lines, ""))})
+	b.snapshot.Agents = []plan.Agent{{ID: "1", State: plan.AgentBusy, Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index=0")}}
+	for _, g := range []*generator.Generator{g, b.generator(onBranch("main"))} {
+		r = tick(t, g)
+		now := r.Input.Overlays[0].Identity.ID
+		if s := r.Decisions[0].Sum; s.Current != 4 || s.Dispatch != 0 || now == id || now == "" {
+			t.Errorf("the identifier is %q, and was %q; %d agents are current, %d dispatched", now, id, s.Current, s.Dispatch)
+		}
+	}
+	b.now = b.now.Add(time.Hour)
+	b.snapshot.Jobs = nil
+	tick(t, g)
+	if r = tick(t, g); r.Decisions[0].Sum.Current != 0 || r.Decisions[0].Observation.Supply("a").OtherFleets != 1 {
+		t.Errorf("after the deadline: %+v", r.Decisions[0].Sum)
+	}
+}
+
+// TestCopiedBranch: a branch with the identity of another that still exists is a copy. Without that
+// branch it was renamed, and has its agents.
+func TestCopiedBranch(t *testing.T) {
+	for _, exists := range []bool{true, false} {
+		b := newBench("a")
+		b.jobs("a", 3)
+		r := tick(t, b.generator(onBranch("east")))
+		d, id := r.Operations[0].Decision.Dispatch[0], b.identity("a").ID
+		if b.fleet.branches = []string{"main"}; exists {
+			b.fleet.branches = append(b.fleet.branches, "east")
+		}
+		b.snapshot.Agents = []plan.Agent{{ID: "1", State: plan.AgentBusy, Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index=0")}}
+		if !exists {
+			b.snapshot.Jobs = b.snapshot.Jobs[1:]
+		}
+		g := b.generator(onBranch("west"))
+		r = tick(t, g)
+		s, now := r.Decisions[0].Sum, r.Input.Overlays[0].Identity
+		if exists {
+			if s.Current != 2 || s.InFlight != 2 || s.Dispatch != 1 || now.ID == id || now.CopiedFrom != id || r.Decisions[0].Observation.Supply("a").OtherFleets != 1 {
+				t.Errorf("a copy: %+v, %+v", s, now)
+			}
+			if got := kinds(r.Operations); got != "a: dispatch 1; a: retire 1" || b.fleet.head().tree.files["overlays/a/dispatches/withdrawn/"+d.ID+".yaml"] == nil {
+				t.Errorf("a copy: %s, want its dispatch withdrawn", got)
+			}
+			if n := strings.Count(b.log.String(), "the overlay is a copy, and gets an identifier of its own"); n != 1 {
+				t.Errorf("a copy: %d lines in\n%s", n, b.log.String())
+			}
+			if again := b.identity("a"); again != now || again.Branch != "west" {
+				t.Errorf("a copy: state.yaml has %+v, want %+v", again, now)
+			}
+			b.now = b.now.Add(time.Hour) // the copied dispatch leaves, and nothing is a copy any more
+			b.snapshot.Jobs = nil
+			tick(t, g)
+			b.jobs("a", 1)
+			if tick(t, b.generator(onBranch("west"))); b.identity("a") != (plan.Identity{ID: now.ID, Overlay: "overlays/a", Branch: "west"}) {
+				t.Errorf("afterwards: %+v", b.identity("a"))
+			}
+			continue
+		}
+		if s.Current != 3 || s.Dispatch != 0 || now != (plan.Identity{ID: id, Overlay: "overlays/a", Branch: "west"}) || len(r.Operations) != 0 {
+			t.Errorf("renamed: %+v, %+v, %s", s, now, kinds(r.Operations))
+		}
+		b.jobs("a", 5)
+		if tick(t, g); b.identity("a") != now {
+			t.Errorf("renamed: state.yaml has %+v after the next order", b.identity("a"))
+		}
+	}
+}
+
+// TestCopiedOverlay: the original keeps its identifier and its agents. What the copy has in flight counts
+// there too, until it registers; its agents do not.
+func TestCopiedOverlay(t *testing.T) {
+	b := newBench("a")
+	b.jobs("a", 3)
+	g := b.generator(onBranch("main"))
+	r := tick(t, g)
+	d, id := r.Operations[0].Decision.Dispatch[0], b.identity("a").ID
+	var all []branch.Change
+	for name, text := range b.fleet.head().tree.files {
+		if rest, ok := strings.CutPrefix(name, "overlays/a/"); ok {
+			all = append(all, branch.Change{Path: "overlays/z/" + rest, Content: bytes.ReplaceAll(text, []byte("queue: a"), []byte("queue: z"))})
+		}
+	}
+	b.fleet.edit("copies an overlay", all...)
+	b.jobs("z", 2)
+	r = tick(t, g)
+	if got := kinds(r.Operations); got != "z: dispatch 2; z: retire 1" {
+		t.Fatalf("%s, want two agents, and the copied dispatch withdrawn", got)
+	}
+	a, z := r.Decisions[0], r.Decisions[1]
+	if b.identity("a").ID != id || b.identity("z").ID == id || b.identity("z").CopiedFrom != id || a.Sum.InFlight != 3 || z.Sum.Stopping != 3 {
+		t.Errorf("a has %+v and z %+v; %+v, %+v", b.identity("a"), b.identity("z"), a.Sum, z.Sum)
+	}
+	for i := range d.Agents {
+		b.snapshot.Agents = append(b.snapshot.Agents, plan.Agent{ID: string(rune('0' + i)), State: plan.AgentBusy, Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index="+string(rune('0'+i)))})
+	}
+	r = tick(t, g)
+	if a, z := r.Decisions[0], r.Decisions[1]; a.Sum.Busy != 3 || a.Sum.InFlight != 0 || z.Sum.Stopping != 0 || z.Sum.Current != 2 {
+		t.Errorf("once they have registered: %+v, %+v", a.Sum, z.Sum)
+	}
+}
