@@ -14,13 +14,13 @@ import (
 // has found the source that is next in order, which is usually near although hundreds of overlays
 // share a group of jobs.
 type flow struct {
-	free   []int     // unused agents of each source
-	want   []int     // agents that each sink still needs
-	takers [][]int32 // the sources that may serve each sink, in order
-	more   [][]int32 // further ones, as long as they may; nil if there are none
-	serves [][]edge  // the sinks that a source serves, or has served
-	places map[link]int32
-	part   []int32 // by sink: the part of the graph that it is in, or -1; no search leaves a part
+	free   []int          // unused agents of each source
+	want   []int          // agents that each sink still needs
+	takers [][]int32      // the sources that may serve each sink, in order
+	more   [][]int32      // further ones, while they may serve it; nil if there are none
+	serves [][]edge       // the sinks that a source serves, or has served
+	places map[link]int32 // the indexes of edges in serves
+	part   []int32        // by sink: the part of the graph that it is in, or -1; no search leaves a part
 	parts  []part
 	search search
 }
@@ -374,6 +374,7 @@ type even struct {
 	level  int
 }
 
+// newEvenly returns a heap of the sources.
 func newEvenly(f *flow, sources []int32, first int, group, level []int) *evenly {
 	e := &evenly{flow: f, first: first, group: group, level: level, sources: make([]even, 0, len(sources))}
 	for _, i := range sources {

@@ -26,6 +26,7 @@ type owners struct {
 	firsts []int
 }
 
+// newOwners returns the owners of the queue's agents.
 func (q queueReader) newOwners() *owners {
 	w := &owners{slugs: make([]string, len(q.overlays)), byTag: make(map[string][]int, 2*len(q.overlays)), byDispatch: map[string][]int{}}
 	dispatches := false
@@ -143,6 +144,7 @@ func (q queueReader) countAgents(supplies []Supply, w *owners) []idleAgent {
 	return idle
 }
 
+// hasQueue reports whether the queue of an agent is known.
 func hasQueue(tags []string) bool {
 	_, known := TagValue(tags, TagQueue)
 	return known

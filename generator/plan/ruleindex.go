@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// ruleIndex finds those of many lists of rules that an agent satisfies, without a look at each: a list
-// is found by the rule that the fewest lists have.
+// ruleIndex finds those of many lists of rules that an agent satisfies. It compares few others: it has
+// each list under the rule that the fewest lists contain.
 type ruleIndex struct {
 	rules  [][]string
 	byRule map[string][]int32
 	any    []int32 // lists without rules
 }
 
+// newRuleIndex returns an index of the lists.
 func newRuleIndex(lists [][]string) ruleIndex {
 	x := ruleIndex{rules: lists, byRule: make(map[string][]int32, len(lists))}
 	counts := map[string]int{}
