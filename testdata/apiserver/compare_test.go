@@ -332,6 +332,46 @@ func TestMusterAgrees(t *testing.T) {
 	}
 }
 
+// TestSystems compares the two on pods whose operating system is set: with each field that is for the
+// other one, and with the base's own fields.
+func TestSystems(t *testing.T) {
+	var job map[string]any
+	must(t, yaml.Unmarshal(text(t, dispatch(t, "default-7f3k9c2b", 1)), &job))
+	c := newComparison(t)
+	pod := []any{"spec", "template", "spec"}
+	for _, system := range []string{"windows", "linux"} {
+		with := mutation{append(slices.Clone(pod), "os"), map[string]any{"name": system}}.apply(job)
+		c.jobs <- changedJob{system, with}
+		bare := mutation{append(slices.Clone(pod), "securityContext"), gone}.apply(with)
+		bare = mutation{append(slices.Clone(pod), "containers", 0, "securityContext"), gone}.apply(bare)
+		if no, why := refused(text(t, bare.(map[string]any))); no {
+			t.Errorf("%s: %s", system, why)
+		}
+		g := &grammar{types: types(t)}
+		for _, field := range []string{"hostUsers", "hostPID", "hostIPC", "hostNetwork", "shareProcessNamespace"} {
+			for _, v := range []any{true, false} {
+				g.add(append(slices.Clone(pod), field), v)
+			}
+		}
+		g.add(append(slices.Clone(pod), "resources"), map[string]any{"limits": map[string]any{"cpu": "4"}})
+		for typ, at := range map[string][]any{"PodSecurityContext": {"securityContext"}, "SecurityContext": {"containers", 0, "securityContext"}} {
+			for _, field := range slices.Sorted(maps.Keys(g.types[typ])) {
+				for _, v := range g.values(g.types[typ][field], 2) {
+					g.add(slices.Concat(pod, at), map[string]any{field: v})
+				}
+			}
+		}
+		for _, m := range g.all {
+			c.jobs <- changedJob{system + ": " + m.String(), m.apply(bare)}
+		}
+	}
+	c.end()
+	t.Logf("%v", c.counts)
+	if c.counts["API server refuses: true, muster: true"] < 100 {
+		t.Error("too few were refused")
+	}
+}
+
 // compareSeeded compares Jobs with what the base has nothing of, and returns how many
 // kinds of changes there are.
 func compareSeeded(t *testing.T, c *comparison, job map[string]any) (kinds int) {
@@ -377,7 +417,7 @@ var excuses = []excuse{
 	{`metadata.namespace: Required value`, "syncers may fill it in; muster check has a finding of its own"},
 	{`metadata.name: Required value|metadata.name: Invalid value: "":`, "muster fills it in"},
 	{`disallowed by cluster policy`, "whether containers may be privileged is a flag of the API server"},
-	{`windowsOptions|hostProcess`, "options of Windows are not checked: the agent's base is for Linux"},
+	{`windowsOptions.(gmsaCredentialSpec|gmsaCredentialSpecName|runAsUserName): Invalid value|hostProcess`, "rare: values of options of Windows"},
 
 	{`: metadata.managedFields`, "Kubernetes writes it"},
 	{`: metadata.ownerReferences`, "Kubernetes writes it"},

@@ -41,6 +41,7 @@ replace (
 )
 
 require (
+	github.com/fluxcd/pkg/envsubst v1.5.0
 	github.com/spf13/cobra v1.10.2
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3
