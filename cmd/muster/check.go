@@ -54,7 +54,7 @@ invalid files, and 3 for problems outside of them.`,
 		Example: `  muster check fleet
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne("directory"),
 		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd, args) },
 	}
 	k.settings = newSettings(p, c)

@@ -15,6 +15,7 @@ import (
 
 	"muster/cmd/muster/output"
 	"muster/generator/finding"
+	"muster/generator/ledger"
 	"muster/generator/policy"
 
 	"github.com/spf13/cobra"
@@ -95,6 +96,8 @@ func expected(kind string) string {
 		return "a duration, as in 15s or 5m"
 	case "int", "int64", "uint64":
 		return "a whole number"
+	case "float64":
+		return "a number, as in 0.5"
 	}
 	return "a " + kind
 }
@@ -138,6 +141,17 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes no argument: remove %q", cmd.CommandPath(), args[0])
 	}
 	return nil
+}
+
+// arguments accepts at least least and at most most arguments, which the command's Use names.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && len(args) <= most {
+			return nil
+		}
+		_, names, _ := strings.Cut(cmd.Use, " ")
+		return fmt.Errorf("%s takes %s, got %s: %[1]s --help prints examples", cmd.CommandPath(), names, ledger.Count(len(args), "argument"))
+	}
 }
 
 // atMostOne is cobra.MaximumNArgs(1) with another message; what describes the argument.

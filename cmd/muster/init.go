@@ -165,6 +165,12 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 	if err != nil {
 		return err
 	}
+	if err := otherSyncer(dir, o); err != nil {
+		return err
+	}
+	if o.name != o.queue && o.name == plan.Slug(o.queue) {
+		fmt.Fprintf(out, "the overlay of the queue %s is called %s: --overlay gives it another name\n", o.queue, o.name)
+	}
 	for _, part := range parts {
 		written, err := writeNew(filepath.Join(dir, filepath.FromSlash(part.path)), part.files)
 		if err != nil {
@@ -173,7 +179,7 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 		if written {
 			fmt.Fprintf(out, "wrote %s\n", part.path)
 		} else {
-			fmt.Fprintf(out, "%s exists: unchanged\n", part.path)
+			fmt.Fprintf(out, "%s exists: unchanged%s\n", part.path, o.ignored(filepath.Join(dir, filepath.FromSlash(part.path), "scaling.yaml")))
 		}
 	}
 	files := map[string][]byte{formatterFile: []byte(formatterIgnore)}
@@ -193,6 +199,47 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 	}
 	if o.withDeploy {
 		fmt.Fprint(out, deployHint)
+	}
+	return nil
+}
+
+// ignored returns what an existing policy, if the file is one, has instead of the flags; it may be empty.
+func (o newOverlay) ignored(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	p, err := policy.Parse(file, text)
+	switch {
+	case err != nil:
+		return ""
+	case p.Queue != o.queue && o.queue != defaultQueue:
+		return fmt.Sprintf(", with the queue %s instead of %s: edit it, or give another --overlay", p.Queue, o.queue)
+	case p.Cluster != o.cluster && o.cluster != "":
+		return fmt.Sprintf(", with the cluster %q instead of %q: edit it, or give another --overlay", p.Cluster, o.cluster)
+	}
+	return ""
+}
+
+// otherSyncer returns an error if the directory has files of another syncer than that of the flag.
+func otherSyncer(dir string, o newOverlay) error {
+	if o.syncer == "" {
+		return nil
+	}
+	own, err := syncerFiles(o.syncer, o.name)
+	if err != nil {
+		return err
+	}
+	for _, other := range knownSyncers {
+		files, err := syncerFiles(other, o.name)
+		if err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err == nil && own[name] == nil {
+				return output.Usage(fmt.Errorf("--syncer %s: %s is for %s; remove it, or give --syncer %s", o.syncer, name, other, other))
+			}
+		}
 	}
 	return nil
 }

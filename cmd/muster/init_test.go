@@ -69,3 +69,25 @@ func TestNoTerminal(t *testing.T) {
 		f.Close()
 	}
 }
+
+// TestInitSaysWhatItIgnores asserts that init names flags that existing files contradict, and the name
+// that it derives from a queue.
+func TestInitSaysWhatItIgnores(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args, want string
+		code       int
+	}{
+		{"", "wrote overlays/default", exitOK},
+		{"--overlay default --queue other", "overlays/default exists: unchanged, with the queue default instead of other: edit it, or give another --overlay", exitOK},
+		{"--overlay default --cluster eu", `overlays/default exists: unchanged, with the cluster "" instead of "eu"`, exitOK},
+		{"--queue UPPER", "the overlay of the queue UPPER is called upper-", exitOK},
+		{"--syncer flux", "wrote syncer/", exitOK},
+		{"--syncer argocd", "is for flux; remove it, or give --syncer flux", exitUsage},
+	} {
+		code, out, errs := execute(t, program{args: append([]string{"init", dir}, strings.Fields(c.args)...)})
+		if code != c.code || !strings.Contains(out+errs, c.want) {
+			t.Errorf("init %s: exit code %d, printed\n%s%s", c.args, code, out, errs)
+		}
+	}
+}

@@ -40,7 +40,7 @@ because the cluster may have started them: nothing is ordered twice.
 
 muster status OVERLAY lists an overlay's dispatches.`,
 		Example:           `  muster cancel linux-med3brs7 --reason "wrong image"`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              arguments(1, unlimited),
 		ValidArgsFunction: m.settings.git.completion(unlimited, func(o cloneNames) []string { return o.dispatches }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return m.run(cmd.Context(), func(_ context.Context, f *fleetState) (manual.Edit, error) {
@@ -101,7 +101,7 @@ For an order it does the same as muster cancel. It prints what it does not undo,
 as agents that were ordered meanwhile.`,
 		Example: `  muster history --act policy,pause -o wide
   muster revert 952902a --reason "the release is out"`,
-		Args:              cobra.ExactArgs(1),
+		Args:              arguments(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !commitRule.MatchString(args[0]) {
@@ -240,7 +240,7 @@ func (p program) overlayCommand(
 ) *cobra.Command {
 	m := p.manualFlags()
 	var while durationFlags
-	c.Args = cobra.ExactArgs(1)
+	c.Args = arguments(1, 1)
 	c.ValidArgsFunction = m.settings.git.completion(1, func(o cloneNames) []string { return o.overlays })
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		until, err := while.end(p.clock.Now())
@@ -270,7 +270,7 @@ reuse=none removes it.`,
 		Example: `  muster set linux max=40 --for 2h --reason "release day"
   muster set linux min=2 buffer=5
   muster set linux reuse=idle:1m,uptime:30m`,
-		Args: cobra.MinimumNArgs(2),
+		Args: arguments(2, unlimited),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return m.settings.git.completion(1, func(o cloneNames) []string { return o.overlays })(cmd, args, begun)

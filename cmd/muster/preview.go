@@ -50,7 +50,7 @@ GITHUB_TOKEN. docs/how-to/review-policy-changes.md has the steps for GitHub Acti
 and Buildkite.`,
 		Example: `  muster preview --base origin/main
   muster preview --base origin/main --github-pr 12`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
 	}
 	f := c.Flags()

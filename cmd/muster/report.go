@@ -143,7 +143,7 @@ func (r *reportFlags) write(made report.Report) error {
 		return err
 	}
 	if err := os.WriteFile(r.out, text.Bytes(), 0o666); err != nil {
-		return err
+		return fmt.Errorf("--out: %w", err)
 	}
 	p.printMessage("wrote %s, %d KB", r.out, (text.Len()+1023)/1024)
 	return nil

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"muster/cmd/muster/output"
@@ -40,10 +43,30 @@ func (f *runFlags) check() error {
 		return output.Usage(errors.New("webhooks are served on the address of --listen: give one"))
 	case f.webhooks.interval < time.Second:
 		return output.Usage(errors.New("--webhook-interval is below one second"))
+	case addressMistake(f.listen) != "":
+		return output.Usage(fmt.Errorf("--listen %q: %s", f.listen, addressMistake(f.listen)))
+	case addressMistake(f.pprof) != "":
+		return output.Usage(fmt.Errorf("--pprof %q: %s", f.pprof, addressMistake(f.pprof)))
 	case f.listen != "" && f.listen == f.pprof:
 		return output.Usage(errors.New("--pprof and --listen must use different addresses"))
 	}
 	return nil
+}
+
+// addressMistake returns what is wrong with an address to listen on; empty if nothing is, or if there is
+// no address.
+func addressMistake(address string) string {
+	if address == "" {
+		return ""
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return "must end in a port from 0 to 65535, as in :8080 or 127.0.0.1:8080"
+	}
+	return ""
 }
 
 func (p program) runCommand() *cobra.Command {

@@ -65,7 +65,7 @@ table, and docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
 		Example: `  muster simulate
   muster simulate --history --repo https://git.example.com/fleet.git --git-password-file token
   muster simulate --history fleet --overlay overlays/large --policy other.yaml`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne("repository"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The value of --history may also follow a space.
 			if len(args) == 1 {
@@ -287,7 +287,7 @@ func (s *simulate) scenario() (simulation.Scenario, error) {
 	}
 	text, err := os.ReadFile(s.policy)
 	if err != nil {
-		return w, err
+		return w, fmt.Errorf("--policy: %w", err)
 	}
 	w.Policy, err = policy.Parse(s.policy, text)
 	return w, err
@@ -310,7 +310,7 @@ func (s *simulate) cases(cmd *cobra.Command, scenario simulation.Scenario) ([]si
 	case s.csv != "":
 		in, err := os.Open(s.csv)
 		if err != nil {
-			return nil, output.Usage(err)
+			return nil, output.Usage(fmt.Errorf("--csv: %w", err))
 		}
 		defer in.Close()
 		workload, err := simulation.ReadCSV(output.ShownAs(filepath.Base(s.csv)), in, scenario.Policy.Queue)

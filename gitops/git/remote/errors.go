@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -73,6 +75,12 @@ func (c *Connection) explain(err error) string {
 		return "no answer in time: " + message
 	case errors.Is(err, exec.ErrNotFound):
 		return "a repository on this machine is read by the git binary, which is not installed: " + message
+	}
+	if host, ok := errors.AsType[*net.DNSError](err); ok && host.IsNotFound {
+		return fmt.Sprintf("there is no host %q: check the address: %s", c.Printable(host.Name), message)
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return "nothing accepts connections there: check the host, the port, and firewalls: " + message
 	}
 	var data *packp.ErrUnexpectedData
 	if errors.As(err, &data) && strings.Contains(string(data.Data), "object-format=sha256") {
