@@ -51,6 +51,9 @@ func (r Result) own() []condition.Condition {
 	if r.GitTook > condition.SlowGit {
 		degraded = append(degraded, condition.Condition{Reason: condition.GitSlow, Message: fmt.Sprintf("reading and pushing the branch took %d s: agents are ordered that much later", r.GitTook/time.Second)})
 	}
+	if failing := r.Input.Snapshot.Failing; failing != "" {
+		degraded = append(degraded, condition.Condition{Reason: condition.RequestsFail, Message: failing})
+	}
 	buildkite := condition.Normal(condition.BuildkiteAvailable)
 	if r.Input.Snapshot.At.IsZero() {
 		buildkite.Status, buildkite.Reason, buildkite.Message = condition.Unknown, condition.NoAnswer, "Buildkite was not polled, because no overlay is valid"

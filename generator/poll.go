@@ -178,6 +178,13 @@ const overAfter = 5 * time.Minute
 
 const stretchedText = "polls are spread over several ticks: they need more than half of Buildkite's rate limit"
 
+// failing reports whether a poll takes several ticks because requests fail: a condition of the
+// snapshot says so.
+func failing(wait plan.SpreadError) bool {
+	_, perMinute := wait.Stretched()
+	return perMinute == 0
+}
+
 // reportStretch logs one line when polls begin to be spread over several ticks, and one when that
 // ends.
 func (p *poller) reportStretch(err error) {
@@ -186,9 +193,12 @@ func (p *poller) reportStretch(err error) {
 	var wait plan.SpreadError
 	switch {
 	case errors.As(err, &wait):
+		if failing(wait) {
+			return
+		}
+		requests, perMinute := wait.Stretched()
 		if l.wait == nil {
 			l.waited = now
-			requests, perMinute := wait.Stretched()
 			p.log.Warn(stretchedText, "condition", string(condition.Degraded), "reason", condition.RateLimited, "requests", requests, "per-minute", perMinute, "next", wait.RetryAfter().Round(time.Second))
 		}
 		l.stretched, l.wait = now, wait

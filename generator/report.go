@@ -173,8 +173,8 @@ const (
 	Committed Outcome = "committed"
 	// Unchanged: there was nothing to do.
 	Unchanged Outcome = "unchanged"
-	// Waiting: the poll of Buildkite needs more requests than the rate limit allows now, and
-	// continues with the next tick. Nothing is wrong.
+	// Waiting: the poll of Buildkite needs more requests than the rate limit allows now, or some of
+	// them failed although others succeed. It continues with the next tick.
 	Waiting Outcome = "waiting"
 	// Limited: Buildkite, or the host of the repository, limits requests for a while.
 	Limited Outcome = "limited"
@@ -233,7 +233,7 @@ func (rep *reporter) enter(s Step) {
 }
 
 // gitAnswered and buildkiteAnswered store the time if err shows that the server answered: a
-// refusal is an answer too.
+// refusal is an answer too, and so is one of several requests that succeeded.
 func (rep *reporter) gitAnswered(err error) {
 	var refused *branch.Refused
 	if err == nil || errors.Is(err, branch.ErrMoved) || errors.As(err, &refused) {
@@ -243,7 +243,12 @@ func (rep *reporter) gitAnswered(err error) {
 
 func (rep *reporter) buildkiteAnswered(err error) {
 	var wait plan.SpreadError
-	if err == nil || errors.As(err, &wait) {
+	answered := err == nil
+	if errors.As(err, &wait) {
+		requests, _ := wait.Stretched()
+		answered = !failing(wait) || requests > 0
+	}
+	if answered {
 		rep.progress.buildkite = rep.clock.Now()
 	}
 }

@@ -88,8 +88,8 @@ func (g *Generator) Whole(ctx context.Context) (result Result, err error) {
 const longestRefusal = 5 * time.Minute
 
 // Patiently calls try until it returns no error with a time to retry. It retries a poll
-// that Buildkite's limit spreads over minutes for as long as that takes, and a 429 for
-// longestRefusal in all. It logs each wait.
+// that Buildkite's limit spreads over minutes for as long as that takes, and a 429 or failing
+// requests for longestRefusal in all. It logs each wait.
 func Patiently(ctx context.Context, clock Clock, log *slog.Logger, try func() error) error {
 	refused := time.Duration(0)
 	for {
@@ -98,7 +98,8 @@ func Patiently(ctx context.Context, clock Clock, log *slog.Logger, try func() er
 		if !errors.As(err, &wait) {
 			return err
 		}
-		if spread := plan.SpreadError(nil); !errors.As(err, &spread) {
+		spread := plan.SpreadError(nil)
+		if !errors.As(err, &spread) || failing(spread) {
 			if refused += wait.RetryAfter(); refused > longestRefusal {
 				return fmt.Errorf("%w; this command waits at most %s in all", err, longestRefusal)
 			}

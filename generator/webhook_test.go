@@ -179,8 +179,9 @@ func TestTriggeredTicks(t *testing.T) {
 		// Triggers do not shorten the interval after a failed tick; the next tick includes them.
 		"after a failed tick": {interval: time.Minute, play: func(w *notifying) {
 			w.pass(59 * time.Second)
-			w.buildkite.Fail(fakebuildkite.Fault{Status: http.StatusBadGateway})
+			w.buildkite.Fail(fakebuildkite.Fault{Status: http.StatusBadGateway, Times: -1})
 			w.pass(2 * time.Second)
+			w.buildkite.Recover()
 			w.build(1)
 			w.pass(90 * time.Second)
 		}, want: []string{"0s start", "1m0s interval", "2m0s interval dispatch"}},

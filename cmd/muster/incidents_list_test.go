@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -34,6 +35,8 @@ const (
 	notPolled = "it does not read the metrics"
 	notSlow   = "its own requests are not slow here"
 	waits     = "it waits until Buildkite allows its poll"
+	// A report needs some requests.
+	fewRequests = "it sends few requests"
 )
 
 // incidents are all incidents that are played.
@@ -113,6 +116,15 @@ var incidents = []incident{
 		begin: func(w *incidentWorld) {
 			w.slow.Store(int64(30 * time.Second))
 			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusGatewayTimeout})
+		},
+	},
+	{ // in every way; muster decides, later
+		name: "half of Buildkite's answers fail", want: ofMuster(condition.Degraded, condition.RequestsFail),
+		blind: map[surface]string{surfacePlan: fewRequests},
+		begin: func(w *incidentWorld) {
+			draw := rand.New(rand.NewPCG(1, 2))
+			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Path: "/v2/", Status: http.StatusInternalServerError, Hits: func() bool { return draw.Float64() < 0.25 }})
+			w.buildkite.Fail(fakebuildkite.Fault{Times: -1, Path: "/v2/", Half: true, Hits: func() bool { return draw.Float64() < 1.0/3 }})
 		},
 	},
 	{

@@ -156,7 +156,7 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	if s.org == "" {
 		return nil, output.Usage(errors.New("which organisation? give --buildkite-org or set MUSTER_BUILDKITE_ORG"))
 	}
-	cfg := buildkite.Config{Org: s.org, URL: s.url, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken}
+	cfg := buildkite.Config{Org: s.org, URL: s.url, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken, Clock: s.program.clock}
 	agentTokenOnly := s.agent.source == "stacks" && s.tokenFile == "" && s.program.variable(variableToken) == ""
 	var err error
 	if !agentTokenOnly {
@@ -326,7 +326,7 @@ func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 	if len(tokens) == 0 {
 		return nil, err
 	}
-	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log})
+	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Clock: s.program.clock})
 	if err != nil {
 		return nil, output.Usage(err)
 	}
@@ -357,7 +357,7 @@ func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, 
 	k, err := buildkite.NewStacks(buildkite.StacksConfig{
 		Clock:       s.program.clock,
 		Key:         s.agent.key,
-		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout},
+		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout, Clock: s.program.clock},
 	})
 	if err != nil {
 		return nil, output.Usage(err)

@@ -39,12 +39,15 @@ type AgentConfig struct {
 	Log *slog.Logger
 	// HTTP sends the requests; nil means a transport of the client's own.
 	HTTP http.RoundTripper
+	// Clock is for the pauses before a failed request is repeated; nil: it is repeated at once.
+	Clock Clock
 }
 
 // agentAPI is a client of the Agent API. It is safe for concurrent use.
 type agentAPI struct {
-	cfg  AgentConfig
-	http *http.Client
+	cfg     AgentConfig
+	http    *http.Client
+	retries *retrier
 
 	mu    sync.Mutex
 	stats Stats
@@ -71,7 +74,7 @@ func newAgentAPI(cfg AgentConfig) (*agentAPI, error) {
 	if cfg.HTTP == nil {
 		cfg.HTTP = ownTransport()
 	}
-	return &agentAPI{cfg: cfg, http: newHTTPClient(cfg.HTTP)}, nil
+	return &agentAPI{cfg: cfg, http: newHTTPClient(cfg.HTTP), retries: &retrier{clock: cfg.Clock}}, nil
 }
 
 // Stats returns the counters. Their limits are unset: the Agent API reports limits per endpoint.
@@ -136,7 +139,7 @@ func (a *agentAPI) ask(
 		if wrapped, ok := errors.AsType[*url.Error](err); ok { // repeats the whole address
 			err = wrapped.Err
 		}
-		return answered{}, fmt.Errorf("asking %s: %w", what(path), hide(err, token))
+		return answered{}, fmt.Errorf("asking %s: %w", what(path), hide(connectionError{err}, token))
 	}
 	defer func() { _ = response.Body.Close() }()
 	said := answered{response.StatusCode, response.Header}
@@ -146,12 +149,15 @@ func (a *agentAPI) ask(
 	case response.StatusCode >= http.StatusMultipleChoices:
 		return said, a.refused(response, raw, path, token)
 	case err != nil:
-		return said, fmt.Errorf("reading %s: %w", what(path), hide(err, token))
+		return said, fmt.Errorf("reading %s: %w", what(path), hide(connectionError{err}, token))
 	case int64(len(raw)) > most:
 		return said, fmt.Errorf("the answer to %s is larger than %d MiB", what(path), most>>20)
 	}
 	if into != nil {
-		if err := jsonv2.Unmarshal(raw, into, lenient); err != nil {
+		switch err := jsonv2.Unmarshal(raw, into, lenient); {
+		case errors.Is(err, io.ErrUnexpectedEOF) || len(bytes.TrimSpace(raw)) == 0:
+			return said, connectionError{fmt.Errorf("the answer to %s ends too early", what(path))}
+		case err != nil:
 			return said, fmt.Errorf("unexpected response to %s", what(path))
 		}
 	}
@@ -177,9 +183,13 @@ var scopeName = regexp.MustCompile(`^[a-z][a-z_-]{0,39}$`)
 // refused returns the error of a response with a status of 300 or more. The status of an unknown
 // token is 401 (docs apis/agent_api/stacks.md "Error responses").
 func (a *agentAPI) refused(response *http.Response, raw []byte, path, token string) error {
-	e := &statusError{status: response.StatusCode, reset: retryAfter(response.Header)}
-	if n, err := strconv.Atoi(response.Header.Get("RateLimit-Reset")); err == nil {
-		e.reset = max(e.reset, seconds(n))
+	e := &statusError{status: response.StatusCode}
+	reset, known := retryAfter(response.Header)
+	if n, err := strconv.Atoi(response.Header.Get("RateLimit-Reset")); err == nil && n >= 0 && e.status == http.StatusTooManyRequests {
+		reset, known = max(reset, seconds(n)), true
+	}
+	if known {
+		e.reset = max(reset, shortestReset)
 	}
 	if scope := response.Header.Get("RateLimit-Scope"); scopeName.MatchString(scope) {
 		e.scope = scope
@@ -201,8 +211,12 @@ func (a *agentAPI) refused(response *http.Response, raw []byte, path, token stri
 
 // hide removes a token from an error.
 func hide(err error, token string) error {
-	if strings.Contains(err.Error(), token) {
-		return errors.New(cleaned(err.Error(), token))
+	if !strings.Contains(err.Error(), token) {
+		return err
 	}
-	return err
+	hidden := errors.New(cleaned(err.Error(), token))
+	if passing(err) {
+		return connectionError{hidden}
+	}
+	return hidden
 }

@@ -87,7 +87,7 @@ func TestPollDuration(t *testing.T) {
 			t.Errorf("after %s: %s, %v", c.at, from.Sub(now), err)
 		}
 	}
-	s.Fail(fakebuildkite.Fault{Path: "/v3/metrics", Status: http.StatusServiceUnavailable})
+	s.Fail(fakebuildkite.Fault{Path: "/v3/metrics", Status: http.StatusServiceUnavailable, Times: 5})
 	s.Fail(fakebuildkite.Fault{Path: "/v3/metrics", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"90"}}})
 	for _, c := range []struct {
 		at   time.Duration
@@ -100,7 +100,7 @@ func TestPollDuration(t *testing.T) {
 			t.Errorf("after %s: %s, %v", c.at, from.Sub(now), err)
 		}
 	}
-	if stats := m.Stats(); stats.Requests != 5 || stats.Failures != 2 || stats.RateLimited != 1 || stats.Received == 0 {
+	if stats := m.Stats(); stats.Requests != 9 || stats.Failures != 6 || stats.RateLimited != 1 || stats.Received == 0 {
 		t.Errorf("%+v", stats)
 	}
 }
@@ -127,6 +127,7 @@ func TestNoCounts(t *testing.T) {
 		"a clock behind":       {fault: fakebuildkite.Fault{Body: good}, at: -61 * time.Second, want: "from Buildkite's"},
 	} {
 		s, _, _ := twoClusters(fakebuildkite.Options{})
+		c.fault.Times = -1
 		s.Fail(c.fault)
 		counts, err := newMetrics(t, s, leaktest.AgentToken).Counts(t.Context(), now.Add(c.at))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), leaktest.AgentToken) || !counts.At.IsZero() {

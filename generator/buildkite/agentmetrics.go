@@ -64,8 +64,8 @@ func (m *Metrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error)
 			if wait = afterFailure; m.needed {
 				wait = soonAfterFailure
 			}
-			if refusal, ok := errors.AsType[*statusError](err); ok {
-				wait = max(wait, min(refusal.reset, longestPoll))
+			if reset := resetOf(err); reset > 0 {
+				wait = reset
 			}
 			err = limitedStack(err, scopeMetrics)
 			if limited, ok := errors.AsType[*RateLimited](err); ok {
@@ -131,7 +131,12 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 		return counts, 0, err
 	}
 	var r metricsRecord
-	said, err := m.ask(ctx, http.MethodGet, "metrics", token, nil, &r, biggestSmall)
+	var said answered
+	err = m.retries.do(ctx, m.cfg.Timeout*3/2, func() error {
+		r = metricsRecord{}
+		said, err = m.ask(ctx, http.MethodGet, "metrics", token, nil, &r, biggestSmall)
+		return err
+	})
 	if err != nil {
 		return counts, 0, err
 	}

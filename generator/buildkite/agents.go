@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,7 +42,7 @@ type agentLists struct {
 	loose   bool     // an agent of an overlay is in no queue of a cluster
 	whole   int      // requests that the list of all agents takes; zero: it was not read
 	parts   int      // requests that the last lists by queue took
-	page    int      // the page of the list of all agents that was read last; zero: none
+	read    int      // how much of the list of all agents was read, page by page
 
 	wholeAt time.Time       // when the list of all agents was last read
 	seen    map[string]bool // dispatches in git that have had a listed agent
@@ -190,9 +189,11 @@ func (c *Client) mayBeIn(r *agentRecord, queue string) bool {
 // is found in the next round.
 func (s *session) readAgentsPage(ctx context.Context) error {
 	l, k := s.poll, &s.client.lists
-	page := k.page + 1
-	query := url.Values{"page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(s.client.cfg.PerPage)}}
-	response, err := s.get(ctx, s.path("agents")+"?"+query.Encode(), func(d *decoder) error {
+	var page, size int
+	response, err := s.getPage(ctx, func(most int) string {
+		page, size = k.read/most+1, most
+		return pagePath(s.path("agents"), page, size, nil)
+	}, func(d *decoder) error {
 		return wholeList(d, func() error {
 			r, valid, err := decode[agentRecord](s, "agent", d)
 			if valid && s.client.own(&r) {
@@ -205,8 +206,8 @@ func (s *session) readAgentsPage(ctx context.Context) error {
 		return err
 	}
 	more, err := follow(response, page)
-	if k.page = page; err == nil && !more || page >= maxPages {
-		k.whole, k.page = page, 0
+	if k.read = page * size; err == nil && !more || page >= maxPages {
+		k.whole, k.read = page, 0
 	}
 	return err
 }
@@ -247,7 +248,7 @@ func (c *Client) listed(l *poll) {
 	if l.byQueue {
 		k.parts = l.pages
 	} else {
-		k.served, k.whole, k.parts, k.page, k.wholeAt = c.servedQueues(), l.pages, 0, 0, l.begun
+		k.served, k.whole, k.parts, k.read, k.wholeAt = c.servedQueues(), l.pages, 0, 0, l.begun
 	}
 	c.see(l)
 	strays := map[string]bool{}

@@ -53,6 +53,9 @@ func (c agentTokens) snapshot(ctx context.Context, at, _ time.Time) (plan.Snapsh
 	case errors.As(err, &limited):
 		c.inferred = l
 		return plan.Snapshot{}, c.refuse(*limited)
+	case passing(err):
+		c.inferred = l
+		return plan.Snapshot{}, err
 	case err != nil:
 		return plan.Snapshot{}, err
 	}
@@ -189,7 +192,7 @@ func (k *Stacks) states(ctx context.Context, c *stackCluster, ids []string) (map
 			States map[string]text `json:"states"`
 		}
 		if err := k.askPaced(ctx, c, scopeStackStates, http.MethodPost, "stacks/"+c.key+"/jobs/get-states", token, map[string]any{"job_uuids": some}, &answer); err != nil {
-			c.registered = false // Buildkite may have removed it
+			c.registered = c.registered && passing(err) // otherwise Buildkite may have removed it
 			return nil, err
 		}
 		for id, state := range answer.States {

@@ -235,9 +235,24 @@ func (r *buildReader) keepAgent(j *jobRecord) error {
 // maxKept.
 func (s *session) keep(n int) error {
 	if s.poll.kept += n; s.poll.kept > maxKept {
-		return &syntaxError{fmt.Sprintf("there are more than %d jobs and agents in the builds under way", maxKept)}
+		return &syntaxError{text: fmt.Sprintf("there are more than %d jobs and agents in the builds under way", maxKept)}
 	}
 	return nil
+}
+
+// kept returns how much the poll keeps, and keepOnly sets that again: a page is read once more if
+// its response was cut.
+func (s *session) kept() int {
+	if s.poll == nil {
+		return 0
+	}
+	return s.poll.kept
+}
+
+func (s *session) keepOnly(n int) {
+	if s.poll != nil {
+		s.poll.kept = n
+	}
 }
 
 // word returns a string; equal ones share their memory.

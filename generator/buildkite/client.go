@@ -17,8 +17,9 @@
 // ones: a build that finishes between the two readings is in the second one, so
 // that no build is in neither.
 //
-// An observation is complete, or it is an error. A page that fails, is truncated or
-// is not a list fails the observation. An invalid record does
+// An observation is complete, or it is an error. A request that fails or is truncated is
+// repeated (see [retrier]), and if it fails again, the next call of [Client.Snapshot]
+// continues. A page that is not a list fails the observation. An invalid record does
 // not: it is counted, logged and left out, and the rest of the page is used. Pages are
 // decoded as they arrive, with limits on size and time. Between observations the client
 // keeps only the list of queues and the builds that are under way.
@@ -115,6 +116,8 @@ type Config struct {
 	Log *slog.Logger
 	// HTTP sends the requests; nil means a transport of the client's own.
 	HTTP http.RoundTripper
+	// Clock is for the pauses before a failed request is repeated; nil: it is repeated at once.
+	Clock Clock
 
 	biggest int64 // maximum size of a response in bytes; zero means biggestAnswer
 }
@@ -143,13 +146,18 @@ type Limit struct{ Limit, Remaining int }
 // Client reads one organisation. It is safe for concurrent use; observations
 // are made one at a time.
 type Client struct {
-	cfg    Config
-	http   *http.Client
-	source source
+	cfg     Config
+	http    *http.Client
+	source  source
+	retries *retrier
 
 	observing sync.Mutex // held for a whole observation: guards what follows
 	clusters  clusters
 	poll      *poll // the unfinished poll, if any
+	// pageSize is how many records a page has: fewer than PerPage since a page took too long, at
+	// the time smaller.
+	pageSize int
+	smaller  time.Time
 	// active are the builds that were running in the last poll, by creation time; nil before
 	// the first poll.
 	active   map[string]time.Time
@@ -170,7 +178,9 @@ type Client struct {
 	stats    Stats
 	budget   budget
 	at       time.Time // time of the current call of Snapshot, by the caller's clock
+	started  time.Time // the same by Config.Clock; zero without one
 	began    time.Time // time of the first response to it, by Buildkite's clock
+	answered time.Time // the last call in which a request succeeded
 	latest   time.Time // time of the last response
 	until    time.Time // earliest time of the next request, by the caller's clock
 	scope    string    // scope of the limit that set until
@@ -230,7 +240,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.HTTP == nil {
 		cfg.HTTP = ownTransport()
 	}
-	c := &Client{cfg: cfg}
+	c := &Client{cfg: cfg, pageSize: cfg.PerPage, retries: &retrier{clock: cfg.Clock}}
 	c.source = apiToken{c}
 	if cfg.Token == nil {
 		c.source = agentTokens{c}
@@ -300,9 +310,12 @@ func (c *Client) received(bytes int64) {
 	c.stats.Received += bytes
 }
 
-// elapsed returns the caller's time plus the time that has passed in Buildkite's responses to
-// the current call: the caller's own clock is read once.
+// elapsed returns the caller's time plus the time that has passed in the current call: by the
+// clock, or without one in Buildkite's responses.
 func (c *Client) elapsed() time.Time {
+	if c.cfg.Clock != nil {
+		return c.at.Add(max(0, c.cfg.Clock.Now().Sub(c.started)))
+	}
 	if c.began.IsZero() || c.latest.Before(c.began) {
 		return c.at
 	}
@@ -343,8 +356,51 @@ func (c *Client) open() (*session, error) {
 	return &session{client: c, api: api, token: token}, nil
 }
 
-// get requests a path, and calls read with a decoder of the response.
-func (s *session) get(ctx context.Context, path string, read func(*decoder) error) (*buildkite.Response, error) {
+// get requests a path, and calls read with a decoder of the response. It repeats a request that
+// failed; read is then called again.
+func (s *session) get(ctx context.Context, path string, read func(*decoder) error) (response *buildkite.Response, err error) {
+	err = s.client.retries.do(ctx, s.client.longestRetry(), func() error {
+		response, err = s.attempt(ctx, path, read)
+		return err
+	})
+	return response, err
+}
+
+// getPage is like get for a page of at most the given size. After a page that took too long,
+// pages have half the size.
+func (s *session) getPage(ctx context.Context, path func(size int) string, read func(*decoder) error) (response *buildkite.Response, err error) {
+	c := s.client
+	err = c.retries.do(ctx, c.longestRetry(), func() error {
+		response, err = s.attempt(ctx, path(c.pageSize), read)
+		if half := c.pageSize / 2; timedOut(err) && half >= smallestPage {
+			c.pageSize, c.smaller = half, c.at
+		}
+		return err
+	})
+	return response, err
+}
+
+// longestRetry returns how long after its first attempt a request may be repeated in the same
+// call. Once a call has succeeded, a request that took too long is up to the next call, which a
+// loop makes at once; a command must succeed in its only one.
+func (c *Client) longestRetry() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answered.IsZero() {
+		return c.cfg.Timeout * 3 / 2
+	}
+	return c.cfg.Timeout / 2
+}
+
+const (
+	// smallestPage is the smallest size to which pages shrink, and smallFor how long they stay
+	// small.
+	smallestPage = 10
+	smallFor     = 10 * time.Minute
+)
+
+// attempt sends one request.
+func (s *session) attempt(ctx context.Context, path string, read func(*decoder) error) (*buildkite.Response, error) {
 	if err := s.mayRequest(); err != nil {
 		return nil, err
 	}

@@ -17,12 +17,15 @@ var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Allo
 const biggestValue = 4 << 20
 
 // syntaxError is an error about a response that does not have the expected form.
-type syntaxError struct{ text string }
+type syntaxError struct {
+	text string
+	cut  bool // the response ends too early, as if the connection was cut
+}
 
 func (e *syntaxError) Error() string { return e.text }
 
 func notWhole(why string) error {
-	return &syntaxError{"the response is not complete JSON: " + why}
+	return &syntaxError{text: "the response is not complete JSON: " + why}
 }
 
 // decoder reads a response as JSON.
@@ -49,7 +52,7 @@ type bodyError struct{ error }
 func (r *bodyReader) Read(p []byte) (int, error) {
 	left := biggestValue - (r.read - r.decoder.InputOffset())
 	if left < 0 {
-		return 0, bodyError{&syntaxError{fmt.Sprintf("the answer has a value of more than %d MiB", biggestValue>>20)}}
+		return 0, bodyError{&syntaxError{text: fmt.Sprintf("the answer has a value of more than %d MiB", biggestValue>>20)}}
 	}
 	n, err := r.body.Read(p[:min(int64(len(p)), left+1)])
 	r.read += int64(n)
@@ -68,7 +71,7 @@ func decodeError(err error) error {
 	case errors.As(err, &body):
 		return body.error
 	case errors.Is(err, io.EOF), errors.As(err, &syntax) && errors.Is(syntax.Err, io.ErrUnexpectedEOF):
-		return notWhole("it ends too early")
+		return &syntaxError{text: "the response is not complete JSON: it ends too early", cut: true}
 	case syntax != nil:
 		return notWhole(syntax.Err.Error())
 	}

@@ -40,19 +40,18 @@ func (s *session) explain(err error, path string) error {
 		return limited
 	}
 	if answer, ok := errors.AsType[*buildkite.ErrorResponse](err); ok {
-		return s.explainStatus(answer.Response.StatusCode, answer.Message, path)
+		explained := s.explainStatus(answer.Response.StatusCode, answer.Message, path)
+		explained.reset, _ = retryAfter(answer.Response.Header)
+		return explained
 	}
 	// A url.Error repeats the whole address: the path is enough.
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	if strings.Contains(err.Error(), s.token) {
-		return errors.New(s.clean(err.Error()))
-	}
-	return fmt.Errorf("asking %s: %w", what(path), err)
+	return fmt.Errorf("asking %s: %w", what(path), hide(err, s.token))
 }
 
-func (s *session) explainStatus(status int, message, path string) error {
+func (s *session) explainStatus(status int, message, path string) *statusError {
 	org := s.client.cfg.Org
 	var text string
 	switch status {

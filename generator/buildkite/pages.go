@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -96,15 +97,18 @@ func (s *session) list(ctx context.Context, l *listing, each func(*decoder) (id 
 func (s *session) readPage(
 	ctx context.Context, l *listing, each func(*decoder) (string, error),
 ) (more bool, err error) {
-	page, size, shares := l.next(s.client.cfg.PerPage)
-	l.page = page
-	query := url.Values{"page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(size)}}
-	for name, values := range l.query {
-		query[name] = values
-	}
-	var ids []string
-	follows := !shares || page == 1
-	response, err := s.get(ctx, l.path+"?"+query.Encode(), func(d *decoder) error {
+	var (
+		page, size      int
+		shares, follows bool
+		ids             []string
+		kept            = s.kept()
+	)
+	response, err := s.getPage(ctx, func(most int) string {
+		page, size, shares = l.next(most)
+		ids, follows, l.page = nil, !shares || page == 1, page
+		s.keepOnly(kept)
+		return pagePath(l.path, page, size, l.query)
+	}, func(d *decoder) error {
 		return wholeList(d, func() error {
 			id, err := each(d)
 			if id != "" {
@@ -115,6 +119,7 @@ func (s *session) readPage(
 		})
 	})
 	if err != nil {
+		s.keepOnly(kept)
 		return false, err
 	}
 	more, err = follow(response, page)
@@ -138,6 +143,13 @@ func (s *session) readPage(
 	return more, nil
 }
 
+// pagePath returns the path of a page of a list.
+func pagePath(path string, page, size int, more url.Values) string {
+	query := url.Values{"page": {strconv.Itoa(page)}, "per_page": {strconv.Itoa(size)}}
+	maps.Copy(query, more)
+	return path + "?" + query.Encode()
+}
+
 // goBack continues the list at an earlier page: one page back, then two, and so on.
 func (l *listing) goBack(page, size int) error {
 	if l.back++; l.back > maxBack {
@@ -154,10 +166,10 @@ func (l *listing) goBack(page, size int) error {
 func wholeList(d *decoder, each func() error) error {
 	isList, err := list(d, each)
 	if errors.Is(err, io.EOF) {
-		return &syntaxError{"the answer is empty, where a list was asked for"}
+		return &syntaxError{text: "the answer is empty, where a list was asked for", cut: true}
 	}
 	if err == nil && !isList {
-		err = &syntaxError{"the answer is not a list"}
+		err = &syntaxError{text: "the answer is not a list"}
 	}
 	if err != nil {
 		return err

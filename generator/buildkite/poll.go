@@ -24,8 +24,10 @@ type poll struct {
 	since    time.Time // from when on finished builds are wanted; zero: none
 	calls    int
 	requests int // with a good answer
-	phase    phase
-	list     *listing // of the phase under way; nil before its first page
+	// spread: it waits for the budget. interrupted: a 429 or a request that failed delayed it.
+	spread, interrupted bool
+	phase          phase
+	list           *listing // of the phase under way; nil before its first page
 
 	// listing reports whether the poll has begun to list agents: all of them, or byQueue those
 	// of the remaining queues.
@@ -67,6 +69,8 @@ func (c *Client) resume(at, since time.Time) (*poll, error) {
 		l = nil
 	case l.byQueue && !slices.Equal(c.servedQueues(), c.lists.served):
 		l = nil // it lacks the agents of newly served queues
+	case at.Sub(l.begun) > LongestPoll && l.interrupted:
+		l = nil // its age is not due to the budget
 	case at.Sub(l.begun) > LongestPoll:
 		c.poll = nil
 		c.withBudget(func(b *budget) { b.done(l.requests) })
@@ -80,9 +84,13 @@ func (c *Client) resume(at, since time.Time) (*poll, error) {
 		}
 		l = &poll{begun: at, agents: map[string]agentRecord{}, builds: map[string]*readBuild{}}
 		c.withBudget(func(b *budget) { b.last = at })
-	} else if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.resume(at, l.requests, perMinute) }); wait > 0 && l.phase < readStacks {
+		if at.Sub(c.smaller).Abs() >= smallFor {
+			c.pageSize = c.cfg.PerPage
+		}
+	} else if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.resume(at, l.requests, perMinute) }); wait > 0 && l.spread && l.phase < readStacks {
 		return nil, c.unfinished(at, wait, l.requests)
 	}
+	l.spread = false
 	if !since.IsZero() && (l.since.IsZero() || since.Before(l.since)) {
 		l.since = since
 		if l.phase >= readFinished {
@@ -102,6 +110,9 @@ func (c *Client) resume(at, since time.Time) (*poll, error) {
 func (c *Client) unfinished(at time.Time, wait time.Duration, sent int) error {
 	wait += time.Second
 	c.withBudget(func(b *budget) { b.tight = at.Add(tightFor) })
+	if failing := c.failing(); failing != "" {
+		return &Unfinished{Wait: wait, Requests: sent, Failed: failing}
+	}
 	return &Unfinished{Wait: wait, Requests: sent, PerMinute: c.perMinute()}
 }
 

@@ -1,12 +1,12 @@
 package buildkite
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -74,13 +74,17 @@ func limitOf(h http.Header, prefix string) Limit {
 func rateLimited(response *http.Response) *RateLimited {
 	var body struct {
 		Scope string `json:"scope"`
-		Reset int    `json:"reset"`
+		Reset *int   `json:"reset"`
 	}
 	// If the body cannot be read, the headers are used.
 	raw, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	_ = json.Unmarshal(raw, &body)
 	h := response.Header
-	limited := &RateLimited{Scope: scopeOrg, Reset: max(seconds(body.Reset), retryAfter(h))}
+	limited := &RateLimited{Scope: scopeOrg}
+	reset, known := retryAfter(h)
+	if body.Reset != nil && *body.Reset >= 0 {
+		reset, known = max(reset, seconds(*body.Reset)), true
+	}
 	if body.Scope == scopeUser || body.Scope == "" && h.Get("RateLimit-User-Remaining") == "0" {
 		limited.Scope = scopeUser
 	}
@@ -88,27 +92,37 @@ func rateLimited(response *http.Response) *RateLimited {
 	if limited.Scope == scopeUser {
 		header = "RateLimit-User-Reset"
 	}
-	if s, err := strconv.Atoi(h.Get(header)); err == nil {
-		limited.Reset = max(limited.Reset, seconds(s))
+	if s, err := strconv.Atoi(h.Get(header)); err == nil && s >= 0 {
+		reset, known = max(reset, seconds(s)), true
 	}
-	limited.Reset = max(cmp.Or(limited.Reset, unknownReset), shortestReset)
+	if !known {
+		reset = unknownReset
+	}
+	limited.Reset = max(reset, shortestReset)
 	return limited
 }
 
 // retryAfter returns how long a server asks the client to wait, in seconds or until a time
-// of the server's clock (RFC 9110, 10.2.3); zero if it does not say.
-func retryAfter(h http.Header) time.Duration {
+// of the server's clock (RFC 9110, 10.2.3); false if it does not say.
+func retryAfter(h http.Header) (time.Duration, bool) {
 	raw := h.Get("Retry-After")
-	if n, err := strconv.Atoi(raw); err == nil {
-		return seconds(n)
+	if digits.MatchString(raw) {
+		n, err := strconv.Atoi(raw)
+		if err != nil { // too large for an int
+			n = math.MaxInt
+		}
+		return seconds(n), true
 	}
 	until, err := http.ParseTime(raw)
 	now, noDate := http.ParseTime(h.Get("Date"))
 	if err != nil || noDate != nil {
-		return 0
+		return 0, false
 	}
-	return seconds(int(until.Sub(now) / time.Second))
+	return seconds(int(until.Sub(now) / time.Second)), true
 }
+
+// digits matches a number of seconds.
+var digits = regexp.MustCompile(`^[0-9]+$`)
 
 // seconds returns n seconds, at most longestReset; zero if n is negative.
 func seconds(n int) time.Duration {
@@ -122,17 +136,24 @@ func seconds(n int) time.Duration {
 // the same user and the same organisation have the other half. Limits are
 // requests a minute (docs apis/rest_api/rate_limits.md); every response contains them.
 
-// Unfinished reports that a poll is incomplete because it has used half of a limit. A later
-// call continues it where it stopped. It is not a failure.
+// Unfinished reports that a poll is incomplete because it has used half of a limit, or because a
+// request failed although others succeed. A later call continues it where it stopped. It is not a
+// failure.
 type Unfinished struct {
 	// Wait is how long to wait from the call on.
 	Wait time.Duration
 	// Requests is the number of requests in this poll so far, PerMinute the number allowed.
+	// PerMinute is zero if failed requests are the reason; Failed is then what failed, and Requests
+	// the number of requests in this call that succeeded.
 	Requests, PerMinute int
+	Failed              string
 }
 
 // Error implements error.
 func (e *Unfinished) Error() string {
+	if e.PerMinute == 0 {
+		return fmt.Sprintf("reading Buildkite takes longer because requests fail: continuing in %s: %s", e.Wait.Round(time.Second), e.Failed)
+	}
 	return fmt.Sprintf("reading Buildkite takes more requests than half of its limit allows: %d were sent, %d a minute are allowed: continuing in %s",
 		e.Requests, e.PerMinute, e.Wait.Round(time.Second))
 }
@@ -240,9 +261,12 @@ func (b *budget) spare(now time.Time, interval time.Duration, perMinute int) tim
 // resume returns how long to wait before a poll that has sent the given number of requests
 // continues: until it can presumably finish, or send the requests of a whole minute.
 func (b *budget) resume(now time.Time, sent, perMinute int) time.Duration {
-	need := perMinute
-	if left := b.cost - sent; left > 0 {
-		need = min(left, perMinute)
+	left := max(b.cost, b.dearest) - sent
+	switch {
+	case b.cost == 0: // it is the first
+		left = perMinute
+	case left <= 0: // it is larger than the last ones: as much again
+		left = sent
 	}
-	return b.wait(now, need, perMinute)
+	return b.wait(now, min(left, perMinute), perMinute)
 }

@@ -41,14 +41,12 @@ func newOrganisation(opts fakebuildkite.Options) *organisation {
 
 // max is the largest number of requests in any minute.
 func (o *organisation) most() (most int) {
-	for i, from := range o.sent {
-		n := 0
-		for _, at := range o.sent[i:] {
-			if at.Sub(from) < time.Minute {
-				n++
-			}
+	first := 0
+	for i, at := range o.sent {
+		for at.Sub(o.sent[first]) >= time.Minute {
+			first++
 		}
-		most = max(most, n)
+		most = max(most, i-first+1)
 	}
 	return most
 }

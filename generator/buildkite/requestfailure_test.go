@@ -17,12 +17,16 @@ import (
 func TestFailedRequestsAreCounted(t *testing.T) {
 	for status, limited := range map[int]int64{http.StatusBadRequest: 0, http.StatusNotFound: 0, http.StatusInternalServerError: 0, http.StatusTooManyRequests: 1} {
 		s := fakebuildkite.New(fakebuildkite.Options{Token: secret})
-		s.Fail(fakebuildkite.Fault{Path: "/access-token", Status: status})
+		s.Fail(fakebuildkite.Fault{Path: "/access-token", Status: status, Times: -1})
+		requests := int64(1)
+		if status == http.StatusInternalServerError {
+			requests = 5
+		}
 		c := newClient(t, buildkite.Config{HTTP: s.Transport()})
 		if token, err := c.Verify(t.Context()); err == nil || len(token.Scopes) > 0 {
 			t.Errorf("%d: a token with %q: %v", status, token.Scopes, err)
 		}
-		if got := c.Stats(); got.Requests != 1 || got.Failures != 1 || got.RateLimited != limited {
+		if got := c.Stats(); got.Requests != requests || got.Failures != requests || got.RateLimited != limited {
 			t.Errorf("%d: %+v", status, got)
 		}
 	}

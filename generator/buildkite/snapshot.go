@@ -36,11 +36,58 @@ func (c *Client) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot,
 		return plan.Snapshot{}, err
 	}
 	c.mu.Lock()
-	c.at, c.began = at, time.Time{}
+	c.at, c.started, c.began = at, c.retries.now(), time.Time{}
 	c.mu.Unlock()
+	before := c.successes()
 	snapshot, err := c.source.snapshot(ctx, at, since)
-	snapshot.Gaps = c.source.gaps()
+	succeeded := int(c.successes() - before)
+	if succeeded > 0 {
+		c.mu.Lock()
+		c.answered = at
+		c.mu.Unlock()
+	}
+	if passing(err) && !c.answered.IsZero() && at.Sub(c.answered).Abs() <= answersFor {
+		err = &Unfinished{Wait: max(nextAttempt, resetOf(err)), Requests: succeeded, Failed: err.Error()}
+	}
+	snapshot.Gaps, snapshot.Failing = c.source.gaps(), c.failing()
 	return snapshot, err
+}
+
+// After a failed request, a poll is merely unfinished if another request succeeded in the last
+// answersFor. It continues after nextAttempt.
+const (
+	answersFor  = time.Minute
+	nextAttempt = 5 * time.Second
+)
+
+// apis are the retriers of all APIs that the client uses.
+func (c *Client) apis() []*retrier {
+	all := []*retrier{c.retries}
+	if c.cfg.Stacks != nil {
+		all = append(all, c.cfg.Stacks.retries)
+	}
+	if c.cfg.Metrics != nil {
+		all = append(all, c.cfg.Metrics.retries)
+	}
+	return all
+}
+
+// successes returns how many requests have succeeded.
+func (c *Client) successes() (n int64) {
+	for _, api := range c.apis() {
+		n += api.successes()
+	}
+	return n
+}
+
+// failing returns a sentence if many of the last requests failed; otherwise it is empty.
+func (c *Client) failing() string {
+	for _, api := range c.apis() {
+		if text := api.failing(); text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 // Gaps returns what cannot be read with the client's credentials, a sentence each; see
@@ -58,7 +105,7 @@ func (c apiToken) snapshot(ctx context.Context, at, since time.Time) (plan.Snaps
 	}
 	s.reader = newBuildReader(s)
 	err = s.read(ctx)
-	if waits(err) {
+	if waits(err) || passing(err) {
 		return plan.Snapshot{}, c.pause(at, s.poll, err)
 	}
 	if err == nil {
@@ -84,6 +131,8 @@ func (c *Client) pause(at time.Time, l *poll, err error) error {
 	if c.checkClock(at) != nil || l.requests == 0 {
 		c.poll = nil
 	}
+	_, l.spread = errors.AsType[*Unfinished](err)
+	l.interrupted = l.interrupted || !l.spread || c.failing() != ""
 	if limited, ok := errors.AsType[*RateLimited](err); ok {
 		return c.refuse(*limited)
 	}

@@ -51,7 +51,7 @@ type StacksConfig struct {
 	// muster that restarts uses it again. If it is empty, the identifiers of the overlays determine
 	// it; see [Stacks.name].
 	Key string
-	// Clock paces the requests. It is required.
+	// Clock paces the requests, to stay below the limits. It is required.
 	Clock Clock
 }
 
@@ -295,14 +295,18 @@ func (k *Stacks) page(ctx context.Context, c *stackCluster, token string, at tim
 // apis/agent_api/stacks.md "Rate limiting").
 var stackLimits = map[string]int{scopeStackJobs: 10, scopeStackStates: 20}
 
-// longestPause is how long one request waits at most after 429 responses. The limits are
-// per second, so a longer wait means that somebody else uses up the limit of the same
-// stack.
-const longestPause = 5 * time.Second
-
-// askPaced sends a request within the rate limit of its scope, and retries it after a 429.
-// It returns a [RateLimited] error if that takes longer than longestPause.
+// askPaced sends a request that changes nothing within the rate limit of its scope. It repeats
+// the request if it failed, and after a 429. It returns a [RateLimited] error if waiting after
+// 429 responses takes longer than longestPause: the limits are per second, so a longer wait means
+// that somebody else uses up the limit of the same stack.
 func (k *Stacks) askPaced(ctx context.Context, c *stackCluster, scope, method, path, token string, body, into any) error {
+	return k.retries.do(ctx, k.cfg.Timeout*3/2, func() error {
+		return k.attemptPaced(ctx, c, scope, method, path, token, body, into)
+	})
+}
+
+// attemptPaced sends a request once, and again after a 429.
+func (k *Stacks) attemptPaced(ctx context.Context, c *stackCluster, scope, method, path, token string, body, into any) error {
 	for waited := time.Duration(0); ; {
 		// The server counts a request before it answers. So if each request follows at
 		// least a second after the response to an earlier one, no second has more requests
@@ -343,9 +347,14 @@ func limitedStack(err error, scope string) error {
 // stack can read other queues than its own.
 func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, queues []string) (bool, error) {
 	for _, queue := range queues {
-		said, err := k.ask(ctx, http.MethodPost, "stacks/register", token, map[string]any{
-			"key": c.key, "type": "custom", "queue_key": queue, "metadata": map[string]string{"name": "muster"},
-		}, nil, biggestSmall)
+		var said answered
+		// It may be repeated: a key that exists is the same stack.
+		err := k.retries.do(ctx, k.cfg.Timeout*3/2, func() (err error) {
+			said, err = k.ask(ctx, http.MethodPost, "stacks/register", token, map[string]any{
+				"key": c.key, "type": "custom", "queue_key": queue, "metadata": map[string]string{"name": "muster"},
+			}, nil, biggestSmall)
+			return err
+		})
 		switch {
 		case err == nil:
 			c.registered, c.created = true, c.created || said.status == http.StatusCreated

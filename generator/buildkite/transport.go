@@ -37,7 +37,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(r)
 	if err != nil {
 		t.note(notice{failed: true})
-		return nil, err
+		return nil, connectionError{err}
 	}
 	n := notice{
 		failed:  response.StatusCode >= http.StatusBadRequest,
@@ -88,7 +88,10 @@ func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
 	b.left -= int64(n)
 	if b.left < 0 && b.refuse {
-		return 0, &syntaxError{fmt.Sprintf("the answer is larger than %d MiB", b.max>>20)}
+		return 0, &syntaxError{text: fmt.Sprintf("the answer is larger than %d MiB", b.max>>20)}
+	}
+	if err != nil && err != io.EOF { //nolint:errorlint // a reader's end is io.EOF itself
+		err = connectionError{err}
 	}
 	return n, err
 }

@@ -149,6 +149,7 @@ var summaries = map[string]string{
 	PollSlow:                      "polls of Buildkite are slow",
 	WebhooksRefused:               "webhooks are refused",
 	GitSlow:                       "the git server is slow",
+	RequestsFail:                  "requests to Buildkite fail and are repeated",
 	RateLimited:                   "polls are spread over several ticks: they need more than half of Buildkite's rate limit",
 }
 
@@ -323,6 +324,8 @@ const (
 	PollSlow = "PollSlow"
 	// GitSlow: reading or pushing the branch took longer than SlowGit.
 	GitSlow = "GitSlow"
+	// RequestsFail: many requests to Buildkite fail, but muster decides.
+	RequestsFail = "RequestsFail"
 	// MetricsUnavailable: Buildkite's metrics cannot be read, so they trigger no tick.
 	MetricsUnavailable = "MetricsUnavailable"
 	// TokenExpires: a Buildkite token expires soon.

@@ -49,6 +49,7 @@ var remedies = map[string]string{
 	StateInvalid:                   "Nothing: the next commit writes the file again.",
 	PollSlow:                       "Check Buildkite's status page, the network and the proxy. muster continues.",
 	GitSlow:                        "Check the git server's load, the network and the proxy; git ls-remote, from elsewhere, shows where the time is lost. muster continues.",
+	RequestsFail:                   "Check Buildkite's status page, the network and the proxy. muster repeats the requests and continues.",
 	MetricsUnavailable:             "Nothing is lost: muster polls at its interval. muster check, with the same flags and variables, reports what is wrong with the agent token.",
 	WebhooksRefused:                "Nothing is lost: muster polls at its interval. Set the secret of the file (--buildkite-webhook-secret-file, --git-webhook-secret-file) at the sender, which must sign with it. If muster expects no webhook there, do not expose the path.",
 	TokenExpires:                   "Create another token with the same scopes, and put it where muster reads it.",

@@ -63,7 +63,8 @@ type RetryError interface {
 }
 
 // SpreadError is a [RetryError] of a snapshot that takes several calls because its requests,
-// all at once, would exceed their share of Buildkite's rate limit, per minute.
+// all at once, would exceed their share of Buildkite's rate limit, per minute; or, if that is zero,
+// because some of them failed: requests is then how many succeeded in this call.
 type SpreadError interface {
 	RetryError
 	Stretched() (requests, perMinute int)
@@ -95,6 +96,9 @@ type Snapshot struct {
 	// Unread describes optional information that could not be read, why, and the remedy; empty if
 	// everything was read.
 	Unread string
+	// Failing describes how many requests of the last polls failed and were repeated, if they are
+	// many; otherwise it is empty.
+	Failing string
 	// Gaps are the limits of the source of the snapshot, one sentence each; empty if it has none.
 	Gaps []string
 }

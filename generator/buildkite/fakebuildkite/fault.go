@@ -15,14 +15,16 @@ type Fault struct {
 	Skip int
 	// Times is how many requests are hit; zero means one, negative all.
 	Times int
+	// Hits draws whether a matching request is hit; nil hits each.
+	Hits func() bool
 	// Status answers with this status and a message.
 	Status int
 	// Body, with or without Status, is sent instead of the answer.
 	Body string
 	// Header is added to the answer.
 	Header http.Header
-	// Half sends half of the answer and breaks off.
-	Half bool
+	// Half sends half of the answer and breaks off. Cut breaks off before it.
+	Half, Cut bool
 	// Hang never answers: it ends when the caller gives up.
 	Hang bool
 	// Trickle sends a byte a second, through [Server.Transport] alone.
@@ -61,6 +63,9 @@ func (s *Server) fault(uri string) *Fault {
 		}
 		if f.Skip > 0 {
 			f.Skip--
+			continue
+		}
+		if f.Hits != nil && !f.Hits() {
 			continue
 		}
 		if f.Times > 0 {

@@ -51,6 +51,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 		<-r.Context().Done()
 		return
+	case f != nil && f.Cut:
+		s.mu.Unlock()
+		if recorded, ok := w.(*recorder); ok {
+			recorded.cut = true
+			return
+		}
+		panic(http.ErrAbortHandler)
 	case f != nil && f.Status != 0 && f.Body == "":
 		a = message(f.Status, http.StatusText(f.Status))
 	case f != nil && f.Body != "":

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -35,6 +37,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
+	if w.cut {
+		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+	}
 	length, err := strconv.ParseInt(w.header.Get("Content-Length"), 10, 64)
 	if err != nil {
 		length = int64(len(w.body))
@@ -59,6 +64,7 @@ type recorder struct {
 	status int
 	body   []byte
 	slow   bool
+	cut    bool // there is no answer
 }
 
 func (w *recorder) Header() http.Header    { return w.header }
