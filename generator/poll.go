@@ -96,6 +96,9 @@ func (p *poller) observe(ctx context.Context, now time.Time, overlays []plan.Ove
 			return plan.Snapshot{}, fmt.Errorf("observing Buildkite: %w", err)
 		}
 		snapshot = p.inference.Infer(overlays, snapshot)
+		if snapshot.Contradiction != "" {
+			return plan.Snapshot{}, errors.New("observing Buildkite: " + snapshot.Contradiction)
+		}
 		if snapshot.Until.IsZero() || p.covers(snapshot.At, overlays) {
 			return snapshot, nil
 		}

@@ -168,3 +168,21 @@ func TestAgentConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestContradictoryMetrics: numbers that contradict each other are marked.
+func TestContradictoryMetrics(t *testing.T) {
+	for body, want := range map[string]plan.QueueCounts{
+		`"agents":{"total":3,"queues":{"x":{"idle":1,"busy":2,"total":3}}},"jobs":{"total":2,"queues":{"x":{"scheduled":0,"running":2}}}`: {Agents: 3, Idle: 1},
+		`"agents":{"total":3,"queues":{"x":{"idle":1,"busy":2,"total":3}}},"jobs":{"total":2,"queues":{"x":{"scheduled":0,"running":3}}}`: {Agents: 3, Idle: 1, Running: 3},
+		`"agents":{"total":0,"queues":{}},"jobs":{"total":2,"queues":{"x":{"scheduled":0,"running":3}}}`:                                  {Running: 3},
+		`"agents":{"total":3,"queues":{"x":{"idle":1,"busy":1,"total":3}}},"jobs":{"total":0}`:                                            {Agents: 3, Idle: 1, Invalid: true},
+		`"agents":{"total":3,"queues":{"x":{"idle":1,"total":3}}},"jobs":{"total":0}`:                                                     {Agents: 3, Idle: 1},
+	} {
+		s, _, _ := twoClusters(fakebuildkite.Options{})
+		s.Fail(fakebuildkite.Fault{Body: "{" + body + `,"organization":{"slug":"acme"},"cluster":{"name":"ci"}}`})
+		got, err := newMetrics(t, s, leaktest.AgentToken).Counts(t.Context(), now)
+		if err != nil || got.Clusters[0].Queues["x"] != want {
+			t.Errorf("%s: %+v, %v", body, got, err)
+		}
+	}
+}

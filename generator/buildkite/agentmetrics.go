@@ -104,14 +104,16 @@ type metricsRecord struct {
 	Agents struct {
 		Total  *int `json:"total"`
 		Queues map[string]struct {
-			Idle  int `json:"idle"`
-			Total int `json:"total"`
+			Idle  int  `json:"idle"`
+			Busy  *int `json:"busy"`
+			Total int  `json:"total"`
 		} `json:"queues"`
 	} `json:"agents"`
 	Jobs struct {
 		Total  *int `json:"total"`
 		Queues map[string]struct {
 			Scheduled int `json:"scheduled"`
+			Running   int `json:"running"`
 		} `json:"queues"`
 	} `json:"jobs"`
 	Organization struct {
@@ -151,11 +153,18 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 	}
 	counts = plan.ClusterCounts{Cluster: r.Cluster.Name, Queues: map[string]plan.QueueCounts{}}
 	for key, jobs := range r.Jobs.Queues {
-		counts.Queues[key] = plan.QueueCounts{Scheduled: jobs.Scheduled}
+		counts.Queues[key] = plan.QueueCounts{Scheduled: jobs.Scheduled, Running: jobs.Running}
 	}
 	for key, agents := range r.Agents.Queues {
 		q := counts.Queues[key]
 		q.Agents, q.Idle = agents.Total, agents.Idle
+		q.Invalid = agents.Busy != nil && agents.Total-agents.Idle != *agents.Busy
+		counts.Queues[key] = q
+	}
+	for key, q := range counts.Queues {
+		if q.Running <= q.Agents-q.Idle {
+			q.Running = 0
+		}
 		counts.Queues[key] = q
 	}
 	poll, _ := strconv.Atoi(said.header.Get(pollHeader)) // zero if the header is absent

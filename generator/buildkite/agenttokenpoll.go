@@ -102,7 +102,8 @@ func (c *Client) reduceInferred(l *agentTokenPoll, runs []stackRun) plan.Snapsho
 		i := slices.Index(c.cfg.Stacks.clusters, q.of)
 		for _, k := range l.counts.Clusters {
 			if i < len(l.names) && k.Cluster == l.names[i] {
-				counted.Agents, counted.Idle = k.Queues[q.key].Agents, k.Queues[q.key].Idle
+				n := k.Queues[q.key]
+				counted.Agents, counted.Idle, counted.Running, counted.Invalid = n.Agents, n.Idle, n.Running, n.Invalid
 			}
 		}
 		snapshot.Counted.Queues = append(snapshot.Counted.Queues, counted)

@@ -26,8 +26,8 @@ type poll struct {
 	requests int // with a good answer
 	// spread: it waits for the budget. interrupted: a 429 or a request that failed delayed it.
 	spread, interrupted bool
-	phase          phase
-	list           *listing // of the phase under way; nil before its first page
+	phase               phase
+	list                *listing // of the phase under way; nil before its first page
 
 	// listing reports whether the poll has begun to list agents: all of them, or byQueue those
 	// of the remaining queues.

@@ -22,8 +22,11 @@ type Inference struct {
 
 // inferred is what is known about the agents of one overlay.
 type inferred struct {
-	polled     time.Time // the last poll; zero before the first
-	counted    time.Time // when the last used counts were made
+	polled     time.Time    // the last poll; zero before the first
+	counted    time.Time    // when the last used counts were made; zero before the first
+	counts     CountedQueue // the last used counts
+	doubted    time.Time    // since when counts contradict each other; zero: they do not
+	doubt      string       // how
 	dispatches map[string]*inferredDispatch
 	runs       map[string]*inferredRun // jobs that agents of the queue have now, by job
 	free       []place                 // registered agents without a known job
@@ -66,6 +69,9 @@ const (
 	// foreignPause is how long nothing is inferred after agents that muster did not order were
 	// found in a queue.
 	foreignPause = 15 * time.Minute
+	// doubtFor is how long counts that contradict each other are not used, and doubtShown how long
+	// nothing is said about them: counts of agents may lag behind those of jobs.
+	doubtFor, doubtShown = 5 * time.Minute, time.Minute
 )
 
 // Infer returns the snapshot with the agents inferred from the counts. It is called once for each
@@ -96,19 +102,35 @@ func (f *Inference) Infer(overlays []Overlay, s Snapshot) Snapshot {
 			f.overlays[o.Name] = i
 		}
 		i.update(o, q, s)
-		if i.foundForeign(s.At) {
-			if s.Unread != "" {
-				s.Unread += "; "
-			}
-			s.Unread += "queue " + q.Queue + " has agents that muster did not order, or that nobody knows of any more: " +
-				"without an API token they cannot be told from its own, " +
-				"so that what was ordered counts as in flight until its lease is over"
+		if i.counted.IsZero() {
+			s.Contradiction = i.doubts(q)
+		} else if i.doubt != "" && s.At.Sub(i.doubted) >= doubtShown {
+			s.unread(i.doubts(q))
 		}
-		agents, sightings := i.agents(o, q, s.At)
+		if i.foundForeign(s.At) {
+			s.unread("queue " + q.Queue + " has agents that muster did not order, or that nobody knows of any more: " +
+				"without an API token they cannot be told from its own, " +
+				"so that what was ordered counts as in flight until its lease is over")
+		}
+		agents, sightings := i.agents(o, i.counts, s.At)
 		s.Agents, s.Sightings = append(s.Agents, agents...), append(s.Sightings, sightings...)
 	}
 	maps.DeleteFunc(f.overlays, func(name string, _ *inferred) bool { return !there[name] })
 	return s
+}
+
+// unread adds a sentence to what could not be read.
+func (s *Snapshot) unread(text string) {
+	if s.Unread != "" {
+		s.Unread += "; "
+	}
+	s.Unread += text
+}
+
+// doubts returns a sentence about counts that contradict each other.
+func (i *inferred) doubts(q CountedQueue) string {
+	return fmt.Sprintf("Buildkite's metrics of queue %s contradict each other (%s): they are not used until %s, and then as if all these agents were there",
+		q.Queue, i.doubt, i.doubted.Add(doubtFor).UTC().Format(time.RFC3339))
 }
 
 // Retired records a dispatch of an overlay that another muster ordered or retired: agents of it that
@@ -159,15 +181,29 @@ func (s Snapshot) countedFor(o Overlay) (found CountedQueue, ok bool) {
 
 // update updates the inferred agents to a snapshot.
 func (i *inferred) update(o Overlay, q CountedQueue, s Snapshot) {
-	first := i.polled.IsZero()
 	i.addDispatches(o)
 	i.left, i.owed = after(i.left, s.At.Add(-lingering)), after(i.owed, s.At)
 	i.follow(o, q, s)
 	i.removeDispatches(s.At)
-	if !s.Counted.At.Equal(i.counted) {
-		i.count(o, q, s, first)
+	i.polled = s.At
+	if s.Counted.At.Equal(i.counted) {
+		return
 	}
-	i.polled, i.counted = s.At, s.Counted.At
+	ran := i.since(s.Counted.At.Add(-countsAge))
+	switch i.doubt = q.contradiction(ran); {
+	case i.doubt == "":
+		i.doubted = time.Time{}
+	case i.doubted.IsZero():
+		i.doubted = s.At
+	}
+	if i.doubt != "" {
+		if s.At.Sub(i.doubted) < doubtFor {
+			return
+		}
+		q = q.largest(ran)
+	}
+	i.count(o, q, s, i.counted.IsZero())
+	i.counts, i.counted = q, s.Counted.At
 }
 
 // after returns the times after another.

@@ -193,3 +193,65 @@ func TestSharing(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestInferredContradiction: counts that contradict each other, or the jobs that run, change nothing
+// for five minutes. Then as many agents as they can mean are presumed.
+func TestInferredContradiction(t *testing.T) {
+	jobs := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
+	const good = "3 in flight, 10 idle, 10 busy, 0 stopping"
+	for _, c := range []struct {
+		agents, idle int
+		then         string // after five minutes
+	}{
+		{0, 0, "3 in flight, 0 idle, 10 busy, 0 stopping"},
+		{5, 0, "3 in flight, 0 idle, 10 busy, 0 stopping"},
+		{5, 5, "3 in flight, 5 idle, 10 busy, 0 stopping"},
+		{20, 20, "3 in flight, 20 idle, 10 busy, 0 stopping"},
+		{10, 25, "3 in flight, 25 idle, 10 busy, 0 stopping"},
+		{-1, 0, "3 in flight, 0 idle, 10 busy, 0 stopping"},
+		{20, -5, ""},
+		{1 << 40, 0, ""},
+	} {
+		b := newBlind(orderOf("a-1", 23, 0))
+		b.poll(time.Minute, 0, 0)
+		b.run(true, jobs...)
+		b.want(t, 15*time.Second, 20, 10, good)
+		b.want(t, time.Minute, 20, 10, good)
+		for after := time.Duration(0); after < doubtFor; after += 15 * time.Second {
+			got, unread := b.poll(15*time.Second, c.agents, c.idle)
+			if told := strings.Contains(unread, "metrics of queue default contradict each other"); got != good || told != (after >= doubtShown) {
+				t.Fatalf("%d agents, %d idle, for %s: %s, %q", c.agents, c.idle, after, got, unread)
+			}
+		}
+		if got, unread := b.poll(15*time.Second, c.agents, c.idle); got != c.then && c.then != "" || unread == "" {
+			t.Errorf("%d agents, %d idle, after five minutes: %s, want %s; %q", c.agents, c.idle, got, c.then, unread)
+		}
+		if _, unread := b.poll(15*time.Second, 20, 10); strings.Contains(unread, "contradict") {
+			t.Errorf("%d agents, %d idle, and good counts again: %q", c.agents, c.idle, unread)
+		}
+	}
+}
+
+// TestContradictionAtFirst: without earlier counts, ones that contradict each other decide nothing for
+// five minutes. The counts of jobs say as much as known jobs.
+func TestContradictionAtFirst(t *testing.T) {
+	o := Overlay{Name: "a", Policy: Policy{Queue: "large", Max: 20, Lease: 15 * time.Minute}}
+	var f Inference
+	for _, c := range []struct {
+		after time.Duration
+		q     CountedQueue
+		want  bool
+	}{
+		{0, CountedQueue{Agents: 5, Running: 10}, true},
+		{time.Minute, CountedQueue{Agents: 10, Idle: 1, Running: 10}, true},
+		{4 * time.Minute, CountedQueue{Agents: 10, Idle: 1, Invalid: true}, true},
+		{5 * time.Minute, CountedQueue{Agents: 5, Running: 10}, false},
+	} {
+		at := monday(10).Add(c.after)
+		c.q.Queue, c.q.Cluster = "large", "ci"
+		s := f.Infer([]Overlay{o}, Snapshot{At: at, Queues: []Queue{{Cluster: "ci", ClusterName: "ci", Key: "large"}}, Counted: &Counted{At: at, Queues: []CountedQueue{c.q}}})
+		if (s.Contradiction != "") != c.want || !c.want && len(s.Agents) != 10 {
+			t.Errorf("after %s: %q, %d agents", c.after, s.Contradiction, len(s.Agents))
+		}
+	}
+}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,38 @@ type CountedQueue struct {
 	Queue, Cluster string
 	// Agents are connected, regardless of who started them. Idle of them have no job.
 	Agents, Idle int
+	// Running is the number of running jobs if that is more than the agents that have a job; zero if
+	// it is not.
+	Running int
+	// Invalid reports that the numbers of agents contradict each other.
+	Invalid bool
+}
+
+// mostAgents is more agents than any queue has.
+const mostAgents = 100_000
+
+// contradiction returns why counts cannot be true, if ran jobs certainly ran when the agents were
+// counted; empty if they can. Jobs without a rule for a queue are among the running ones of the
+// queue "default", although they may run in another one.
+func (q CountedQueue) contradiction(ran int) string {
+	if q.Queue != "default" {
+		ran = max(ran, q.Running)
+	}
+	switch {
+	case q.Invalid || q.Idle < 0 || q.Idle > q.Agents || q.Agents > mostAgents:
+		return fmt.Sprintf("%d agents, %d of them idle", q.Agents, q.Idle)
+	case q.Agents-q.Idle < ran:
+		return fmt.Sprintf("%d agents, %d of them idle, while %d jobs run", q.Agents, q.Idle, ran)
+	}
+	return ""
+}
+
+// largest returns the counts with as many agents as they can mean.
+func (q CountedQueue) largest(ran int) CountedQueue {
+	bounded := func(n int) int { return min(max(n, 0), mostAgents) }
+	q.Idle = bounded(q.Idle)
+	q.Agents = max(bounded(q.Agents), q.Idle+max(ran, bounded(q.Running)))
+	return q
 }
 
 // Run is a job that an agent has taken.
@@ -93,6 +126,9 @@ type Snapshot struct {
 	// outcome and their owners are then unknown.
 	Counted  *Counted
 	Inferred bool
+	// Contradiction is why nothing can be decided, because the first counts contradict each other;
+	// empty if it can.
+	Contradiction string
 	// Unread describes optional information that could not be read, why, and the remedy; empty if
 	// everything was read.
 	Unread string

@@ -30,6 +30,11 @@ type QueueCounts struct {
 	Scheduled int
 	// Agents are connected, and Idle of them have no job.
 	Agents, Idle int
+	// Running is the number of running jobs if that is more than the agents that have a job; zero if
+	// it is not.
+	Running int
+	// Invalid reports that the numbers of agents contradict each other.
+	Invalid bool
 }
 
 // Cover reports whether the counts include a cluster, by its name.
