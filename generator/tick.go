@@ -101,7 +101,7 @@ func New(cfg Config) *Generator {
 	if next.pause == nil {
 		next.pause = cfg.Clock.Sleep
 	}
-	if cfg.Triggers != nil {
+	if next.pace.Every = plan.SignalSpacing; cfg.Triggers != nil {
 		next.pace.Every = cfg.Triggers.Every
 	}
 	return &Generator{

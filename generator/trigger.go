@@ -124,14 +124,16 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 	until := clock.Now().Add(pause)
 	if w == nil || !wakeable {
 		err = t.pause(ctx, pause)
-		return t.causeOfSleepEnd(until), false, err
+	} else {
+		cause, err = t.sleepUntilEvent(ctx, until)
 	}
-	if cause, err = t.sleepUntilEvent(ctx, until); err != nil || cause == "" {
-		return t.causeOfSleepEnd(until), false, err
+	if err != nil || cause == "" {
+		return t.afterSleep(ctx, until, err)
 	}
 	now := clock.Now()
 	left := until.Sub(now)
 	wait := max(w.Gather, t.pace.Wait(now, began))
+	paced := min(wait, left) // signals do not end it
 	if w.Spare != nil && wait < left {
 		spare := w.Spare(now.Add(wait), interval)
 		if deferred = spare > 0; deferred {
@@ -144,15 +146,24 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 	} else {
 		t.pace.Began(now.Add(wait))
 	}
-	return cause, deferred, t.pause(ctx, max(wait, 0))
+	if err = clock.Sleep(ctx, max(paced, 0)); err != nil || wait <= paced {
+		return cause, deferred, err
+	}
+	return cause, deferred, t.pause(ctx, wait-paced)
 }
 
-// causeOfSleepEnd returns the cause of a tick after a sleep that no trigger ended.
-func (t *trigger) causeOfSleepEnd(until time.Time) Cause {
-	if t.clock.Now().Before(until) {
-		return CauseSignal
+// afterSleep returns the cause of a tick after a sleep until a time that no trigger ended. Ticks
+// after signals are paced as triggered ones, but a few may follow at once.
+func (t *trigger) afterSleep(ctx context.Context, until time.Time, err error) (Cause, bool, error) {
+	now := t.clock.Now()
+	if err != nil || !now.Before(until) {
+		return CauseInterval, false, err
 	}
-	return CauseInterval
+	wait := min(t.pace.Wait(now, time.Time{}), until.Sub(now))
+	if t.pace.Began(now.Add(wait)); wait > 0 {
+		err = t.clock.Sleep(ctx, wait)
+	}
+	return CauseSignal, false, err
 }
 
 // sleepUntilEvent sleeps until a time, or until a trigger arrives or the metrics show more jobs. It

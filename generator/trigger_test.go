@@ -1,14 +1,18 @@
 package generator_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/branch"
 	"muster/gitops/leaktest"
 )
 
@@ -90,4 +94,46 @@ func TestMetricsFail(t *testing.T) {
 			t.Errorf("%d lines:\n%s", n, log)
 		}
 	})
+}
+
+// countedHeads counts requests for the head, and fails if it is told to.
+type countedHeads struct {
+	generator.Repository
+	n    int
+	fail bool
+}
+
+func (r *countedHeads) Head(ctx context.Context) (branch.Head, error) {
+	if r.n++; r.fail {
+		return branch.Head{}, errors.New("the git server is down")
+	}
+	return r.Repository.Head(ctx)
+}
+
+// TestSignalsArePaced: signals without a pause, and webhooks with them, cause no more requests to git
+// than the pace of triggered ticks allows, whether or not ticks fail.
+func TestSignalsArePaced(t *testing.T) {
+	calls := make(chan generator.Cause, 10)
+	for name, wake := range map[string]*generator.Triggers{
+		"signals": nil, "signals and webhooks": {Calls: calls, Gather: 250 * time.Millisecond, Every: 3 * time.Second},
+	} {
+		for _, fail := range []bool{false, true} {
+			b := newBench("a")
+			begun := b.Now()
+			var heads *countedHeads
+			b.run(t, time.Minute, func(int, generator.Result, error) bool {
+				for len(calls) < cap(calls) {
+					calls <- generator.CauseGit
+				}
+				return b.Now().Sub(begun) < 200*time.Second
+			}, func(c *generator.Config) {
+				heads = &countedHeads{Repository: c.Repository, fail: fail}
+				c.Triggers, c.Repository = wake, heads
+				c.Pause = func(ctx context.Context, d time.Duration) error { return b.Sleep(ctx, min(d, 100*time.Millisecond)) }
+			})
+			if heads.n < 40 || heads.n > 200/3+6 { // the first, and four at once
+				t.Errorf("%s, failing %t: %d requests to git in 200 s", name, fail, heads.n)
+			}
+		}
+	}
 }

@@ -82,6 +82,9 @@ func (c Counts) More(overlays []Overlay, before Counts) bool {
 // is shorter.
 const MinTickSpacing = time.Second
 
+// SignalSpacing is the mean time between ticks after signals of a muster without other triggers.
+const SignalSpacing = 3 * time.Second
+
 // tickBurst is the number of ticks that may begin MinTickSpacing apart after a pause.
 const tickBurst = 4
 
