@@ -197,6 +197,7 @@ func (p *poller) reportStretch(err error) {
 	switch {
 	case errors.As(err, &wait):
 		if failing(wait) {
+			p.log.Debug("the next tick continues the poll", "err", err)
 			return
 		}
 		requests, perMinute := wait.Stretched()
