@@ -183,9 +183,14 @@ func incidents() []incident {
 		{name: "jobs in an unknown queue", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.unserved = 2 }, raises: "MusterJobsUnserved", condition: condition.JobsServed, delay: 15 * time.Minute, text: "2 jobs of queue gpu"},
 		{name: "jobs match no overlay", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.unmatched = 2 }, raises: "MusterJobsUnserved", condition: condition.JobsServed, delay: 15 * time.Minute, text: "2 jobs of queue default"},
 		{
-			// muster replaces it; incidents begin at 08:15
+			// muster replaces it once the agent of a newer job registers; incidents begin at 08:15
 			name: "the first agent of a single job is lost", lasts: 10 * time.Minute, begin: waiting(1, broken), condition: condition.AgentsArriving,
-			tick: func(s *site, f *fleet) { f.broken = s.now.Minute() < 17 },
+			tick: func(s *site, f *fleet) {
+				f.broken = s.now.Minute() < 17
+				if s.now.Minute() == 18 && s.now.Second() == 0 {
+					f.add(s.now, 1, 3*time.Minute)
+				}
+			},
 		},
 		{
 			name: "an agent of the warm pool exits early", lasts: 30 * time.Minute, begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.overlay.Policy.IdleTimeout = 1, time.Hour }, condition: condition.AgentsArriving,
@@ -208,19 +213,19 @@ func agentIncidents() []incident {
 	return []incident{
 		{
 			name: "agents do not register", lasts: 2 * time.Hour, begin: waiting(10, broken),
-			text: "11 agents of linux are ordered and have not registered; 10 jobs are pending. muster plan linux prints the cause and the remedy",
+			text: "10 agents of linux are ordered and have not registered; 10 jobs are pending. muster plan linux prints the cause and the remedy",
 		},
 		{name: "two agents do not register", lasts: time.Hour, begin: waiting(2, broken)},
-		// as one lost agent until its replacement is overdue as well
+		// as one lost agent until the job has waited for a quarter of an hour
 		{name: "the agent of a single job does not register", lasts: 40 * time.Minute,
-			begin: waiting(1, broken), delay: 3 * time.Minute},
+			begin: waiting(1, broken), delay: 12 * time.Minute},
 		{
 			name: "the agent of a single job does not register, and another agent is busy", lasts: time.Hour,
 			begin: func(s *site, f *fleet) {
 				f.agents = append(f.agents, &agent{connected: true, until: s.now.Add(time.Hour)})
 				waiting(1, broken)(s, f)
 			},
-			delay: 3 * time.Minute,
+			delay: 12 * time.Minute,
 		},
 		{ // the lease is as long as the incident, so that nothing replaces the agent
 			name: "the agent of a single job does not register, and max is 1", lasts: time.Hour,
