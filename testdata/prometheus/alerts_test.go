@@ -215,24 +215,24 @@ func agentIncidents() []incident {
 			name: "agents do not register", lasts: 2 * time.Hour, begin: waiting(10, broken),
 			text: "10 agents of linux are ordered and have not registered; 10 jobs are pending. muster plan linux prints the cause and the remedy",
 		},
-		{name: "two agents do not register", lasts: time.Hour, begin: waiting(2, broken)},
-		// as one lost agent until the job has waited for a quarter of an hour
+		{name: "two agents do not register", lasts: time.Hour, begin: waiting(2, broken), delay: 17 * time.Minute},
+		// as one lost agent until the job has waited for 20 minutes
 		{name: "the agent of a single job does not register", lasts: 40 * time.Minute,
-			begin: waiting(1, broken), delay: 12 * time.Minute},
+			begin: waiting(1, broken), delay: 17 * time.Minute},
 		{
 			name: "the agent of a single job does not register, and another agent is busy", lasts: time.Hour,
 			begin: func(s *site, f *fleet) {
 				f.agents = append(f.agents, &agent{connected: true, until: s.now.Add(time.Hour)})
 				waiting(1, broken)(s, f)
 			},
-			delay: 12 * time.Minute,
+			delay: 17 * time.Minute,
 		},
 		{ // the lease is as long as the incident, so that nothing replaces the agent
 			name: "the agent of a single job does not register, and max is 1", lasts: time.Hour,
 			begin: waiting(1, func(f *fleet) {
 				f.broken, f.overlay.Policy.Max, f.overlay.Policy.LeaseAuto, f.overlay.Policy.Lease = true, 1, false, 2*time.Hour
 			}),
-			delay: 11 * time.Minute,
+			delay: 16 * time.Minute,
 		},
 		{
 			name: "the agent of a single job does not register, and the others are busy", lasts: time.Hour,
@@ -241,14 +241,14 @@ func agentIncidents() []incident {
 				f.overlay.Policy.Max, f.overlay.Policy.LeaseAuto, f.overlay.Policy.Lease = 2, false, 2*time.Hour
 				waiting(1, broken)(s, f)
 			},
-			delay: 11 * time.Minute,
+			delay: 16 * time.Minute,
 		},
 		{name: "agents do not register on the first day", lasts: 2 * time.Hour, begin: waiting(10, broken), firstDay: true},
 		{name: "two agents do not register on the first day", lasts: time.Hour, begin: waiting(2, broken), firstDay: true},
 		{name: "the agent of a single job does not register on the first day", lasts: time.Hour,
 			begin: waiting(1, broken), firstDay: true},
 		{name: "the warm pool does not register", lasts: 2 * time.Hour,
-			begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.broken = 5, true }},
+			begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.broken = 5, true }, delay: time.Minute},
 		{name: "the warm pool exits early", lasts: time.Hour,
 			begin: func(_ *site, f *fleet) { f.overlay.Policy.Min, f.leaving = 5, true }},
 		{ // the alert fires when the second one has exited
