@@ -32,7 +32,7 @@ func (r Result) Conditions(now time.Time) []condition.Condition {
 	for _, name := range slices.Sorted(maps.Keys(overlays)) {
 		all = append(all, overlays[name].Conditions()...)
 	}
-	return all
+	return condition.WithoutSymptoms(all)
 }
 
 // own returns the conditions that concern no single overlay. BuildkiteAvailable is unknown if the
@@ -111,5 +111,5 @@ func withFailure(before []condition.Condition, failed condition.Condition) []con
 			all = append(all, c)
 		}
 	}
-	return all
+	return condition.WithoutSymptoms(all)
 }

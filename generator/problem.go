@@ -76,7 +76,8 @@ func problems(all []condition.Condition) []problem {
 }
 
 // unchecked returns a function that reports whether an earlier problem may persist although this
-// tick could not check it, because its condition is unknown or its queue was not polled.
+// tick could not check it, because its condition is unknown or its queue was not polled. A symptom
+// ends when its cause begins.
 func unchecked(now []condition.Condition) func(problem) bool {
 	polled := map[string]bool{}
 	for _, c := range now {
@@ -84,7 +85,7 @@ func unchecked(now []condition.Condition) func(problem) bool {
 	}
 	return func(p problem) bool {
 		unknown := slices.ContainsFunc(now, func(c condition.Condition) bool {
-			return c.Overlay == p.Overlay && c.Type == p.Type && c.Status == condition.Unknown
+			return c.Overlay == p.Overlay && c.Type == p.Type && c.Status == condition.Unknown && !c.IsSymptom()
 		})
 		return unknown || p.Queue != "" && p.Reason != condition.NoOverlay && !polled[p.Queue]
 	}

@@ -146,6 +146,15 @@ var incidents = []incident{
 		begin:      func(w *incidentWorld) { w.buildkite.ExpireAgentToken(leaktest.AgentToken, w.buildkite.Now()) },
 		agentToken: true,
 	},
+	{ // a template sets --tags without the queue: agents register in the cluster's default queue
+		name: "queue tag lost", ownBuilds: true, want: ofOverlay(condition.Degraded, condition.AgentsInOtherQueue), lasts: 5 * time.Minute,
+		begin: func(w *incidentWorld) {
+			w.buildkite.AddQueue(w.cluster.BuildkiteCluster, "other")
+			w.buildkite.SetDefaultQueue(w.cluster.BuildkiteCluster, "other")
+			w.cluster.Untagged = "queue=default"
+			w.build(10, 20*time.Minute, "queue=default")
+		},
+	},
 	{ // the token at Buildkite is another one than in the Secret
 		name: "wrong webhook secret", want: ofMuster(condition.Degraded, condition.WebhooksRefused),
 		blind: map[surface]string{surfacePlan: "it receives no webhooks"},

@@ -37,10 +37,8 @@ const RepairShown = 15 * time.Minute
 // contains it.
 func (o Overlay) Conditions() []Condition {
 	all := append([]Condition{o.suspended(), o.push(), o.agentsArriving(), o.scalingLimited(), o.jobsServed(), o.drifted()}, o.degraded()...)
-	if arriving, limited := all[2], &all[3]; arriving.Abnormal() && limited.Abnormal() {
-		// Agents that do not register count against max: a higher max would only order more.
-		*limited = Condition{Type: ScalingLimited, Status: Unknown, Reason: arriving.Reason}
-	} else if arriving.Reason == NotRecorded && limited.Abnormal() {
+	all = WithoutSymptoms(all)
+	if arriving, limited := all[2], &all[3]; arriving.Reason == NotRecorded && limited.Abnormal() {
 		limited.Remedy = "Run muster plan first: if agents do not register, a higher max only orders more of them. " + limited.Remedy
 	}
 	ready := Normal(Ready)
@@ -233,13 +231,29 @@ func (o Overlay) degraded() []Condition {
 	if o.Decision != nil {
 		s := o.Decision.Observation.Supply(o.Name)
 		if s.OtherQueue > 0 {
-			found = append(found, Condition{Reason: AgentsInOtherQueue, Message: fmt.Sprintf("%s of another queue or cluster than the policy says: they count against max until they disconnect", count(s.OtherQueue, "agent"))})
+			found = append(found, Condition{Reason: AgentsInOtherQueue, Message: fmt.Sprintf("%s of another queue or cluster than the policy says: they count against max until they disconnect%s", count(s.OtherQueue, "agent"), where(s.Misplaced))})
 		}
 		if s.OtherFleets > 0 {
 			found = append(found, Condition{Reason: OtherMuster, Message: fmt.Sprintf("agents of another muster serve the queue: %s connected. They count neither for min nor against max, and both order agents for the same jobs", count(s.OtherFleets, "is", "are"))})
 		}
 	}
 	return DegradedBy(found...)
+}
+
+// where describes where an agent is and which tags it lacks, as in ` (for example in the queue "default"
+// of the cluster "ci", without the tags ["queue=linux"])`; empty if that is unknown.
+func where(m *plan.Misplaced) string {
+	if m == nil {
+		return ""
+	}
+	text := fmt.Sprintf(" (for example in the queue %q", m.Queue)
+	if m.Cluster != "" {
+		text += fmt.Sprintf(" of the cluster %q", m.Cluster)
+	}
+	if len(m.Missing) > 0 {
+		text += fmt.Sprintf(", without the tags %q", m.Missing)
+	}
+	return text + ")"
 }
 
 // count returns a number with its noun, whose plural ends in s unless it is given.

@@ -44,7 +44,7 @@ var remedies = map[string]string{
 	RateLimited:                    "Nothing: muster waits as the server asks. If it lasts, find out who else uses that limit, or set a longer --interval.",
 	InternalError:                  "This is a defect of muster: report it with the log.",
 	Stuck:                          "Restart muster: its state is in git.",
-	AgentsInOtherQueue:             "Nothing if the policy was just edited: these agents disconnect by themselves.",
+	AgentsInOtherQueue:             "Nothing if the policy was just edited: these agents disconnect by themselves. " + templateRemedy,
 	OtherMuster:                    "Give the two musters different queues, or stop one of them: the agents' tag muster= is the identity in the state.yaml of its overlays. Nothing if an overlay of the queue was just removed, or its identity: these agents exit by themselves.",
 	StateInvalid:                   "Nothing: the next commit writes the file again.",
 	PollSlow:                       "Check Buildkite's status page, the network and the proxy. muster continues.",
@@ -58,5 +58,7 @@ var remedies = map[string]string{
 const (
 	gitRemedy   = "Check the git server and muster's credentials: muster check, with the same flags and variables."
 	queueRemedy = "Correct spec.queue or spec.cluster in scaling.yaml, or create the queue in Buildkite."
-	tagsRemedy  = "Compare the agents' tags and cluster in Buildkite with spec.tags and spec.cluster: a template or image that changes tags has this effect."
+	tagsRemedy  = "Compare the agents' tags and cluster in Buildkite with spec.tags and spec.cluster: a template or image that changes tags has this effect. " + templateRemedy
+	// templateRemedy names the field of the template that gives agents their queue and tags.
+	templateRemedy = `If a template changes the container's command or args: the agent must start with --tags "$MUSTER_AGENT_TAGS,index=$JOB_COMPLETION_INDEX", as in base/job.yaml, with no other --tags or BUILDKITE_AGENT_TAGS, and with a token of the policy's cluster. Without its queue tag, an agent is in the cluster's default queue.`
 )

@@ -112,6 +112,9 @@ func (q queueReader) countAgents(supplies []Supply, w *owners) []idleAgent {
 			case own && !serves:
 				supplies[i].Stopping++
 				supplies[i].OtherQueue++
+				if m := q.misplaced(a, &q.overlays[i]); supplies[i].Misplaced == nil || m.compare(*supplies[i].Misplaced) < 0 {
+					supplies[i].Misplaced = &m
+				}
 				counts = counts || here // it takes no job, and so its dispatch may fail
 			case own:
 				supplies[i].Own++

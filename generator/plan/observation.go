@@ -104,6 +104,9 @@ type Supply struct {
 	// OtherQueue agents carry it and are in another queue or cluster than the
 	// policy's, as after an edit of the policy. They count as stopping.
 	OtherQueue int `json:"otherQueue,omitempty"`
+	// Misplaced describes one of the OtherQueue agents; nil if there is none. It explains, and no
+	// decision depends on it.
+	Misplaced *Misplaced `json:"misplaced,omitempty"`
 	// OtherFleets are agents of the queue that another muster ordered, according to their tag.
 	OtherFleets int `json:"otherFleets,omitempty"`
 	// Identity is the overlay's if state.yaml has none or another one; otherwise nil.
@@ -117,6 +120,38 @@ type Supply struct {
 	// OtherTags are dispatches that were ordered with other tags than the policy has now, and
 	// whose agents in flight can serve other jobs; nil if there are no such dispatches.
 	OtherTags map[string]OtherTags `json:"otherTags,omitempty"`
+}
+
+// Misplaced describes an agent that is in another queue or cluster than its overlay.
+type Misplaced struct {
+	// Queue is the key of its queue, and Cluster its Buildkite cluster, by name if that is known. Both
+	// are empty if they are unknown.
+	Queue   string `json:"queue,omitempty"`
+	Cluster string `json:"cluster,omitempty"`
+	// Missing are the tags of the overlay's agents that it does not have.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// compare orders descriptions, so that they do not depend on the order of agents.
+func (m Misplaced) compare(o Misplaced) int {
+	return cmp.Or(cmp.Compare(m.Queue, o.Queue), cmp.Compare(m.Cluster, o.Cluster), slices.Compare(m.Missing, o.Missing))
+}
+
+// misplaced describes an agent of an overlay in another queue or cluster.
+func (q queueReader) misplaced(a *Agent, o *Overlay) Misplaced {
+	m := Misplaced{Cluster: a.Cluster}
+	m.Queue, _ = TagValue(a.Tags, TagQueue)
+	for _, known := range q.snapshot.Queues {
+		if known.Cluster == a.Cluster {
+			m.Cluster = cmp.Or(known.ClusterName, a.Cluster)
+		}
+	}
+	for _, tag := range without(o.AgentTags(), TagIdentity) {
+		if !slices.Contains(a.Tags, tag) {
+			m.Missing = append(m.Missing, tag)
+		}
+	}
+	return m
 }
 
 // OtherTags describes which jobs agents of a dispatch will be able to serve.

@@ -177,6 +177,10 @@ func incidents() []incident {
 			raises: "MusterScalingLimited", condition: condition.ScalingLimited, delay: 20 * time.Minute, text: "hourly limit is used up",
 		},
 		{
+			name: "agents register in another queue", lasts: time.Hour, begin: waiting(60, func(f *fleet) { f.misplaced = f.overlay.Policy.Max }),
+			raises: "MusterAgentsInOtherQueue", delay: 10 * time.Minute, text: "base/job.yaml",
+		},
+		{
 			name: "idle agents take no job", lasts: time.Hour, begin: waiting(2, func(f *fleet) { f.stuck, f.overlay.Policy.IdleTimeout = true, 24*time.Hour }),
 			raises: "MusterJobsPending", delay: 20 * time.Minute, text: "agents are idle",
 		},

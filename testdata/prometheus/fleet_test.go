@@ -38,6 +38,7 @@ type fleet struct {
 	gitSlow         bool           // git takes 20 s
 	webhooksRefused bool           // a sender of webhooks has another secret
 	spread          bool           // polls are spread over several ticks, and this one does not end
+	misplaced       int            // agents in another queue
 	unserved        int            // jobs in a queue without an overlay
 	lost            float64        // share of agents that never register
 	queuePaused     bool           // the queue is paused in Buildkite
@@ -127,7 +128,7 @@ func (f *fleet) live(now time.Time) {
 
 // observation returns what a poll of Buildkite shows.
 func (f *fleet) observation(now time.Time) plan.Observation {
-	supply := plan.Supply{Overlay: overlay, Dispatches: map[string]plan.Seen{}}
+	supply := plan.Supply{Overlay: overlay, Dispatches: map[string]plan.Seen{}, Stopping: f.misplaced, OtherQueue: f.misplaced}
 	if f.queuePaused {
 		supply.Suspended = plan.Suspension{Code: plan.PausedInBuildkite, Queue: queue}
 	}

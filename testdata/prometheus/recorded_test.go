@@ -131,8 +131,9 @@ var expectedAlerts = map[condition.Type]map[string]expected{
 	condition.Drifted: {condition.EditedByHand: {}},
 	condition.Degraded: {
 		condition.PollSlow: {}, condition.MetricsUnavailable: {},
-		condition.GitSlow:         {"MusterGitSlow", 15 * time.Minute, "After 15 minutes"},
-		condition.WebhooksRefused: {"MusterWebhooksRefused", 5 * time.Minute, "After 5 minutes"},
+		condition.AgentsInOtherQueue: {}, // MusterAgentsInOtherQueue fires after 10 minutes
+		condition.GitSlow:            {"MusterGitSlow", 15 * time.Minute, "After 15 minutes"},
+		condition.WebhooksRefused:    {"MusterWebhooksRefused", 5 * time.Minute, "After 5 minutes"},
 	},
 }
 
