@@ -208,7 +208,7 @@ func TestNotificationsAreNotRepeated(t *testing.T) {
 	}})
 	k := newStacks(t, s, "muster-test", leaktest.AgentToken)
 	s.Fail(fakebuildkite.Fault{Path: "/notifications", Times: -1, Cut: true})
-	if _, err := k.Notify(t.Context(), []string{"default"}, []buildkite.JobNote{{Job: "x", Text: "y"}}); err == nil || sent["notifications"] != 1 {
+	if _, err := k.Notify(t.Context(), ofQueues("default"), []buildkite.JobNote{{Job: "x", Text: "y"}}); err == nil || sent["notifications"] != 1 {
 		t.Errorf("%v, %v", sent, err)
 	}
 }
