@@ -45,6 +45,10 @@ func (r Result) own() []condition.Condition {
 	if r.Metrics != nil {
 		degraded = append(degraded, condition.Condition{Reason: condition.MetricsUnavailable, Message: r.Metrics.Error()})
 	}
+	if x := r.Rewritten; x != nil {
+		degraded = append(degraded, condition.Condition{Reason: condition.BranchRewritten, Message: fmt.Sprintf("the branch was rewritten at %s: %.12s, which muster had read, is not in the history of %.12s. Orders that this process knows still count",
+			x.At.UTC().Format(time.RFC3339), x.From, x.To)})
+	}
 	if r.PollTook > condition.SlowPoll {
 		degraded = append(degraded, condition.Condition{Reason: condition.PollSlow, Message: fmt.Sprintf("the poll of Buildkite took %d s: agents are ordered that much later", r.PollTook/time.Second)})
 	}

@@ -34,6 +34,9 @@ type drift struct {
 	ordered map[string]ordered
 	retired map[string]bool
 	scanned string
+	read    time.Time // when the head was the scanned commit
+	// rewritten is the last time that the branch was set back or replaced; nil if it was not.
+	rewritten *Rewritten
 	// commits are muster's last commits to each overlay in the log that was read, the newest first, by
 	// the overlay's directory.
 	commits map[string][]string
@@ -44,6 +47,17 @@ func newDrift(cfg Config, poll *poller) *drift {
 		past: newPastLog(cfg), poll: poll, clock: cfg.Clock, log: cfg.Log, dir: cfg.Overlays,
 		ordered: map[string]ordered{}, retired: map[string]bool{}, commits: map[string][]string{},
 	}
+}
+
+// rewrittenFor is how long a rewritten branch is a condition.
+const rewrittenFor = 15 * time.Minute
+
+// recentRewrite returns the last time that the branch was rewritten; nil if that is not recent.
+func (dr *drift) recentRewrite() *Rewritten {
+	if r := dr.rewritten; r != nil && dr.clock.Now().Sub(r.At) < rewrittenFor {
+		return r
+	}
+	return nil
 }
 
 // wrote returns muster's last commits to an overlay in the log that was read, the newest first.

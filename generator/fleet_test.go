@@ -226,6 +226,13 @@ func union(a, b map[string][]byte) map[string][]byte {
 	return all
 }
 
+// reset sets the branch back to one of its commits.
+func (f *fleetRepository) reset(commit int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.log = f.log[:commit+1]
+}
+
 // crowd are commits by another writer that change nothing here.
 func (f *fleetRepository) crowd(n int) {
 	f.mu.Lock()

@@ -303,13 +303,14 @@ type pushed struct {
 // deleted. So the tick fails if the log cannot be read.
 func (dr *drift) readLog(ctx context.Context, head branch.Head, loaded []fleet.Overlay, now time.Time) error {
 	if dr.scanned == head.Commit {
+		dr.read = now
 		return nil
 	}
 	if err := dr.rememberLog(ctx, head, loaded, pushed{known: dr.scanned, since: now.Add(-logAge)}); err != nil {
 		return fmt.Errorf("fleet repository: reading the commits since the last tick: %w (nothing is ordered until the history can be read. "+
 			"If the history is lost, stop muster for %s and push the files as a first commit)", err, policy.LongestLease)
 	}
-	dr.scanned = head.Commit
+	dr.scanned, dr.read = head.Commit, now
 	dr.past.done()
 	return nil
 }
@@ -342,6 +343,9 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 		}
 	}
 	if !reached { // the branch was reset, or replaced
+		if at := p.since.Add(logAge); at.Sub(dr.read) < logAge/2 { // later, its log may only be longer than what is read
+			dr.rewritten = &Rewritten{At: at, From: p.known, To: head.Commit}
+		}
 		p.known = ""
 		return dr.rememberLog(ctx, head, loaded, p)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/condition"
 	"muster/generator/fleet"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -229,5 +230,40 @@ func TestCopiedOverlay(t *testing.T) {
 	r = tick(t, g)
 	if a, z := r.Decisions[0], r.Decisions[1]; a.Sum.Busy != 3 || a.Sum.InFlight != 0 || z.Sum.Stopping != 0 || z.Sum.Current != 2 {
 		t.Errorf("once they have registered: %+v, %+v", a.Sum, z.Sum)
+	}
+}
+
+// TestRewrittenBranch: a branch that no longer has the head that was read is a condition for a while, with
+// both heads. What the process has ordered counts.
+func TestRewrittenBranch(t *testing.T) {
+	b := newBench("a")
+	b.jobs("a", 3)
+	g := b.generator(onBranch("main"))
+	tick(t, g)
+	from := b.fleet.head().id
+	b.fleet.reset(0)
+	b.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("x")})
+	to := b.fleet.head().id
+	rewritten := func(r generator.Result) string {
+		for _, c := range r.Conditions(b.now) {
+			if c.Reason == condition.BranchRewritten {
+				return c.Message
+			}
+		}
+		return ""
+	}
+	r := tick(t, g)
+	if s := r.Decisions[0].Sum; s.InFlight != 3 || s.Dispatch != 0 || r.Input.Overlays[0].Identity.ID == "" {
+		t.Errorf("%+v, want three in flight and none ordered", s)
+	}
+	if got := rewritten(r); !strings.Contains(got, from[:12]) || !strings.Contains(got, to[:12]) {
+		t.Errorf("the condition is %q, want %.12s and %.12s", got, from, to)
+	}
+	b.now = b.now.Add(16 * time.Minute)
+	if got := rewritten(tick(t, g)); got != "" {
+		t.Errorf("after 16 minutes: %q", got)
+	}
+	if b.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("y")}); rewritten(tick(t, g)) != "" {
+		t.Error("a push on top counts as rewritten")
 	}
 }

@@ -147,10 +147,18 @@ type Result struct {
 	GitTook time.Duration
 	// Repairs are muster's last repairs of manual edits, by overlay.
 	Repairs map[string]Repair
+	// Rewritten is the last time that the branch was rewritten; nil if it was not lately.
+	Rewritten *Rewritten
 	// Metrics is why Buildkite's metrics cannot be read; nil: they can, or are not.
 	Metrics error
 	// Triggers are the problems of [Triggers.Problems].
 	Triggers []condition.Condition
+}
+
+// Rewritten is a branch whose history no longer has the head that muster had read.
+type Rewritten struct {
+	At       time.Time
+	From, To string // the heads
 }
 
 // Repair is a commit by which muster undid a manual edit.
@@ -250,6 +258,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if loaded, err = g.drift.withEdits(ctx, head, loaded); err != nil {
 		return result, err
 	}
+	result.Rewritten = g.drift.recentRewrite()
 	if err = g.ids.complete(ctx, head.Commit, loaded, g.drift.wrote); err != nil {
 		return result, err
 	}

@@ -145,6 +145,7 @@ var summaries = map[string]string{
 	Refused:                       "the git server refuses pushes",
 	AgentsInOtherQueue:            "agents are in another queue or cluster than the policy says",
 	OtherMuster:                   "agents of another muster serve the queue",
+	BranchRewritten:               "the branch was rewritten",
 	MetricsUnavailable:            "Buildkite's metrics cannot be read",
 	PollSlow:                      "polls of Buildkite are slow",
 	WebhooksRefused:               "webhooks are refused",
@@ -316,6 +317,8 @@ const (
 	AgentsInOtherQueue = "AgentsInOtherQueue"
 	// OtherMuster: another muster's agents serve the queue.
 	OtherMuster = "OtherMuster"
+	// BranchRewritten: the history of the branch no longer has the head that muster had read.
+	BranchRewritten = "BranchRewritten"
 	// StateInvalid: state.yaml is invalid and is ignored.
 	StateInvalid = "StateInvalid"
 	// ListUnread: an optional part of Buildkite could not be read.

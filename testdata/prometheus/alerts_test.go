@@ -144,6 +144,14 @@ func incidents() []incident {
 			raises: "MusterGitSlow", delay: 15 * time.Minute, text: "git server",
 		},
 		{
+			name: "another muster serves the queue", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.otherMuster = true },
+			raises: "MusterOtherMuster", delay: 15 * time.Minute, text: "another muster",
+		},
+		{
+			name: "the branch was rewritten", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.rewritten = true },
+			raises: "MusterBranchRewritten", text: "--force",
+		},
+		{
 			name: "webhooks are refused", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.webhooksRefused = true },
 			raises: "MusterWebhooksRefused", delay: 5 * time.Minute, text: "muster-webhooks",
 		},

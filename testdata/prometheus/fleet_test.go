@@ -36,6 +36,8 @@ type fleet struct {
 	failsAt         generator.Step // the step in which ticks fail; empty: none
 	limited         bool           // Buildkite answers with 429
 	gitSlow         bool           // git takes 20 s
+	rewritten       bool           // the branch was rewritten
+	otherMuster     bool           // another muster has an agent in the queue
 	webhooksRefused bool           // a sender of webhooks has another secret
 	spread          bool           // polls are spread over several ticks, and this one does not end
 	misplaced       int            // agents in another queue
@@ -167,6 +169,9 @@ func (f *fleet) observation(now time.Time) plan.Observation {
 			}
 		}
 	}
+	if f.otherMuster {
+		supply.OtherFleets = 2
+	}
 	o := plan.Observation{At: now, Queue: queue, Overlays: []plan.Supply{supply}}
 	var all plan.IndexSet
 	if len(f.jobs) > 0 {
@@ -246,6 +251,9 @@ func (f *fleet) tick(now time.Time) generator.Report {
 	}
 	if f.gitSlow {
 		r.Result.GitTook = 20 * time.Second
+	}
+	if f.rewritten {
+		r.Result.Rewritten = &generator.Rewritten{From: "before", To: "after"}
 	}
 	if f.webhooksRefused {
 		r.Result.Triggers = []condition.Condition{{Reason: condition.WebhooksRefused}}

@@ -132,6 +132,8 @@ var expectedAlerts = map[condition.Type]map[string]expected{
 	condition.Degraded: {
 		condition.PollSlow: {}, condition.MetricsUnavailable: {},
 		condition.AgentsInOtherQueue: {}, // MusterAgentsInOtherQueue fires after 10 minutes
+		condition.OtherMuster:        {"MusterOtherMuster", 15 * time.Minute, "After 15 minutes"},
+		condition.BranchRewritten:    {alert: "MusterBranchRewritten"},
 		condition.GitSlow:            {"MusterGitSlow", 15 * time.Minute, "After 15 minutes"},
 		condition.WebhooksRefused:    {"MusterWebhooksRefused", 5 * time.Minute, "After 5 minutes"},
 	},
