@@ -315,7 +315,7 @@ func (a *audit) checkFleet(m *muster, c *commit, name string) {
 			switch {
 			case m.owns(x.Tags, name):
 				own++
-			case tagOf(x.Tags, "overlay") == name:
+			case tagOf(x.Tags, "overlay") == name && tagOf(x.Tags, "queue") == c.operation.Decision.Queue && !a.w.clusters: // where another cluster has the queue too, they may be there
 				namesakes++
 			}
 		}
