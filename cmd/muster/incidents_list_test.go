@@ -155,6 +155,13 @@ var incidents = []incident{
 			w.build(10, 20*time.Minute, "queue=default")
 		},
 	},
+	{ // with another repository and another name of the overlay
+		name: "second muster", ownBuilds: true, want: ofOverlay(condition.Degraded, condition.OtherMuster), lasts: lateAlert,
+		begin: func(w *incidentWorld) {
+			w.build(5, time.Hour)
+			w.secondMuster("linux")
+		},
+	},
 	{ // the token at Buildkite is another one than in the Secret
 		name: "wrong webhook secret", want: ofMuster(condition.Degraded, condition.WebhooksRefused),
 		blind: map[surface]string{surfacePlan: "it receives no webhooks"},
@@ -193,6 +200,16 @@ var incidents = []incident{
 	{
 		name: "git credentials expired", want: ofMuster(condition.RepositoryAvailable, condition.ReadFailed),
 		begin: func(w *incidentWorld) { w.git.SetPassword("the next password") },
+	},
+	{ // a force-push from an old clone, without the last order
+		name: "rewritten branch", ownBuilds: true, want: ofMuster(condition.Degraded, condition.BranchRewritten),
+		blind:   map[surface]string{surfacePlan: "it has not read the head that is lost"},
+		prepare: orderBefore,
+		begin: func(w *incidentWorld) {
+			_, err := w.repo.Git("update-ref", "refs/heads/main", "refs/heads/main~1")
+			check(w.t, err)
+			w.commit(branch.Change{Path: "README.md", Content: []byte("Our fleet\n")})
+		},
 	},
 	{
 		name: "dispatch edited", ownBuilds: true, want: ofOverlay(condition.Drifted, condition.EditedByHand),

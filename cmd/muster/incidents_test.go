@@ -247,6 +247,32 @@ func (w *incidentWorld) hook(message string) {
 	check(w.t, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "pre-receive"), []byte(script), 0o755)))
 }
 
+// secondMuster lets another muster, whose repository has one overlay of the same queue, order agents
+// for the pending jobs, and the cluster start them.
+func (w *incidentWorld) secondMuster(overlay string) {
+	w.t.Helper()
+	repo, err := gitserver.Init(filepath.Join(filepath.Dir(w.repo.Dir), "second.git"))
+	check(w.t, err)
+	parts, err := starterFleet(newOverlay{name: overlay, queue: defaultQueue})
+	check(w.t, err)
+	var changes []branch.Change
+	for _, part := range parts {
+		for name, content := range part.files {
+			changes = append(changes, branch.Change{Path: part.path + "/" + name, Content: content})
+		}
+	}
+	_, err = repo.Commit("Begin another fleet\n", w.begin, changes...)
+	check(w.t, err)
+	if r := w.command("run", "--once", "--repo", w.git.URL+"/second.git"); r.failed != "" {
+		w.t.Fatal(r.failed)
+	}
+	second, err := gitops.New(gitops.Config{URL: "file://" + repo.Dir})
+	check(w.t, err)
+	head, err := second.Head(w.t.Context())
+	check(w.t, err)
+	check(w.t, w.cluster.Sync(head.Tree, "overlays/"+overlay))
+}
+
 // steppingClock is muster's clock: the world's, plus Skew. A sleep ends when the test lets it.
 type steppingClock struct {
 	world  *incidentWorld
