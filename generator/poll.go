@@ -181,8 +181,8 @@ const overAfter = 5 * time.Minute
 
 const stretchedText = "polls are spread over several ticks: they need more than half of Buildkite's rate limit"
 
-// failing reports whether a poll takes several ticks because requests fail: a condition of the
-// snapshot says so.
+// failing reports whether a poll takes several ticks because requests fail. A condition of
+// the snapshot reports these failures.
 func failing(wait plan.SpreadError) bool {
 	_, perMinute := wait.Stretched()
 	return perMinute == 0

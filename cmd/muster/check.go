@@ -294,7 +294,7 @@ type polling struct {
 }
 
 // warnUnseen logs the overlays whose agents can register, get no job and exit between two polls. With
-// a webhook it is no warning, because Buildkite does not report which events a webhook has.
+// a webhook the level is Info, because Buildkite does not report which events a webhook has.
 func (p polling) warnUnseen(ctx context.Context, log *slog.Logger, overlays []plan.Overlay) {
 	level, remedy := slog.LevelWarn, "increase it, or add a Buildkite webhook with agent.connected"
 	if p.webhook {

@@ -53,7 +53,7 @@ func (p program) run(ctx context.Context) int {
 	return exitOutside
 }
 
-// unfinished maps the name of a command to what it has not done if a signal ends it.
+// unfinished maps the name of a command to a description of its incomplete work if a signal ends it.
 var unfinished = map[string]string{
 	"advise":        "no policy is proposed",
 	"cancel":        "nothing was pushed",

@@ -107,8 +107,8 @@ func NewStacks(cfg StacksConfig) (*Stacks, error) {
 	return k, nil
 }
 
-// name derives the key from the overlays if there is none yet: from the first of the identifiers that
-// state.yaml has, or else from the first of the others. It returns the queues of the overlays.
+// name derives the key from the overlays if it is empty: from the first identifier that a state.yaml
+// contains, or else from the first of the others. It returns the queues of the overlays.
 func (k *Stacks) name(overlays []plan.Overlay) (queues []string) {
 	var stored, others []string
 	for _, o := range overlays {

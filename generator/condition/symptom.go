@@ -14,8 +14,8 @@ type symptom struct {
 	causes map[Type][]string
 }
 
-// symptoms are all of them. All surfaces get conditions from [WithoutSymptoms], so that a symptom
-// is on none beside its cause.
+// symptoms are all of them. All surfaces get conditions from [WithoutSymptoms], so that none shows a
+// symptom together with its cause.
 var symptoms = []symptom{
 	{of: ScalingLimited, causes: map[Type][]string{
 		Suspended:      {string(plan.Invalid), string(plan.UnknownQueue), string(plan.UnknownCluster), string(plan.AmbiguousQueue), string(plan.HostedQueue)},

@@ -11,7 +11,7 @@ import (
 type kind int
 
 const (
-	// overlayName is any name that is none of the others.
+	// overlayName is any name that matches no other kind.
 	overlayName kind = iota
 	commitName
 	dispatchName

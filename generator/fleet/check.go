@@ -132,7 +132,7 @@ func checkOverlay(tree fs.FS, o *Overlay) []finding.Finding {
 }
 
 // transformed returns a finding if the overlay changes its dispatches; nil if it does not. It also
-// reports whether it changes which Jobs they are, the number of their agents, or a value of muster's.
+// reports whether it changes which Jobs they are, the number of their agents, or a value that muster sets.
 func (o *Overlay) transformed() (f *finding.Finding, identity bool) {
 	var before, after map[string]any
 	if o.proof == nil || yaml.Unmarshal(o.proof, &before) != nil || yaml.Unmarshal(o.built, &after) != nil || reflect.DeepEqual(before, after) {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// syncerDir is the directory of the syncer's manifests, beside the overlays.
+// syncerDir is the directory of the syncer's manifests, next to the overlays.
 const syncerDir = "syncer"
 
 // The parameters by which a syncer changes what it applies
@@ -21,8 +21,8 @@ var (
 	fluxParameters = []string{"namePrefix", "nameSuffix", "targetNamespace", "images", "commonMetadata", "patches", "components"}
 )
 
-// checkSyncer checks what the repository tells the syncer of an overlay: parameters that Argo CD reads
-// beside the kustomization, Applications and Flux's Kustomizations.
+// checkSyncer checks what the repository tells the syncer of an overlay: parameter files of
+// Argo CD in its directory, and the Applications and Flux Kustomizations in [syncerDir].
 func checkSyncer(tree fs.FS, o *Overlay) []finding.Finding {
 	c := &syncerChecker{overlay: o, namespace: finding.Scalar(o.template.job(), "metadata", "namespace")}
 	files, _ := fs.Glob(tree, path.Join(o.Path, ".argocd-source*.yaml")) // the pattern is valid

@@ -26,7 +26,7 @@ func another(file, of string) *finding.Finding {
 	return &finding.Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + finding.Quote(of) + ": the dispatch is another overlay's", Remedy: "it is a copy of the same Job: delete it"}
 }
 
-// identify sets the identities of the overlays as far as the files show them. If several directories
+// identify sets the identities of the overlays that the files contain. If several directories
 // have the identifier of one overlay, the original is the one that state.yaml names, or else the first;
 // the others are copies. An overlay that state.yaml does not name was renamed.
 func identify(tree fs.FS, overlays []Overlay) {

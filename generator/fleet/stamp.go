@@ -53,8 +53,8 @@ func sealed(text []byte, digest string) bool {
 	return digestOf(bytes.Replace(text, []byte(digest), []byte(noDigest), 1)) == digest
 }
 
-// reprinted returns a Job as muster prints its values; nil if it has comments, of which muster writes
-// none, or a value that does not read the same again.
+// reprinted returns a Job as muster prints its values; nil if it has comments, which muster never
+// writes, or a value that changes when it is printed and parsed.
 func reprinted(data []byte) []byte {
 	var doc yaml.Node
 	values := map[string]any{}

@@ -127,7 +127,7 @@ func (o *Overlay) WriteState(s plan.State) []branch.Change {
 
 var idRule = regexp.MustCompile(`^[0-9a-z]{1,40}$`)
 
-// identityProblem returns why an identity is not valid; empty if it is, or if there is none.
+// identityProblem returns why an identity is invalid; empty if it is valid or the zero value.
 func identityProblem(id plan.Identity) string {
 	switch {
 	case id == plan.Identity{}:

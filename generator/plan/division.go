@@ -471,7 +471,7 @@ func (d *division) count() {
 }
 
 // owner returns the overlay to which agents belong: idle agents that are not being replaced, agents
-// in flight, and agents that it dispatches now; -1 if there is none.
+// in flight, and agents that it dispatches now; -1 if they belong to no overlay.
 func (d *division) owner(from source) int {
 	switch from.kind {
 	case fromIdle:

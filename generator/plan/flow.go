@@ -17,7 +17,7 @@ type flow struct {
 	free   []int          // unused agents of each source
 	want   []int          // agents that each sink still needs
 	takers [][]int32      // the sources that may serve each sink, in order
-	more   [][]int32      // further ones, while they may serve it; nil if there are none
+	more   [][]int32      // further ones, while they may serve it; may be nil
 	serves [][]edge       // the sinks that a source serves, or has served
 	places map[link]int32 // the indexes of edges in serves
 	part   []int32        // by sink: the part of the graph that it is in, or -1; no search leaves a part
@@ -96,7 +96,7 @@ func (f *flow) takersOf(sink int32) [2][]int32 {
 	return [2][]int32{f.takers[sink], f.more[sink]}
 }
 
-// first returns a source that may serve a sink; -1 if there is none.
+// first returns a source that may serve a sink; -1 if no source may.
 func (f *flow) first(sink int) int32 {
 	for _, list := range f.takersOf(int32(sink)) {
 		if len(list) > 0 {
@@ -183,7 +183,7 @@ func (f *flow) reach(source int32) bool {
 }
 
 // found returns, in order, the sources from first to last with unused agents that a complete search
-// found. If there are none, the sinks of the search are dead.
+// found. If the result is empty, the sinks of the search are dead.
 func (f *flow) found(first, last int) (all []int32) {
 	s := &f.search
 	for _, i := range s.sources {
@@ -385,7 +385,7 @@ func newEvenly(f *flow, sources []int32, first int, group, level []int) *evenly 
 }
 
 // least returns the first source, and how many of at most n agents it gives before another is first;
-// -1 if there is none.
+// -1 if no source has unused agents.
 func (e *evenly) least(n int) (source, agents int) {
 	for len(e.sources) > 0 {
 		x := &e.sources[0]

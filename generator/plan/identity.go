@@ -16,8 +16,8 @@ type Identity struct {
 	// was renamed.
 	Overlay string `json:"overlay"`
 	Branch  string `json:"branch,omitempty"`
-	// CopiedFrom is the identifier of the overlay of which this one is a copy, while the copy has
-	// dispatches of it; otherwise empty.
+	// CopiedFrom is the identifier of the original if this overlay is a copy that still has
+	// dispatches of the original; otherwise empty.
 	CopiedFrom string `json:"copiedFrom,omitempty"`
 }
 
@@ -28,8 +28,8 @@ func NewID(commit, branch, overlay string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// Copied reports whether a dispatch in the overlay's directory was ordered by the overlay of which this
-// one is a copy.
+// Copied reports whether the overlay is a copy, and a dispatch in its directory was ordered by the
+// original.
 func (o *Overlay) Copied(d Dispatch) bool {
 	return o.Identity.CopiedFrom != "" && o.orderedByOther(d)
 }

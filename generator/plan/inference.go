@@ -70,7 +70,7 @@ const (
 	// found in a queue.
 	foreignPause = 15 * time.Minute
 	// doubtFor is how long counts that contradict each other are not used, and doubtShown how long
-	// nothing is said about them: counts of agents may lag behind those of jobs.
+	// muster does not report them: counts of agents may lag behind those of jobs.
 	doubtFor, doubtShown = 5 * time.Minute, time.Minute
 )
 

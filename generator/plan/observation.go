@@ -104,8 +104,8 @@ type Supply struct {
 	// OtherQueue agents carry it and are in another queue or cluster than the
 	// policy's, as after an edit of the policy. They count as stopping.
 	OtherQueue int `json:"otherQueue,omitempty"`
-	// Misplaced describes one of the OtherQueue agents; nil if there is none. It explains, and no
-	// decision depends on it.
+	// Misplaced describes one of the OtherQueue agents; nil if OtherQueue is zero. Messages contain
+	// it; no decision depends on it.
 	Misplaced *Misplaced `json:"misplaced,omitempty"`
 	// OtherFleets are agents of the queue that another muster ordered, according to their tag.
 	OtherFleets int `json:"otherFleets,omitempty"`
@@ -467,7 +467,7 @@ type servers struct {
 	overlays []int    // by index, in order
 	names    []string // sorted
 	// What they look ahead to and remember.
-	ahead       bool          // one looks ahead
+	ahead       bool          // whether any of them looks ahead
 	within      time.Duration // the longest time before which agents are ordered for a stage
 	memory      remembered
 	lookedAhead time.Time

@@ -153,7 +153,7 @@ func (b StartupTimes) comparedAfter() time.Duration {
 // others are dispatched to replace them. They count against max until their lease expires, because
 // they may still register.
 //
-// A pod that waits for a node would only wait beside its replacement. Kubernetes schedules pods in
+// If a pod waits for a node, its replacement would only wait for one too. Kubernetes schedules pods in
 // the order of their creation. So an agent is presumed lost only if a newer order was served
 // without a delay, and its agents would have registered by now even if they had got their nodes at
 // the same time. If no newer order shows this, the agent counts until its lease expires.

@@ -88,8 +88,8 @@ type State struct {
 	// because there was no room for all.
 	Partial Partial `json:"lookedAheadPartial,omitzero"`
 	// StartupTimes are how long the latest agents took from their order to their registration.
-	// ServedAt is the order time of the newest retired order of which at least half of the agents
-	// registered without a delay. Both are kept only if the lease depends on them.
+	// ServedAt is when the newest retired order was made whose agents registered without a delay, or
+	// at least half of them did. Both are kept only if the lease depends on them.
 	StartupTimes StartupTimes `json:"startupTimes,omitzero"`
 	ServedAt     time.Time    `json:"servedAt,omitzero"`
 	// AheadOf are the agents that were dispatched for stages of upcoming jobs, while these jobs are

@@ -24,8 +24,8 @@ type Policy struct {
 	Lookahead float64
 	// Lease is the time after an order in which its agents may start.
 	Lease time.Duration
-	// LeaseAuto reports whether the lease is derived from start-up times, of which Lease is then the
-	// value until enough are known. Overdue agents are presumed lost once newer ones register.
+	// LeaseAuto reports whether the lease is derived from start-up times. Lease then applies until
+	// enough of them are known. Overdue agents are presumed lost once newer ones register.
 	LeaseAuto bool
 	// IdleTimeout is how long an agent that was ordered for a job stays idle, and
 	// WarmIdleTimeout how long an agent kept for Min and Buffer does.

@@ -28,7 +28,7 @@ type refusals struct {
 	since    time.Time // since when they are a problem; zero: they are none
 }
 
-// why describes why requests with a result are refused; empty for a result that is none.
+// why describes why requests with a result are refused; empty for other results.
 func (r Result) why() string {
 	switch r {
 	case Forged:

@@ -47,7 +47,7 @@ const (
 	GitHub    Source = "github"
 	GitLab    Source = "gitlab"
 	Bitbucket Source = "bitbucket"
-	// Gitea also stands for Forgejo and Gogs.
+	// Gitea also represents Forgejo and Gogs.
 	Gitea Source = "gitea"
 	// Generic is a sender that signs as Flux's receivers of the type generic-hmac require.
 	Generic Source = "generic"

@@ -162,7 +162,7 @@ func parseHTTP(raw string) (Address, error) {
 	return a, err
 }
 
-// unescape replaces escapes like git, which keeps text that is none.
+// unescape decodes percent escapes. Like git, it keeps malformed ones.
 func unescape(text string) string {
 	return escape.ReplaceAllStringFunc(text, func(e string) string {
 		b, _ := strconv.ParseUint(e[1:], 16, 8)

@@ -83,8 +83,8 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	return a.token, nil
 }
 
-// kept returns the last token if it is valid for long enough, and otherwise nothing. Those who wait for
-// GitHub do not hold the lock.
+// kept returns the last token if it is valid for long enough, and otherwise an empty string. It does not
+// wait for requests to GitHub, which are sent without the lock.
 func (a *App) kept() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

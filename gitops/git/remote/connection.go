@@ -145,7 +145,7 @@ func (c *Connection) askHead(ctx context.Context, branch string) (plumbing.Hash,
 // of CI have none.
 const checkedOut = "HEAD"
 
-// ErrNoBranch is returned if a repository has other branches than the one that was asked for.
+// ErrNoBranch is returned if a repository has branches, but not the requested one.
 var ErrNoBranch = errors.New("the repository has no branch")
 
 // FindBranch returns the head of a branch among the refs that a server lists.
