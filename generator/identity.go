@@ -52,7 +52,6 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 	free := func(id plan.Identity, path string) bool {
 		return id.ID != "" && (owner[id.ID] == "" || owner[id.ID] == path)
 	}
-	ids := map[string]bool{}
 	for i := range loaded {
 		o := &loaded[i]
 		id, before := o.Identity, k.known[o.Path]
@@ -84,16 +83,8 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 			k.known[o.Path] = id
 		}
 		k.report(o)
-		ids[id.ID], o.Fleet = true, ids
 	}
-	for i := range loaded {
-		o := &loaded[i]
-		for _, d := range o.Dispatches {
-			if id, ordered := plan.TagValue(d.Tags, plan.TagIdentity); ordered && !o.Copied(d) && !ids[id] {
-				ids[id] = false
-			}
-		}
-	}
+	fleet.ShareIdentifiers(loaded)
 	return nil
 }
 

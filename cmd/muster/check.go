@@ -19,7 +19,9 @@ import (
 	"muster/cmd/muster/output"
 	"muster/generator"
 	"muster/generator/buildkite"
+	"muster/generator/condition"
 	"muster/generator/finding"
+	"muster/generator/fleet"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -219,6 +221,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	}
 	s.checkAgentTokens(ctx, client, log)
 	warnUnserved(log, overlays, snapshot)
+	warnOtherMusters(log, overlays, snapshot)
 	poll.warnUnseen(ctx, log, overlays)
 	findings = append(findings, checkCounted(log, overlays, snapshot)...)
 	findings = append(findings, checkQueues(overlays, snapshot)...)
@@ -259,6 +262,7 @@ func (s *settings) overlays(ctx context.Context, tree fs.FS) []plan.Overlay {
 		return nil
 	}
 	var overlays []plan.Overlay
+	fleet.ShareIdentifiers(loaded)
 	for _, o := range loaded {
 		if o.Policy.Queue != "" {
 			overlays = append(overlays, o.Overlay)
@@ -318,6 +322,18 @@ func warnUnserved(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snaps
 	}
 	for _, u := range plan.FindUnserved(overlays, snapshot) {
 		log.Warn("jobs are pending in a queue that no overlay serves"+u.Where(), "queue", u.Queue, "jobs", u.Jobs, "example", u.Example)
+	}
+}
+
+// warnOtherMusters logs the overlays whose queue agents of another muster serve.
+func warnOtherMusters(log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) {
+	for _, o := range plan.Observe(overlays, snapshot, &plan.Registrations{}) {
+		for _, s := range o.Overlays {
+			if s.OtherFleets > 0 {
+				c := condition.ServedByOther(s.OtherFleets)
+				log.Warn(c.Summary(), "overlay", s.Overlay, "message", c.Message, "remedy", c.Remedy)
+			}
+		}
 	}
 }
 

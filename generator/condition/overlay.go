@@ -234,10 +234,15 @@ func (o Overlay) degraded() []Condition {
 			found = append(found, Condition{Reason: AgentsInOtherQueue, Message: fmt.Sprintf("%s of another queue or cluster than the policy says: they count against max until they disconnect%s", count(s.OtherQueue, "agent"), where(s.Misplaced))})
 		}
 		if s.OtherFleets > 0 {
-			found = append(found, Condition{Reason: OtherMuster, Message: fmt.Sprintf("agents of another muster serve the queue: %s connected. They count neither for min nor against max, and both order agents for the same jobs", count(s.OtherFleets, "is", "are"))})
+			found = append(found, ServedByOther(s.OtherFleets))
 		}
 	}
 	return DegradedBy(found...)
+}
+
+// ServedByOther returns the problem of an overlay whose queue agents of another muster serve.
+func ServedByOther(agents int) Condition {
+	return Condition{Reason: OtherMuster, Message: fmt.Sprintf("agents of another muster serve the queue: %s connected. They count neither for min nor against max, and both order agents for the same jobs", count(agents, "is", "are"))}.WithRemedy()
 }
 
 // where describes where an agent is and which tags it lacks, as in ` (for example in the queue "default"

@@ -63,6 +63,23 @@ func identify(tree fs.FS, overlays []Overlay) {
 	}
 }
 
+// ShareIdentifiers sets the identifiers of the branch, which are those of the overlays and of their
+// dispatches, in all of its overlays.
+func ShareIdentifiers(overlays []Overlay) {
+	ids := map[string]bool{}
+	for i := range overlays {
+		o := &overlays[i]
+		if o.Fleet = ids; o.Identity.ID != "" {
+			ids[o.Identity.ID] = true
+		}
+		for _, d := range o.Dispatches {
+			if id := orderedBy(d); id != "" && !o.Copied(d) && !ids[id] {
+				ids[id] = false
+			}
+		}
+	}
+}
+
 // hasIdentity reports whether the overlay that an identity names has it. Only an overlay outside of the
 // loader's directory is not known otherwise.
 func hasIdentity(tree fs.FS, id plan.Identity) (bool, error) {
