@@ -28,7 +28,8 @@ func another(file, of string) *finding.Finding {
 
 // identify sets the identities of the overlays that the files contain. If several directories
 // have the identifier of one overlay, the original is the one that state.yaml names, or else the first;
-// the others are copies. An overlay that state.yaml does not name was renamed.
+// the others are copies. An overlay that state.yaml does not name was renamed, unless the one that it
+// names is there without an identity. That one has lost its own if its state.yaml is lost.
 func identify(tree fs.FS, overlays []Overlay) {
 	original := map[string]string{} // directories by identifier
 	for i := range overlays {
@@ -36,7 +37,7 @@ func identify(tree fs.FS, overlays []Overlay) {
 			original[o.State.Identity.ID] = o.Path
 		}
 	}
-	slugs := map[string]bool{}
+	slugs, lost := map[string]bool{}, map[string]plan.Identity{}
 	for i := range overlays {
 		o := &overlays[i]
 		slugs[o.Slug()] = true
@@ -45,13 +46,13 @@ func identify(tree fs.FS, overlays []Overlay) {
 			continue
 		}
 		if original[id.ID] == "" {
-			beside, err := hasIdentity(tree, id)
+			beside, err := mayHave(tree, id)
 			if err != nil {
 				o.reject(finding.Finding{File: StateFile(id.Overlay), Problem: "cannot be read: " + finding.OneLine(err)})
 			}
 			original[id.ID] = o.Path
 			if beside {
-				original[id.ID] = id.Overlay
+				original[id.ID], lost[id.Overlay] = id.Overlay, id
 			}
 		}
 		if o.Identity = id; original[id.ID] != o.Path {
@@ -59,7 +60,11 @@ func identify(tree fs.FS, overlays []Overlay) {
 		}
 	}
 	for i := range overlays {
-		overlays[i].rejectOthers(original, slugs)
+		o := &overlays[i]
+		if o.LostState() {
+			o.Identity = lost[o.Path]
+		}
+		o.rejectOthers(original, slugs)
 	}
 }
 
@@ -80,22 +85,22 @@ func ShareIdentifiers(overlays []Overlay) {
 	}
 }
 
-// hasIdentity reports whether the overlay that an identity names has it. Only an overlay outside of the
-// loader's directory is not known otherwise.
-func hasIdentity(tree fs.FS, id plan.Identity) (bool, error) {
-	for _, file := range []string{path.Join(id.Overlay, policyFile), StateFile(id.Overlay)} {
-		data, err := fs.ReadFile(tree, file)
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		if path.Base(file) == stateFile {
-			return ReadIdentity(data).ID == id.ID, nil
-		}
+// mayHave reports whether the overlay that an identity names is there and has this identity or none.
+func mayHave(tree fs.FS, id plan.Identity) (bool, error) {
+	if _, err := fs.ReadFile(tree, path.Join(id.Overlay, policyFile)); err != nil {
+		return false, unlessMissing(err)
 	}
-	return false, nil
+	data, err := fs.ReadFile(tree, StateFile(id.Overlay))
+	found := ReadIdentity(data).ID
+	return found == "" || found == id.ID, unlessMissing(err)
+}
+
+// unlessMissing returns an error other than that of a missing file.
+func unlessMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // rejectOthers rejects dispatches that another overlay of the tree ordered, unless the overlay is a copy

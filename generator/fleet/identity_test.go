@@ -45,6 +45,7 @@ func (f files) identified(t *testing.T, dir string, id plan.Identity) files {
 func TestIdentify(t *testing.T) {
 	const another = "default-7f3k9c2b.yaml: metadata.labels[muster.dev/overlay]: is \"default\": the dispatch is another overlay's; it is a copy of the same Job: delete it"
 	first := plan.Identity{ID: "1d", Overlay: "overlays/default", Branch: "main"}
+	second := plan.Identity{ID: "2d", Overlay: "overlays/default", Branch: "main"}
 	ordered := func() files {
 		f := sound(t).identified(t, "overlays/default", first)
 		o := only(t, NewLoader("overlays"), f.tree())
@@ -71,7 +72,17 @@ func TestIdentify(t *testing.T) {
 		"as it was": {ordered(), map[string]overlay{"default": {first, 1, ""}}},
 		"renamed":   {move(ordered(), "overlays/default", "overlays/linux"), map[string]overlay{"linux": {first, 1, ""}}},
 		"renamed, and another made under its name": {
-			move(ordered(), "overlays/default", "overlays/linux").with(sound(t)), map[string]overlay{"linux": {first, 1, ""}, "default": {plan.Identity{}, 0, ""}}},
+			move(ordered(), "overlays/default", "overlays/linux").with(sound(t)), map[string]overlay{"linux": {copied("overlays/linux"), 1, ""}, "default": {first, 0, ""}}},
+		"renamed, and another with an identity of its own is under its name": {
+			move(ordered(), "overlays/default", "overlays/linux").with(sound(t).identified(t, "overlays/default", second)), map[string]overlay{"linux": {first, 1, ""}, "default": {second, 0, ""}}},
+		"copied, and the first without state.yaml": {without(ordered().copy("overlays/default", "overlays/arm").copy("overlays/default", "overlays/linux"), stateOf),
+			map[string]overlay{"default": {first, 1, ""}, "arm": {copied("overlays/arm"), 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
+		"copied, and state.yaml of the first is damaged": {ordered().copy("overlays/default", "overlays/linux").edit(t, stateOf, "identity:", "<<<<<<< HEAD\nidentity:"),
+			map[string]overlay{"default": {first, 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
+		"copied, and the identity of the first is invalid": {ordered().copy("overlays/default", "overlays/linux").edit(t, stateOf, "1d", "1D"),
+			map[string]overlay{"default": {first, 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
+		"copied, and the identity of the first removed": {ordered().copy("overlays/default", "overlays/linux").edit(t, stateOf, ordered()[stateOf], "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n"),
+			map[string]overlay{"default": {plan.Identity{}, 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
 		"copied": {ordered().copy("overlays/default", "overlays/linux"),
 			map[string]overlay{"default": {first, 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
 		"copied under an earlier name": {ordered().copy("overlays/default", "overlays/arm"),
