@@ -3,7 +3,9 @@ package generator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 
@@ -74,11 +76,21 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 				return err
 			}
 		}
-		if id.CopiedFrom != "" && id.ID == "" && before.ID != id.CopiedFrom && free(before, o.Path) {
-			id.ID = before.ID // the copy has replaced its files
+		if id.CopiedFrom != "" && id.ID == "" { // the copy may have replaced its files
+			own := func(x plan.Identity) bool {
+				return x.ID != id.CopiedFrom && x.Branch == k.branch && free(x, o.Path)
+			}
+			if !own(before) {
+				var err error
+				if before, err = k.written(ctx, o, wrote(o.Path), own); err != nil {
+					return err
+				}
+			}
+			id.ID = before.ID
 		}
 		id.ID = cmp.Or(id.ID, plan.NewID(commit, k.branch, o.Path))
 		id.Overlay, id.Branch = o.Path, cmp.Or(k.branch, id.Branch)
+		owner[id.ID] = o.Path
 		if o.Identity = id; id == o.State.Identity {
 			k.known[o.Path] = id
 		}
@@ -108,22 +120,30 @@ func (k *identities) lost(ctx context.Context, o *fleet.Overlay, before plan.Ide
 	if free(before, o.Path) {
 		return before, nil
 	}
-	for _, commit := range wrote {
-		data, err := k.repository.File(ctx, commit, fleet.StateFile(o.Path))
-		if err == nil {
-			if id := fleet.ReadIdentity(data); free(id, o.Path) {
-				k.known[o.Path] = id
-				return id, nil
-			}
-		} else if ctx.Err() != nil {
-			return plan.Identity{}, err
-		}
+	if id, err := k.written(ctx, o, wrote, func(x plan.Identity) bool { return free(x, o.Path) }); id.ID != "" || err != nil {
+		return id, err
 	}
 	byAge := slices.SortedFunc(slices.Values(o.Dispatches), func(a, b plan.Dispatch) int { return b.At.Compare(a.At) })
 	for _, d := range byAge {
 		id, _ := plan.TagValue(d.Tags, plan.TagIdentity)
 		if x := (plan.Identity{ID: id}); free(x, o.Path) {
 			return x, nil
+		}
+	}
+	return plan.Identity{}, nil
+}
+
+// written returns the identity that one of muster's last commits to the overlay contains, the newest that
+// is accepted; the zero value if there is none.
+func (k *identities) written(ctx context.Context, o *fleet.Overlay, wrote []string, accept func(plan.Identity) bool) (plan.Identity, error) {
+	for _, commit := range wrote {
+		data, err := k.repository.File(ctx, commit, fleet.StateFile(o.Path))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return plan.Identity{}, err
+		}
+		if id := fleet.ReadIdentity(data); accept(id) {
+			k.known[o.Path] = id
+			return id, nil
 		}
 	}
 	return plan.Identity{}, nil

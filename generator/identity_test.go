@@ -208,13 +208,7 @@ func TestCopiedOverlay(t *testing.T) {
 	g := b.generator(onBranch("main"))
 	r := tick(t, g)
 	d, id := r.Operations[0].Decision.Dispatch[0], b.identity("a").ID
-	var all []branch.Change
-	for name, text := range b.fleet.head().tree.files {
-		if rest, ok := strings.CutPrefix(name, "overlays/a/"); ok {
-			all = append(all, branch.Change{Path: "overlays/z/" + rest, Content: bytes.ReplaceAll(text, []byte("queue: a"), []byte("queue: z"))})
-		}
-	}
-	b.fleet.edit("copies an overlay", all...)
+	b.copyOverlay()
 	b.jobs("z", 2)
 	r = tick(t, g)
 	if got := kinds(r.Operations); got != "z: dispatch 2; z: retire 1" {
@@ -230,6 +224,66 @@ func TestCopiedOverlay(t *testing.T) {
 	r = tick(t, g)
 	if a, z := r.Decisions[0], r.Decisions[1]; a.Sum.Busy != 3 || a.Sum.InFlight != 0 || z.Sum.Stopping != 0 || z.Sum.Current != 2 {
 		t.Errorf("once they have registered: %+v, %+v", a.Sum, z.Sum)
+	}
+}
+
+// copyOverlay replaces the files of overlay z, except for its queue, by those of a.
+func (b *bench) copyOverlay() {
+	var all []branch.Change
+	files := b.fleet.head().tree.files
+	for name, text := range files {
+		if rest, ok := strings.CutPrefix(name, "overlays/a/"); ok {
+			all = append(all, branch.Change{Path: "overlays/z/" + rest, Content: bytes.ReplaceAll(text, []byte("queue: a"), []byte("queue: z"))})
+		} else if rest, ok := strings.CutPrefix(name, "overlays/z/"); ok && files["overlays/a/"+rest] == nil {
+			all = append(all, branch.Change{Path: name})
+		}
+	}
+	b.fleet.edit("copies an overlay", all...)
+}
+
+// TestCopiedOverOverlay: an overlay whose files a copy has replaced keeps its identifier, also if the
+// process has restarted.
+func TestCopiedOverOverlay(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		b := newBench("a", "z")
+		b.jobs("a", 3)
+		b.jobs("z", 2)
+		g := b.generator(onBranch("main"))
+		tick(t, g)
+		former, id := b.identity("a").ID, b.identity("z").ID
+		b.copyOverlay()
+		if restarted {
+			g = b.generator(onBranch("main"))
+		}
+		r := tick(t, g)
+		if got := r.Input.Overlays[1].Identity; id == "" || got.ID != id || got.CopiedFrom != former {
+			t.Errorf("restarted %t: the identity is %+v, want %q as before, copied from %q", restarted, got, id, former)
+		}
+	}
+}
+
+// TestIdentityOfARemovedOverlay: of several copies without state.yaml, one has the identifier in their
+// dispatches.
+func TestIdentityOfARemovedOverlay(t *testing.T) {
+	b := newBench("a")
+	b.jobs("a", 3)
+	tick(t, b.generator(onBranch("main")))
+	id := b.identity("a").ID
+	var all []branch.Change
+	for name, text := range b.fleet.head().tree.files {
+		if rest, ok := strings.CutPrefix(name, "overlays/a/"); ok {
+			all = append(all, branch.Change{Path: name})
+			for _, to := range []string{"y", "z"} {
+				if name != stateOfA {
+					all = append(all, branch.Change{Path: "overlays/" + to + "/" + rest, Content: bytes.ReplaceAll(text, []byte("queue: a"), []byte("queue: "+to))})
+				}
+			}
+		}
+	}
+	b.fleet.edit("replaces an overlay by two copies", all...)
+	r := tick(t, b.generator(onBranch("main")))
+	if y, z := r.Input.Overlays[0].Identity.ID, r.Input.Overlays[1].Identity.ID; y != id || z == id || z == "" {
+		t.Errorf("the identifiers are %q and %q, and that of the original was %q", y, z, id)
 	}
 }
 
