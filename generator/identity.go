@@ -108,7 +108,7 @@ func (k *identities) exists(ctx context.Context, branch string) (bool, error) {
 	}
 	there, err := k.repository.HasBranch(ctx, branch)
 	if err != nil {
-		return false, fmt.Errorf("fleet repository: whether it has the branch %q: %w", branch, err)
+		return false, fmt.Errorf("fleet repository: looking up the branch %q: %w", branch, err)
 	}
 	k.branches[branch] = there
 	return there, nil

@@ -388,7 +388,7 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 	var confirmed manual.Edit
 	explain := func(err error) error {
 		if len(m.lost) > 0 {
-			return fmt.Errorf("%w (it is unknown whether the change is in the branch: look at muster history before you run the command again)", err)
+			return fmt.Errorf("%w (the change may be in the branch: check muster history before you run the command again)", err)
 		}
 		return withRemedy(err)
 	}

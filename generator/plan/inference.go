@@ -129,7 +129,7 @@ func (s *Snapshot) unread(text string) {
 
 // doubts returns a sentence about counts that contradict each other.
 func (i *inferred) doubts(q CountedQueue) string {
-	return fmt.Sprintf("Buildkite's metrics of queue %s contradict each other (%s): they are not used until %s, and then as if all these agents were there",
+	return fmt.Sprintf("Buildkite's metrics of queue %s contradict each other (%s): muster ignores them until %s, then assumes the largest number of agents they allow",
 		q.Queue, i.doubt, i.doubted.Add(doubtFor).UTC().Format(time.RFC3339))
 }
 

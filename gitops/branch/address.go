@@ -68,7 +68,7 @@ func ParseAddress(raw string) (Address, error) {
 	case a.Path == "":
 		return Address{}, fmt.Errorf("the repository's address names no repository: expected %s://HOST/PATH", a.Scheme)
 	case strings.HasPrefix(a.Host, "-"), strings.HasPrefix(a.User, "-"), strings.HasPrefix(a.Path, "-"):
-		return Address{}, errors.New("a user, host or path of the repository's address begins with a hyphen: programs would take it for an option")
+		return Address{}, errors.New("a user, host or path of the repository's address begins with a hyphen, which programs read as an option")
 	}
 	return a, nil
 }
