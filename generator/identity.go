@@ -133,8 +133,8 @@ func (k *identities) lost(ctx context.Context, o *fleet.Overlay, before plan.Ide
 	return plan.Identity{}, nil
 }
 
-// written returns the identity that one of muster's last commits to the overlay contains, the newest that
-// is accepted; the zero value if there is none.
+// written returns the newest accepted identity in muster's last commits to the overlay; the zero value
+// if they contain no such identity.
 func (k *identities) written(ctx context.Context, o *fleet.Overlay, wrote []string, accept func(plan.Identity) bool) (plan.Identity, error) {
 	for _, commit := range wrote {
 		data, err := k.repository.File(ctx, commit, fleet.StateFile(o.Path))
