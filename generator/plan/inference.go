@@ -318,8 +318,11 @@ func (i *inferred) ended(run *inferredRun, now time.Time) int {
 
 // take returns the agent that took a job: one that is connected without a job, if the counts
 // showed an idle one; otherwise the next agent in flight. left is the number of idle agents in the
-// counts that are not yet assigned.
+// counts that are not yet assigned. Before the first counts, any agent may have been connected already.
 func (i *inferred) take(o Overlay, rules []string, credit int, now time.Time) (p place, left int) {
+	if i.counted.IsZero() {
+		return place{}, credit
+	}
 	able := func(p place) bool { return Satisfies(p.of.tags(o), rules) }
 	at := slices.IndexFunc(i.free, able)
 	if credit > 0 && at >= 0 {

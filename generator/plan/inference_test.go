@@ -232,6 +232,21 @@ func TestInferredContradiction(t *testing.T) {
 	}
 }
 
+// TestJobsBeforeTheFirstCounts: jobs that are taken before the first valid counts do not show that agents
+// in flight have registered.
+func TestJobsBeforeTheFirstCounts(t *testing.T) {
+	b := newBlind(orderOf("a-1", 5, 0))
+	b.poll(time.Minute, 5, 6)
+	b.run(true, "x", "y")
+	b.run(false, "z")
+	b.poll(15*time.Second, 5, 6)
+	b.want(t, 15*time.Second, 5, 3, "5 in flight, 3 idle, 2 busy, 0 stopping")
+	b.run(true, "v") // by one that was idle
+	b.want(t, 15*time.Second, 5, 2, "5 in flight, 2 idle, 3 busy, 0 stopping")
+	b.run(true, "1", "2", "3") // one more than were idle
+	b.want(t, 15*time.Second, 6, 0, "4 in flight, 0 idle, 6 busy, 0 stopping")
+}
+
 // TestContradictionAtFirst: without earlier counts, ones that contradict each other decide nothing for
 // five minutes. The counts of jobs say as much as known jobs.
 func TestContradictionAtFirst(t *testing.T) {
