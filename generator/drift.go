@@ -135,7 +135,9 @@ func (dr *drift) noteIntact(head branch.Head, o *fleet.Overlay, here map[string]
 		edited[e.ID] = true
 	}
 	for _, d := range o.Dispatches {
-		if edited[d.ID] || o.Copied(d) {
+		// the identifier of a copy is not known yet: see [identities.complete]
+		id, _ := plan.TagValue(d.Tags, plan.TagIdentity)
+		if edited[d.ID] || id != "" && id == o.Identity.CopiedFrom {
 			continue
 		}
 		here[d.ID] = true

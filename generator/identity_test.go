@@ -262,6 +262,20 @@ func TestCopiedOverOverlay(t *testing.T) {
 	}
 }
 
+// TestCopiedState: if only state.yaml is another overlay's, the overlay keeps its own orders as they are.
+func TestCopiedState(t *testing.T) {
+	b := newBench("a", "z")
+	b.jobs("a", 3)
+	b.jobs("z", 2)
+	g := b.generator(onBranch("main"))
+	tick(t, g)
+	b.fleet.edit("a person", branch.Change{Path: fleet.StateFile("overlays/z"), Content: b.fleet.head().tree.files[stateOfA]})
+	r := tick(t, g)
+	if z := r.Decisions[1].Sum; z.InFlight != 2 || z.Dispatch != 0 || kinds(r.Operations) != "" {
+		t.Errorf("%+v, %s; want two agents in flight, and nothing to do", z, kinds(r.Operations))
+	}
+}
+
 // TestIdentityOfARemovedOverlay: of several copies without state.yaml, one has the identifier in their
 // dispatches.
 func TestIdentityOfARemovedOverlay(t *testing.T) {
