@@ -358,12 +358,11 @@ func (c *Client) open() (*session, error) {
 
 // get requests a path, and calls read with a decoder of the response. It repeats a request that
 // failed; read is then called again.
-func (s *session) get(ctx context.Context, path string, read func(*decoder) error) (response *buildkite.Response, err error) {
-	err = s.client.retries.do(ctx, s.client.longestRetry(), func() error {
-		response, err = s.attempt(ctx, path, read)
+func (s *session) get(ctx context.Context, path string, read func(*decoder) error) error {
+	return s.client.retries.do(ctx, s.client.longestRetry(), func() error {
+		_, err := s.attempt(ctx, path, read)
 		return err
 	})
-	return response, err
 }
 
 // getPage is like get for a page of at most the given size. After a page that took too long,

@@ -212,7 +212,7 @@ func (s *session) accessToken(ctx context.Context) (Token, error) {
 		Scopes  texts  `json:"scopes"`
 		Expires moment `json:"expires_at"`
 	}]
-	_, err := s.get(ctx, "v2/access-token", func(d *decoder) error {
+	err := s.get(ctx, "v2/access-token", func(d *decoder) error {
 		err := token.UnmarshalJSONFrom(d)
 		if err == nil && !token.there {
 			err = notWhole("it is not an object")
@@ -256,7 +256,7 @@ func (c apiToken) verify(ctx context.Context) (Token, error) {
 	if len(missing) > 0 {
 		return token, fmt.Errorf("the Buildkite API token lacks %s: %s", strings.Join(missing, " and "), makeToken)
 	}
-	_, err = s.get(ctx, s.path("agents")+"?per_page=1", func(d *decoder) error { return wholeList(d, d.SkipValue) })
+	err = s.get(ctx, s.path("agents")+"?per_page=1", func(d *decoder) error { return wholeList(d, d.SkipValue) })
 	if _, isSyntax := errors.AsType[*syntaxError](err); isSyntax {
 		err = fmt.Errorf("listing agents: %w", err)
 	}
