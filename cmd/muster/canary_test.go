@@ -122,15 +122,21 @@ func hostiles(texts []string) []string {
 	return all
 }
 
-// cmdFail makes the next requests to Buildkite go wrong: fail PATH STATUS
-// [MESSAGE]. In the message, TOKEN is Buildkite's token.
+// cmdFail makes the next request to Buildkite go wrong: fail PATH STATUS
+// [MESSAGE]. With a status from 500 on it is all requests until the command recover. In the message, TOKEN is Buildkite's token.
 func cmdFail(ts *testscript.TestScript, _ bool, args []string) {
 	fault := fakebuildkite.Fault{Path: args[0], Status: number(ts, args[1])}
+	if fault.Status >= http.StatusInternalServerError {
+		fault.Times = -1
+	}
 	if len(args) > 2 {
 		fault.Body = `{"message":"` + strings.ReplaceAll(hostile(args[2]), "TOKEN", leaktest.BuildkiteToken) + `"}`
 	}
 	scenarioOf(ts).buildkite.Fail(fault)
 }
+
+// cmdRecover ends what cmdFail began: recover.
+func cmdRecover(ts *testscript.TestScript, _ bool, _ []string) { scenarioOf(ts).buildkite.Recover() }
 
 // cmdDeny makes the git server answer once with a status, and with the request's
 // own credentials and hostile words: deny STATUS.

@@ -115,10 +115,11 @@ func (p program) execute(ctx context.Context) int {
 		var c *cobra.Command
 		c, err = root.ExecuteContextC(ctx)
 		var unwritten outputError
+		var own interruption
 		switch {
 		case errors.As(context.Cause(ctx), &unwritten):
 			err = unwritten
-		case stdout.cut.Load():
+		case stdout.cut.Load() && !errors.As(err, &own):
 			err = interrupted(c, ctx.Err())
 		case ctx.Err() != nil && err != nil && !errors.Is(err, errChanges):
 			err = interrupted(c, err)

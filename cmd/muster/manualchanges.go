@@ -376,22 +376,31 @@ func (f *fleetState) overlay(arg, dir string) (*fleet.Overlay, error) {
 	return &f.overlays[slices.Index(names, chosen[0])], nil
 }
 
-// run computes an edit of the fleet, shows it, and pushes it after confirmation. After a
-// conflict it computes the edit again.
+// run computes an edit of the fleet, shows it, and pushes it after confirmation.
 func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleetState) (manual.Edit, error)) error {
-	p := m.settings.program
 	repository, err := m.open()
 	if err != nil {
 		return err
 	}
 	defer m.settings.startNotifier(ctx)()
-	var confirmed manual.Edit
-	explain := func(err error) error {
-		if len(m.lost) > 0 {
-			return fmt.Errorf("%w (the change may be in the branch: check muster history before you run the command again)", err)
-		}
+	err = m.change(ctx, repository, edit)
+	switch {
+	case err == nil || m.pr:
+		return err
+	case len(m.lost) == 0:
 		return withRemedy(err)
+	case ctx.Err() != nil:
+		return interruption{fmt.Errorf("interrupted during the push, which may have succeeded: muster history shows it (%w)", err)}
 	}
+	return fmt.Errorf("%w (the change may be in the branch: check muster history before you run the command again)", err)
+}
+
+// change pushes an edit after confirmation. After a conflict it computes the edit again.
+func (m *manualFlags) change(
+	ctx context.Context, repository *gitops.Repository, edit func(context.Context, *fleetState) (manual.Edit, error),
+) error {
+	p := m.settings.program
+	var confirmed manual.Edit
 	const tries = 16 // a continuous writer causes several conflicts
 	for try := 1; ; try++ {
 		if err := generator.BackOff(ctx, p.clock, try-1); err != nil {
@@ -400,12 +409,11 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 		at := &fleetState{now: p.clock.Now(), reader: repository}
 		e, landed, err := m.prepare(ctx, at, edit)
 		if err != nil {
-			return explain(err)
+			return err
 		}
 		switch {
 		case landed != nil:
-			m.pushed(landed.Before, landed.After, confirmed)
-			return nil
+			return m.pushed(ctx, landed.Before, landed.After, confirmed)
 		case try > 1 && !e.Same(confirmed):
 			return fmt.Errorf("another writer pushed, and the change would be a different one now: run the command again (%w)", branch.ErrMoved)
 		case try == 1:
@@ -421,27 +429,28 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 		}
 		next, err := repository.Push(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}})
 		if err == nil {
-			m.pushed(at.head.Commit, next.Commit, e)
-			return nil
+			return m.pushed(ctx, at.head.Commit, next.Commit, e)
 		}
 		again := errors.Is(err, branch.ErrMoved)
 		if u := (*branch.Unsettled)(nil); errors.As(err, &u) {
 			again = again || len(m.lost) == 0 // the next try finds it, or pushes the same
 			m.lost = append(m.lost, u)
 		}
-		switch {
-		case len(m.lost) > 0 && ctx.Err() != nil:
-			return interruption{fmt.Errorf("interrupted during the push, which may have succeeded: muster history shows it (%w)", err)}
-		case !again || try == tries:
-			return explain(err)
+		if !again || try == tries || ctx.Err() != nil && len(m.lost) > 0 {
+			return err
 		}
 	}
 }
 
-// pushed reports a push that has landed.
-func (m *manualFlags) pushed(before, after string, e manual.Edit) {
-	fmt.Fprintf(m.settings.program.stdout, "pushed %.7s to %s\n", after, m.settings.git.branch)
+// pushed reports a push that has landed. Its error says so if a signal arrived meanwhile.
+func (m *manualFlags) pushed(ctx context.Context, before, after string, e manual.Edit) error {
+	m.lost = nil
 	m.settings.landed(before, after, e.Changes)
+	if ctx.Err() != nil {
+		return interruption{fmt.Errorf("interrupted, but the change is in the branch: pushed %.7s to %s", after, m.settings.git.branch)}
+	}
+	fmt.Fprintf(m.settings.program.stdout, "pushed %.7s to %s\n", after, m.settings.git.branch)
+	return nil
 }
 
 // prepare reads the head and computes the edit. It returns one of the lost pushes instead if the branch
@@ -583,6 +592,10 @@ func (m *manualFlags) propose(ctx context.Context, at *fleetState, e manual.Edit
 	if err != nil {
 		return err
 	}
+	missing := interruption{fmt.Errorf("interrupted: the commit is in the branch %s, and its pull request may be missing: open one into %s there", name, git.branch)}
+	if ctx.Err() != nil {
+		return missing
+	}
 	fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", commit, name)
 	if message != "" {
 		fmt.Fprintln(p.stdout, message)
@@ -598,7 +611,7 @@ func (m *manualFlags) propose(ctx context.Context, at *fleetState, e manual.Edit
 	title, text := e.Proposal(m.reason)
 	pull, err := pulls.Open(ctx, name, git.branch, title, text)
 	if err != nil && ctx.Err() != nil {
-		return interruption{fmt.Errorf("interrupted: the commit is in the branch %s, and its pull request may be missing: open one into %s there", name, git.branch)}
+		return missing
 	}
 	if err != nil {
 		return fmt.Errorf("%w (the commit is in the branch %s)", err, name)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -135,6 +137,56 @@ func TestManualChangeWhoseResponseIsLost(t *testing.T) {
 			}
 			if len(syncers.lines) != 1 || !strings.Contains(syncers.lines[0], ".."+pushed) {
 				t.Errorf("notified %q", syncers.lines)
+			}
+		})
+	}
+}
+
+// TestInterruptedChangeThatLanded asserts that a manual change that a signal interrupts never claims that
+// nothing was pushed if the branch has it, or may have it.
+func TestInterruptedChangeThatLanded(t *testing.T) {
+	for name, c := range map[string]struct {
+		answered int // requests that are answered after the push
+		want     string
+	}{
+		"landed and read":        {9, "interrupted, but the change is in the branch: pushed "},
+		"landed, and not read":   {0, "interrupted during the push, which may have succeeded: muster history shows it"},
+		"landed, read only once": {1, "interrupted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			r, err := gitserver.Init(filepath.Join(dir, "fleet.git"))
+			check(t, err)
+			_, err = r.Commit("Begin\n", start, branch.Change{Path: "overlays/default/scaling.yaml", Content: []byte(readText(t, "overlays/default/scaling.yaml"))})
+			check(t, err)
+			ctx, signal := context.WithCancel(t.Context())
+			var mu sync.Mutex
+			pushed, answered := false, 0
+			server := serveGit(t, dir, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case pushed:
+						if answered++; answered > c.answered {
+							panic(http.ErrAbortHandler)
+						}
+						next.ServeHTTP(w, q)
+					case strings.HasSuffix(q.URL.Path, "/git-receive-pack"):
+						pushed = true
+						next.ServeHTTP(httptest.NewRecorder(), q)
+						signal()
+						panic(http.ErrAbortHandler)
+					default:
+						next.ServeHTTP(w, q)
+					}
+				})
+			}})
+			var out, errs bytes.Buffer
+			p := program{args: []string{"pause", "default", "--yes", "--repo", server.URL + "/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"}, clock: stoppedClock{start}, stdout: &out, stderr: &errs}
+			code := p.run(ctx)
+			if code != exitOutside || !strings.Contains(errs.String(), c.want) || strings.Contains(errs.String(), "nothing was pushed") {
+				t.Errorf("exit code %d: %s", code, &errs)
 			}
 		})
 	}

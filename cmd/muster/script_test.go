@@ -154,7 +154,7 @@ func scriptParams(files []string) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"build": cmdBuild, "connect": cmdConnect, "advance": cmdAdvance, "sync": cmdSync,
-			"fail": cmdFail, "conflict": cmdConflict, "password": cmdPassword, "requests": cmdRequests,
+			"fail": cmdFail, "recover": cmdRecover, "conflict": cmdConflict, "password": cmdPassword, "requests": cmdRequests,
 			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "nameless": cmdNameless, "status": cmdStatus, "documented": cmdDocumented,
 			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile, "canaries": cmdCanaries, "notified": cmdNotified, "stacks": cmdStacks,
 		},

@@ -156,13 +156,13 @@ func TestWatch(t *testing.T) {
 	w, p, stdout, stderr := fleetProgram(t, "plan", "--watch")
 	runScripted(t, p, start,
 		func() {}, // nothing changes
-		func() { w.buildkite.Fail(fakebuildkite.Fault{Path: "/agents", Status: 500}) },
+		func() { w.buildkite.Fail(fakebuildkite.Fault{Path: "/agents", Status: 403}) },
 		func() { w.addBuild(2) },
 	)
 	if got := regexp.MustCompile(`(?m)^QUEUE `).FindAllString(stdout.String(), -1); len(got) != 2 {
 		t.Errorf("printed %d times, want 2:\n%s", len(got), stdout)
 	}
-	if strings.Count(stderr.String(), "500") != 1 {
+	if strings.Count(stderr.String(), "(403)") != 1 {
 		t.Errorf("the failed look is not reported once:\n%s", stderr)
 	}
 	if strings.Contains(stdout.String(), "\x1b") {

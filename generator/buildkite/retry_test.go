@@ -256,3 +256,20 @@ func TestWaitsAsAsked(t *testing.T) {
 		}
 	}
 }
+
+// TestLongPauseOfFailedRequest asserts that a failed request whose server asks for a long pause does not
+// keep muster from polling, and from reporting the failure, for longer than a minute.
+func TestLongPauseOfFailedRequest(t *testing.T) {
+	o := newOrganisation(fakebuildkite.Options{})
+	c := newClient(t, buildkite.Config{HTTP: o.Transport(), Clock: &retryClock{Server: o.Server}})
+	if _, err := c.Snapshot(t.Context(), plan.Query{At: o.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	o.Advance(15 * time.Second)
+	o.Fail(fakebuildkite.Fault{Path: "/builds", Times: -1, Status: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"3600"}}})
+	_, err := c.Snapshot(t.Context(), plan.Query{At: o.Now()})
+	var unfinished *buildkite.Unfinished
+	if !errors.As(err, &unfinished) || unfinished.Wait != time.Minute {
+		t.Errorf("%v, want an unfinished poll that continues after a minute", err)
+	}
+}

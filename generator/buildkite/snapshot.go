@@ -47,14 +47,15 @@ func (c *Client) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot,
 		c.mu.Unlock()
 	}
 	if passing(err) && !c.answered.IsZero() && at.Sub(c.answered).Abs() <= answersFor {
-		err = &Unfinished{Wait: max(nextAttempt, resetOf(err)), Requests: succeeded, Failed: err.Error()}
+		err = &Unfinished{Wait: max(nextAttempt, min(resetOf(err), answersFor)), Requests: succeeded, Failed: err.Error()}
 	}
 	snapshot.Gaps, snapshot.Failing = c.source.gaps(), c.failing()
 	return snapshot, err
 }
 
 // After a failed request, a poll is merely unfinished if another request succeeded in the last
-// answersFor. It continues after nextAttempt.
+// answersFor. It continues after nextAttempt, or when the server asks for it, but within answersFor: a
+// poll that does not succeed then fails.
 const (
 	answersFor  = time.Minute
 	nextAttempt = 5 * time.Second

@@ -144,7 +144,7 @@ var summaries = map[string]string{
 	EditedByHand:                  "a manual edit was repaired",
 	Refused:                       "the git server refuses pushes",
 	AgentsInOtherQueue:            "agents are in another queue or cluster than the policy says",
-	OtherMuster:                   "agents of another muster serve the queue",
+	OtherMuster:                   "the queue has agents of another muster",
 	BranchRewritten:               "the branch was rewritten",
 	MetricsUnavailable:            "Buildkite's metrics cannot be read",
 	PollSlow:                      "polls of Buildkite are slow",
@@ -315,7 +315,7 @@ const (
 
 	// AgentsInOtherQueue: agents of the overlay are in another queue or cluster.
 	AgentsInOtherQueue = "AgentsInOtherQueue"
-	// OtherMuster: another muster's agents serve the queue.
+	// OtherMuster: the queue has agents of another muster.
 	OtherMuster = "OtherMuster"
 	// BranchRewritten: the history of the branch no longer has the head that muster had read.
 	BranchRewritten = "BranchRewritten"

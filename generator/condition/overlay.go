@@ -242,7 +242,7 @@ func (o Overlay) degraded() []Condition {
 
 // ServedByOther returns the problem of an overlay whose queue agents of another muster serve.
 func ServedByOther(agents int) Condition {
-	return Condition{Reason: OtherMuster, Message: fmt.Sprintf("agents of another muster serve the queue: %s connected. They count neither for min nor against max, and both musters order agents for the same jobs", count(agents, "is", "are"))}.WithRemedy()
+	return Condition{Reason: OtherMuster, Message: fmt.Sprintf("the queue has agents of another muster: %s connected. They count neither for min nor against max, and both musters order agents for the same jobs", count(agents, "is", "are"))}.WithRemedy()
 }
 
 // where describes where an agent is and which tags it lacks, as in ` (for example in the queue "default"

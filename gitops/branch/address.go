@@ -85,6 +85,9 @@ func parseAddress(raw string) (Address, error) {
 			return Address{Scheme: "file", Path: path}, err
 		}
 		m := addressSCP.FindStringSubmatch(raw)
+		if first, _ := cutPath(m[2]); !strings.Contains(m[1], "@") && strings.LastIndexByte(first, '@') > 0 {
+			return Address{}, errNoURL // user:password@host without a scheme: the password would be a part of the path
+		}
 		return parseSSH(m[1], m[2])
 	}
 	scheme, rest := strings.ToLower(m[1]), raw[len(m[0]):]

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"muster/gitops/branch"
+	"muster/gitops/leaktest"
 )
 
 // TestSecretsOfAddress: what stands behind a question mark of an address is a secret, whole and
@@ -64,6 +65,21 @@ func TestSameOrigin(t *testing.T) {
 		}
 		if from.SameOrigin(to) != c.same {
 			t.Errorf("%s to %s: want %t", c.from, c.to, c.same)
+		}
+	}
+}
+
+// TestPasswordWithoutScheme asserts that a user and a password without a scheme are no address over ssh,
+// whose path errors show.
+func TestPasswordWithoutScheme(t *testing.T) {
+	for _, raw := range []string{"git:" + leaktest.GitHubToken + "@github.com:acme/fleet.git", "ada:" + leaktest.AgentToken + "@git.example.com/fleet.git"} {
+		if a, err := branch.ParseAddress(raw); err == nil || len(leaktest.Leaks(err.Error())) > 0 {
+			t.Errorf("%v, %v, want an error without the password", a, err)
+		}
+	}
+	for _, raw := range []string{"git@git.example.com:team@x/fleet.git", "git.example.com:@scope/fleet.git", "git.example.com:ci/a@b.git"} {
+		if _, err := branch.ParseAddress(raw); err != nil {
+			t.Errorf("%s: %v", raw, err)
 		}
 	}
 }
