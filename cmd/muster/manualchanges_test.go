@@ -83,7 +83,7 @@ func TestManualChangeWhoseResponseIsLost(t *testing.T) {
 		"landed and others on top and unread": {made: true, others: true, unread: 1},
 		"not landed":                          {},
 		"not landed but others":               {others: true},
-		"landed and unreachable":              {made: true, away: true, want: "it is unknown whether the change is in the branch"},
+		"landed and unreachable":              {made: true, away: true, want: "the change may be in the branch"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
