@@ -126,9 +126,6 @@ func (o Overlay) agentsArriving() Condition {
 		return c.WithRemedy()
 	case a.FailedOrders > 0:
 		c.Status, c.Reason, c.Message = False, OrdersFailed, failedOrders(b)
-		if overdue != "" && !o.outdated() {
-			c.Message += "; " + overdue
-		}
 		c.LastTransitionTime = b.At
 	case overdue != "" && o.outdated():
 		c.Status, c.Reason = Unknown, NotRecorded
