@@ -130,7 +130,7 @@ var expectedAlerts = map[condition.Type]map[string]expected{
 	},
 	condition.Drifted: {condition.EditedByHand: {}},
 	condition.Degraded: {
-		condition.PollSlow: {}, condition.MetricsUnavailable: {},
+		condition.PollSlow: {}, condition.RequestsFail: {}, condition.MetricsUnavailable: {},
 		condition.AgentsInOtherQueue: {}, // MusterAgentsInOtherQueue fires after 10 minutes
 		condition.OtherMuster:        {"MusterOtherMuster", 15 * time.Minute, "After 15 minutes"},
 		condition.BranchRewritten:    {alert: "MusterBranchRewritten"},
