@@ -96,7 +96,7 @@ func TestMetricsFail(t *testing.T) {
 	})
 }
 
-// countedHeads counts requests for the head, and fails if it is told to.
+// countedHeads counts requests for the head, and fails on request.
 type countedHeads struct {
 	generator.Repository
 	n    int

@@ -126,7 +126,7 @@ type blockingPoint struct {
 	// interrupted is what standard error contains after an interrupt. If it is empty, the command ends
 	// with exit code 0.
 	interrupted string
-	// closed is what the log contains after the connection was closed; empty if there is none.
+	// closed is what the log contains after the connection was closed; empty without an entry.
 	closed string
 }
 

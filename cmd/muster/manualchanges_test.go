@@ -192,7 +192,7 @@ func TestInterruptedChangeThatLanded(t *testing.T) {
 	}
 }
 
-// TestChangesWithoutEnd asserts that a time that has no length, or has passed, is not taken for a flag
+// TestChangesWithoutEnd asserts that a time that has no length, or has passed, is not read as a flag
 // that is absent: the change would be permanent.
 func TestChangesWithoutEnd(t *testing.T) {
 	server, r, _ := manualFleet(t)

@@ -134,7 +134,7 @@ func TestFailingAnswers(t *testing.T) {
 	}
 }
 
-// TestPageThatTakesTooLong: a page that is too large for Buildkite or a proxy is asked for again
+// TestPageThatTakesTooLong: a page that is too large for Buildkite or a proxy is requested again
 // with half its size, and no record is missed or listed twice.
 func TestPageThatTakesTooLong(t *testing.T) {
 	for _, largest := range []int{100, 70, 30, 12} {

@@ -11,7 +11,7 @@ import (
 )
 
 // transform lets the syncer change what it applies of the overlay: names, namespace, image,
-// labels and annotations, and with Flux the values of variables. Argo CD is told one part in the
+// labels and annotations, and with Flux the values of variables. Argo CD receives one part in the
 // Application, and the others in the files that it reads beside the kustomization
 // (argo-cd.readthedocs.io/en/stable/user-guide/parameters/#store-overrides-in-git).
 func (v *overlay) transform(namespace string) error {
