@@ -43,8 +43,8 @@ func tagsOf(r generator.Result) (ids []string) {
 	return ids
 }
 
-// TestIdentityFromTheFirstCommit: writers that decide on one commit derive one identifier, whoever they
-// are. It differs for another branch, another overlay and another commit, and never changes.
+// TestIdentityFromTheFirstCommit asserts that all writers derive the same identifier from one commit. It
+// differs for another branch, another overlay and another commit, and never changes.
 func TestIdentityFromTheFirstCommit(t *testing.T) {
 	first := func(name, branchName string) (string, *bench) {
 		b := newBench(name)

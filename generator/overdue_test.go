@@ -66,8 +66,8 @@ func overdueAfter(s plan.State) time.Duration {
 	return min(max(time.Minute, 2*time.Duration(took[(99*len(took)+99)/100-1])*time.Second), 15*time.Minute)
 }
 
-// notCountedOn is how many agents of each dispatch are late and not counted on, at most, by
-// what a muster knew and by the states before and after its push.
+// notCountedOn returns the maximum number of overdue agents that do not count, by dispatch. It computes
+// them from what a muster had seen, and from the states before and after its push.
 func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[string]int {
 	late := overdueAfter(after)
 	if first := overdueAfter(o.State); late == 0 || first > 0 && first < late {
@@ -78,7 +78,7 @@ func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[st
 		return all
 	}
 	dispatches := a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name))
-	came := func(at time.Time) (known, agents int) {
+	registered := func(at time.Time) (known, agents int) {
 		for _, d := range dispatches {
 			if d.At.Equal(at) {
 				known, agents = known+min(d.Agents, len(m.known[d.ID])), agents+d.Agents
@@ -87,10 +87,10 @@ func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[st
 		return known, agents
 	}
 	for _, d := range dispatches {
-		// "if a newer order was served": the audit does not know when agents registered, and
-		// takes every order of which half have.
+		// "if a newer order was served": the audit has no times of registration. An order counts as
+		// served if half of its agents have registered.
 		served := d.At.Before(o.State.ServedAt) || d.At.Before(after.ServedAt) || slices.ContainsFunc(dispatches, func(x plan.Dispatch) bool {
-			known, agents := came(x.At)
+			known, agents := registered(x.At)
 			return x.At.After(d.At) && 2*known >= agents
 		})
 		if served && m.snapshot.At.Truncate(time.Second).Sub(d.At) >= late && !m.snapshot.At.After(d.NotAfter.Add(plan.Grace)) {

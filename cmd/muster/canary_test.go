@@ -144,7 +144,7 @@ func cmdDeny(ts *testscript.TestScript, _ bool, args []string) {
 	scenarioOf(ts).deny.Store(int64(number(ts, args[0])))
 }
 
-// denied answers for the git server when a script says so.
+// denied answers for the git server after the command deny.
 func (w *scenario) denied(rw http.ResponseWriter, r *http.Request) bool {
 	status := w.deny.Swap(0)
 	if status == 0 {

@@ -442,7 +442,7 @@ func (m *manualFlags) change(
 	}
 }
 
-// pushed reports a push that has landed. Its error says so if a signal arrived meanwhile.
+// pushed reports a push that has landed. It returns an interruption if a signal arrived meanwhile.
 func (m *manualFlags) pushed(ctx context.Context, before, after string, e manual.Edit) error {
 	m.lost = nil
 	m.settings.landed(before, after, e.Changes)

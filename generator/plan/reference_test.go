@@ -704,8 +704,8 @@ func drawStartupTimes(t *rapid.T, o *Overlay, now time.Time) {
 	}
 }
 
-// orderOf is how many of an order have been seen, and of how many; over reports that nothing of
-// it is awaited any more.
+// orderOf returns how many agents of an order have been seen, and how many it has. over reports whether
+// muster waits for none of them.
 func (r *reference) orderOf(o *refOverlay, at time.Time) (came, agents int, over bool) {
 	over = true
 	for _, d := range o.Dispatches {
@@ -723,8 +723,8 @@ func (r *reference) orderOf(o *refOverlay, at time.Time) (came, agents int, over
 	return came, agents, over
 }
 
-// compared reports whether a dispatch of which all agents have registered stays "until it is one
-// and a half times the percentile old, while an older one has agents in flight".
+// compared reports whether a dispatch stays in git although all its agents have registered: an older one
+// has agents in flight, and this one is not yet one and a half times the percentile old.
 func (r *reference) compared(o *refOverlay, d Dispatch) bool {
 	percentile, known := refPercentile(o.remembered())
 	return o.Policy.LeaseAuto && known && 2*r.snapshot.At.Sub(d.At) < 3*percentile && slices.ContainsFunc(o.Dispatches, func(x Dispatch) bool {
