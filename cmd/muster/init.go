@@ -221,28 +221,31 @@ func (o newOverlay) ignored(file string) string {
 	return ""
 }
 
-// otherSyncer returns an error if the directory has files of another syncer than that of the flag.
+// otherSyncer returns an error if the overlay's file in syncer/ exists and is for another syncer than
+// that of the flag. Overlays of one repository may have different syncers.
 func otherSyncer(dir string, o newOverlay) error {
 	if o.syncer == "" {
 		return nil
 	}
-	own, err := syncerFiles(o.syncer, o.name)
+	name := syncerFile(o.name)
+	text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {
-		return err
+		return nil // writeMissing reports errors
 	}
 	for _, other := range knownSyncers {
 		files, err := syncerFiles(other, o.name)
 		if err != nil {
 			return err
 		}
-		for _, name := range slices.Sorted(maps.Keys(files)) {
-			if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name))); err == nil && own[name] == nil {
-				return output.Usage(fmt.Errorf("--syncer %s: %s is for %s; remove it, or give --syncer %s", o.syncer, name, other, other))
-			}
+		if kind := objectKind.Find(files[name]); other != o.syncer && bytes.Contains(text, kind) {
+			return output.Usage(fmt.Errorf("--syncer %s: %s is for %s; remove it, or give --syncer %s", o.syncer, name, other, other))
 		}
 	}
 	return nil
 }
+
+// objectKind finds the line of a manifest that tells syncers' objects apart.
+var objectKind = regexp.MustCompile(`(?m)^apiVersion: \S+/`)
 
 // overlayFiles returns the files of a new overlay. A queue or cluster that is invalid in
 // Buildkite is an error.
@@ -364,13 +367,18 @@ func syncerFiles(syncer, overlay string) (map[string][]byte, error) {
 	slug := plan.Slug(overlay)
 	content = bytes.ReplaceAll(content, []byte("agents-default"), []byte("agents-"+slug))
 	content = bytes.ReplaceAll(content, []byte("overlays/default"), []byte("overlays/"+overlay))
-	files := map[string][]byte{path.Join(syncerDirectory, "agents-"+slug+".yaml"): content}
+	files := map[string][]byte{syncerFile(overlay): content}
 	shared, err := embedded(deploy.Syncers, from)
 	delete(shared, "overlay.yaml")
 	for name, content := range shared {
 		files[path.Join(syncerDirectory, name)] = content
 	}
 	return files, err
+}
+
+// syncerFile returns the path of the overlay's file for its syncer.
+func syncerFile(overlay string) string {
+	return path.Join(syncerDirectory, "agents-"+plan.Slug(overlay)+".yaml")
 }
 
 // formatterFile keeps Prettier from files that muster writes

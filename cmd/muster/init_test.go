@@ -84,6 +84,7 @@ func TestInitSaysWhatItIgnores(t *testing.T) {
 		{"--queue UPPER", "the overlay of the queue UPPER is called upper-", exitOK},
 		{"--syncer flux", "wrote syncer/", exitOK},
 		{"--syncer argocd", "is for flux; remove it, or give --syncer flux", exitUsage},
+		{"--queue windows --syncer argocd", "wrote syncer/", exitOK},
 	} {
 		code, out, errs := execute(t, program{args: append([]string{"init", dir}, strings.Fields(c.args)...)})
 		if code != c.code || !strings.Contains(out+errs, c.want) {
