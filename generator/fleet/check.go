@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -96,8 +97,7 @@ func sharedObjects(tree fs.FS, overlays []Overlay) []finding.Finding {
 			key := strings.Join([]string{group, x.Kind, namespace, x.Name}, "\n")
 			mine := writer{o.Path, "", 0}
 			if mine.file, mine.line = v.definedIn(x); mine.file == "" {
-				mine.file = path.Join(o.Path, listFile)
-				mine.line = finding.LineOf(tree, mine.file, strings.ToLower(x.Kind[:1])+x.Kind[1:]+"Generator")
+				mine.file, mine.line = v.generatedIn(o.Path, x)
 			}
 			other, taken := first[key]
 			switch {
@@ -138,18 +138,64 @@ func (o *Overlay) transformed() (f *finding.Finding, identity bool) {
 	if o.proof == nil || yaml.Unmarshal(o.proof, &before) != nil || yaml.Unmarshal(o.built, &after) != nil || reflect.DeepEqual(before, after) {
 		return nil, false
 	}
+	identity = !reflect.DeepEqual(identityOf(before), identityOf(after))
+	if renamed(before, after) {
+		for _, file := range o.kustomizations() {
+			if hashing := hashes(o.tree, file); len(hashing) > 0 {
+				return &finding.Finding{
+					File: file, Line: finding.LineOf(o.tree, file, hashing...), Field: strings.Join(hashing, ", "),
+					Problem: "changes dispatches (" + different(before, after) + "): a generated name has a hash of the content, so that an edit would change running Jobs and delete what pods need that have not started",
+					Remedy:  "write generatorOptions: {disableNameSuffixHash: true}",
+				}, identity
+			}
+		}
+	}
 	file := path.Join(o.Path, listFile)
 	fields := transforming(o.tree, file)
-	if hashing := hashes(o.tree, file); len(fields) == 0 && len(hashing) > 0 {
-		return &finding.Finding{
-			File: file, Line: finding.LineOf(o.tree, file, hashing...), Field: strings.Join(hashing, ", "),
-			Problem: "changes dispatches (" + different(before, after) + "): a generated name has a hash of the content, so that an edit would change running Jobs and delete what pods need that have not started",
-			Remedy:  "write generatorOptions: {disableNameSuffixHash: true}",
-		}, false
-	}
-	f = &finding.Finding{File: file, Line: finding.LineOf(o.tree, file, fields...), Field: strings.Join(fields, ", "), Problem: "changes dispatches (" + different(before, after) + "): editing it would change running Jobs, which Kubernetes refuses, and stop the sync", Remedy: "do it in " + path.Join(o.Path, templateDir) + ", which changes only later Jobs"}
-	return f, !reflect.DeepEqual(identityOf(before), identityOf(after))
+	return &finding.Finding{
+		File: file, Line: finding.LineOf(o.tree, file, fields...), Field: strings.Join(fields, ", "),
+		Problem: "changes dispatches (" + different(before, after) + "): editing it would change running Jobs, which Kubernetes refuses, and stop the sync",
+		Remedy:  "do it in " + path.Join(o.Path, templateDir) + ", which changes only later Jobs",
+	}, identity
 }
+
+// kustomizations returns the kustomizations that the overlay's build has read, without the template's.
+func (o *Overlay) kustomizations() []string {
+	built := o.loader.used["empty "+o.Path]
+	if built == nil {
+		return nil
+	}
+	v := &view{tree: o.tree, notes: built.notes}
+	return slices.DeleteFunc(v.filesRead(), func(name string) bool { return !isKustomization(name) })
+}
+
+// renamed reports whether a value of a dispatch got the suffix that kustomize gives the names of
+// generated objects: a hash of ten letters and digits.
+func renamed(before, after any) bool {
+	switch x := before.(type) {
+	case map[string]any:
+		y, _ := after.(map[string]any)
+		for key, value := range x {
+			if renamed(value, y[key]) {
+				return true
+			}
+		}
+	case []any:
+		y, _ := after.([]any)
+		for i := range min(len(x), len(y)) {
+			if renamed(x[i], y[i]) {
+				return true
+			}
+		}
+	case string:
+		y, _ := after.(string)
+		hash, found := strings.CutPrefix(y, x+"-")
+		return found && hashSuffix.MatchString(hash)
+	}
+	return false
+}
+
+var hashSuffix = regexp.MustCompile(`^[a-z0-9]{10}$`)
 
 // identityOf returns what makes a Job the dispatch that was ordered.
 func identityOf(job map[string]any) []any {
@@ -283,7 +329,6 @@ var forbidden = []spelled{
 	{at: []string{"metadata", "labels", "app.kubernetes.io/instance"}, reason: "Argo CD may track by this label and manage the Job"},
 	{at: annotation("kustomize.toolkit.fluxcd.io/reconcile"), reason: "Flux would never create the Job where it says disabled"},
 	{at: annotation("kustomize.toolkit.fluxcd.io/force"), reason: "Flux would delete a running Job to create it again where it says enabled", harms: true},
-	{at: annotation("config.kubernetes.io/local-config"), reason: "kustomize would leave the Job out"},
 	{at: []string{"spec", "suspend"}, reason: "a suspended Job starts no agent"},
 	{at: []string{"spec", "managedBy"}, reason: "another controller would run the Job by rules muster does not know"},
 	{at: []string{"spec", "successPolicy"}, reason: "it terminates busy agents when others have finished", harms: true},
@@ -298,7 +343,7 @@ func allowed(key, value string) bool {
 		return !strings.EqualFold(value, "disabled")
 	case "kustomize.toolkit.fluxcd.io/force":
 		return !strings.EqualFold(value, "enabled")
-	case "config.kubernetes.io/local-config", "suspend":
+	case "suspend":
 		return value == "false"
 	case "managedBy":
 		return value == "kubernetes.io/job-controller"

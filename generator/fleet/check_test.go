@@ -179,35 +179,6 @@ func TestCheckSyncer(t *testing.T) {
 	}
 }
 
-// TestRemediesEnd: whoever follows the remedy of each finding on agent hooks in a generated ConfigMap
-// ends with none: the one does not lead back to another.
-func TestRemediesEnd(t *testing.T) {
-	const template, own = "overlays/default/template/kustomization.yaml", "overlays/default/kustomization.yaml"
-	const generator = "configMapGenerator: [{name: hooks, namespace: buildkite, literals: [environment=true]}]\n"
-	f := sound(t).edit(t, "base/job.yaml", "      containers:\n", "      volumes: [{name: hooks, configMap: {name: hooks}}]\n      containers:\n")
-	f[template] += generator
-	var followed []string
-	for range 4 {
-		found := check(f.tree(), "overlays")
-		if len(found) == 0 {
-			break
-		}
-		followed = append(followed, found[0].Remedy)
-		switch {
-		case strings.HasPrefix(found[0].Remedy, "move all but the agent Job next to"):
-			f.edit(t, template, generator, "")
-			f[own] += generator
-		case found[0].Remedy == "write generatorOptions: {disableNameSuffixHash: true}":
-			f[own] += "generatorOptions: {disableNameSuffixHash: true}\n"
-		default:
-			t.Fatalf("%s", found[0])
-		}
-	}
-	if found := checkErrors(f.tree()); len(found) > 0 || len(followed) != 2 {
-		t.Errorf("after %q: %s", followed, found)
-	}
-}
-
 func TestCheckNothing(t *testing.T) {
 	for _, c := range []struct {
 		tree files

@@ -13,6 +13,7 @@ import (
 	"muster/generator/finding"
 
 	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
@@ -311,6 +312,29 @@ func (v *view) definedIn(x object) (file string, line int) {
 		return "", 0
 	}
 	return file, finding.Lookup(doc, "metadata", "name").Line
+}
+
+// generatedIn returns the kustomization that generates an object, and the line of its generators; those of
+// the overlay in dir if the object has another name there.
+func (v *view) generatedIn(dir string, x object) (file string, line int) {
+	file = path.Join(dir, listFile)
+	for _, name := range v.filesRead() {
+		data, _, err := v.read(name)
+		var k types.Kustomization
+		if err != nil || !isKustomization(name) || k.Unmarshal(data) != nil {
+			continue
+		}
+		generates := func(g types.GeneratorArgs) bool {
+			hash, hashed := strings.CutPrefix(x.Name, g.Name+"-")
+			return x.Name == g.Name || hashed && hashSuffix.MatchString(hash)
+		}
+		if x.Kind == "ConfigMap" && slices.ContainsFunc(k.ConfigMapGenerator, func(g types.ConfigMapArgs) bool { return generates(g.GeneratorArgs) }) ||
+			x.Kind == "Secret" && slices.ContainsFunc(k.SecretGenerator, func(g types.SecretArgs) bool { return generates(g.GeneratorArgs) }) {
+			file = name
+			break
+		}
+	}
+	return file, finding.LineOf(v.tree, file, strings.ToLower(x.Kind[:1])+x.Kind[1:]+"Generator")
 }
 
 // mentions returns the line that contains a word: in the kustomization of the directory, or else

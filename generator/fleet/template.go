@@ -149,6 +149,11 @@ func (v *view) agentJob(dir string, objects []object) (*yaml.Node, *finding.Find
 	f := &finding.Finding{}
 	switch {
 	case len(objects) == 0:
+		const local = "config.kubernetes.io/local-config"
+		if f.File, f.Line = v.mentions(dir, local); f.Line > 0 {
+			f.Field, f.Problem, f.Remedy = finding.Field(annotation(local)), "kustomize leaves the Job out", "remove it"
+			return nil, f
+		}
 		f.File, f.Line = v.kustomizationOf(dir)
 		f.Problem, f.Remedy = dir+" builds to nothing", "list the agent Job in its resources, as in ../../../base"
 		return nil, f
