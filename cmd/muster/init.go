@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"regexp"
 	"slices"
 	"strings"
 
