@@ -38,6 +38,9 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		g.poller.reportStretch(err)
 		g.reporter.reportTick(result, err, end.Sub(start))
 		pause := max(0, interval-end.Sub(start))
+		if err == nil {
+			pause = g.trigger.shorten(pause, start, end, interval, plan.PollWithin(result.Input.Overlays, result.Decisions))
+		}
 		var wait plan.RetryError
 		if errors.As(err, &wait) {
 			pause = max(pause, wait.RetryAfter())

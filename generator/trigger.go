@@ -61,7 +61,8 @@ type Cause string
 const (
 	// CauseStart is the first tick.
 	CauseStart Cause = "start"
-	// CauseInterval: the interval, or the pause that Buildkite requested, has passed.
+	// CauseInterval: the interval has passed, or the pause that Buildkite requested, or the shorter one
+	// while agents are in flight; see [plan.PollWithin].
 	CauseInterval Cause = "interval"
 	// CauseSignal: the pause ended before its time, as by SIGHUP.
 	CauseSignal Cause = "signal"
@@ -150,6 +151,21 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 		return cause, deferred, err
 	}
 	return cause, deferred, t.pause(ctx, wait-paced)
+}
+
+// shorten returns the pause after a tick: at most until the poll that must begin within some time of
+// the last one, if that is not zero, and as far as Buildkite's limit and the pace of triggered ticks
+// allow that poll.
+func (t *trigger) shorten(pause time.Duration, began, end time.Time, interval, within time.Duration) time.Duration {
+	early := began.Add(max(within, t.pace.Every)).Sub(end)
+	if within == 0 || early >= pause {
+		return pause
+	}
+	early = max(0, early)
+	if t.triggers != nil && t.triggers.Spare != nil {
+		early += min(t.triggers.Spare(end.Add(early), interval), pause-early)
+	}
+	return early
 }
 
 // afterSleep returns the cause of a tick after a sleep until a time that no trigger ended. Ticks

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
 	"muster/gitops/branch"
 	"muster/gitops/leaktest"
 )
@@ -135,5 +137,53 @@ func TestSignalsArePaced(t *testing.T) {
 				t.Errorf("%s, failing %t: %d requests to git in 200 s", name, fail, heads.n)
 			}
 		}
+	}
+}
+
+// TestPollsShowAgentsInFlight asserts that polls are at most four fifths of the idle time-out of
+// agents in flight apart, if Buildkite's limit allows, and an interval without agents in flight.
+func TestPollsShowAgentsInFlight(t *testing.T) {
+	spare := func(d time.Duration) *generator.Triggers {
+		return &generator.Triggers{Every: 3 * time.Second, Spare: func(time.Time, time.Duration) time.Duration { return d }}
+	}
+	for name, test := range map[string]struct {
+		triggers *generator.Triggers
+		idle     time.Duration
+		want     []time.Duration
+	}{
+		"no triggers":    {nil, 5 * time.Second, []time.Duration{4 * time.Second, 4 * time.Second, time.Minute}},
+		"spare requests": {spare(0), 5 * time.Second, []time.Duration{4 * time.Second, 4 * time.Second, time.Minute}},
+		"few requests":   {spare(10 * time.Second), 5 * time.Second, []time.Duration{14 * time.Second, 14 * time.Second, time.Minute}},
+		"no requests":    {spare(time.Hour), 5 * time.Second, []time.Duration{time.Minute, time.Minute, time.Minute}},
+		"long time-out":  {spare(0), 2 * time.Minute, []time.Duration{time.Minute, time.Minute, time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench("a")
+			b.overlays[0].spec.reuse = reuse{idle: test.idle, uptime: time.Hour}
+			b.fleet = newFleet(b.Now, files(b.overlays))
+			b.jobs("a", 1)
+			var pauses []time.Duration
+			b.run(t, time.Minute, func(tick int, r generator.Result, err error) bool {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tick == 2 {
+					b.snapshot = plan.Snapshot{Sightings: sightings(r.Input.Overlays[0].Dispatches[0], "a")}
+				}
+				return tick < 4
+			}, func(c *generator.Config) {
+				c.Triggers = test.triggers
+				c.Pause = func(ctx context.Context, d time.Duration) error {
+					pauses = append(pauses, d)
+					return b.Sleep(ctx, d)
+				}
+			})
+			if len(pauses) > 3 {
+				pauses = pauses[:3]
+			}
+			if !slices.Equal(pauses, test.want) {
+				t.Errorf("pauses %s, want %s", pauses, test.want)
+			}
+		})
 	}
 }

@@ -138,7 +138,7 @@ func (w *notifying) want(want ...string) {
 
 // TestTriggeredTicks: when ticks begin, and what for.
 func TestTriggeredTicks(t *testing.T) {
-	troubles := map[int]fakebuildkite.WebhookFault{4: {Lost: true}, 5: {Twice: true}, 6: {Delay: 3 * time.Minute}}
+	troubles := map[int]fakebuildkite.WebhookFault{4: {Lost: true}, 5: {Twice: true}, 6: {Delay: 2 * time.Minute}}
 	for name, test := range map[string]struct {
 		metrics  bool // that trigger, and no webhooks
 		interval time.Duration
@@ -149,7 +149,7 @@ func TestTriggeredTicks(t *testing.T) {
 		// interval is. What comes meanwhile is in that commit, what comes after it waits until a second
 		// after it; an event that was lost costs the interval, one that comes twice costs nothing, one
 		// that is sent late comes late.
-		"webhooks": {interval: 5 * time.Minute, play: func(w *notifying) {
+		"webhooks": {interval: 4 * time.Minute, play: func(w *notifying) {
 			w.pass(10 * time.Second)
 			w.build(1) // event 1
 			w.pass(100 * time.Millisecond)
@@ -165,7 +165,7 @@ func TestTriggeredTicks(t *testing.T) {
 			w.pass(3*time.Minute + 10*time.Second)
 		}, want: []string{
 			"0s start", "10.25s buildkite dispatch", "11.35s buildkite dispatch",
-			"5m11.35s interval dispatch", "6m11.35s buildkite dispatch", "10m11.35s buildkite dispatch",
+			"4m11.35s interval dispatch", "6m11.35s buildkite dispatch", "9m11.35s buildkite dispatch",
 		}},
 		"a person's push, and muster's own": {interval: time.Hour, play: func(w *notifying) {
 			w.pass(time.Minute)
@@ -227,7 +227,7 @@ func TestWebhookStorm(t *testing.T) {
 				}
 				w.deliver(signedPush(fmt.Sprint("a person's ", i)))
 			}
-			w.pass(30 * time.Minute)
+			w.pass(3 * time.Minute) // then a poll shows agents in flight
 		})
 		if n := w.results["gitlab triggered"] + w.results["gitlab ignored"]; n != 10_000 || w.results["buildkite triggered"] != 100 {
 			t.Errorf("%v", w.results)

@@ -300,13 +300,14 @@ type polling struct {
 // warnUnseen logs the overlays whose agents can register, get no job and exit between two polls. With
 // a webhook the level is Info, because Buildkite does not report which events a webhook has.
 func (p polling) warnUnseen(ctx context.Context, log *slog.Logger, overlays []plan.Overlay) {
-	level, remedy := slog.LevelWarn, "increase it, or add a Buildkite webhook with agent.connected"
+	level, remedy := slog.LevelWarn, "increase the time-out, or add a Buildkite webhook with agent.connected"
 	if p.webhook {
 		level, remedy = slog.LevelInfo, "the Buildkite webhook must have the event agent.connected"
 	}
 	for _, o := range overlays {
 		if idle := o.Policy.DemandIdleTimeout(); idle < p.interval {
-			log.Log(ctx, level, "the idle time-out is shorter than the interval: agents that exit unused between two polls count as in flight until their lease expires; "+remedy,
+			log.Log(ctx, level, "the idle time-out is shorter than the interval: while agents are in flight, muster polls more often if Buildkite's rate limit allows; "+
+				"agents that exit unused between two polls count as in flight until their lease expires; "+remedy,
 				"overlay", o.Name, "idle", idle, "interval", p.interval)
 		}
 	}

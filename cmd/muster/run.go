@@ -160,9 +160,9 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	var gaps []string
 	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, *generator.Triggers, error) {
 		gaps = client.Gaps()
-		var triggers *generator.Triggers
+		triggers := &generator.Triggers{Every: f.webhooks.interval, Spare: client.Spare}
 		if s.trigger != nil {
-			triggers = &generator.Triggers{Every: f.webhooks.interval, Spare: client.Spare, Metrics: s.trigger}
+			triggers.Metrics = s.trigger
 		}
 		if f.listen == "" {
 			return s.withJobNotifier(nil), triggers, nil

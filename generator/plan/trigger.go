@@ -78,6 +78,34 @@ func (c Counts) More(overlays []Overlay, before Counts) bool {
 	return false
 }
 
+// PollWithin returns the time from one poll to the next that shows each agent in flight, although it
+// registers after the first, gets no job and exits: four fifths of the shortest idle time-out. It
+// returns zero if no agent is in flight after the decisions.
+func PollWithin(overlays []Overlay, decisions []Decision) time.Duration {
+	ordered := map[string][]Dispatch{}
+	for _, o := range overlays {
+		ordered[o.Name] = o.Dispatches
+	}
+	var shortest time.Duration
+	for _, d := range decisions {
+		consider := func(x Dispatch) {
+			if idle := x.longestIdle(); shortest == 0 || idle < shortest {
+				shortest = idle
+			}
+		}
+		for _, x := range d.Dispatch {
+			consider(x)
+		}
+		k := slices.IndexFunc(d.Observation.Overlays, func(s Supply) bool { return s.Overlay == d.Overlay })
+		for _, x := range ordered[d.Overlay] {
+			if !x.Expired(d.Observation.At) && d.Observation.Overlays[k].Dispatches[x.ID].Registered.Below(x.Agents) < x.Agents {
+				consider(x)
+			}
+		}
+	}
+	return shortest / 5 * 4
+}
+
 // MinTickSpacing is the shortest time between two triggered ticks, unless their mean time
 // is shorter.
 const MinTickSpacing = time.Second

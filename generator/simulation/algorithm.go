@@ -66,6 +66,9 @@ type Operation struct {
 	Decision *plan.Decision
 	// Life is how the agents of the order live.
 	Life Life
+	// Within, if it is not zero, is the time in which the next tick must begin, if Buildkite's limit
+	// allows.
+	Within time.Duration
 	// Err is why the algorithm could not look; nothing is done then. It may say for how
 	// long to wait, with the method RetryAfter.
 	Err error

@@ -29,7 +29,9 @@ func (m *Muster) Tick(v View) Operation {
 	m.register.Reconcile(overlays, snapshot.At)
 	for _, o := range plan.Observe(overlays, snapshot, &m.register) {
 		for _, d := range plan.Decide(v.Head, overlays, o) {
-			return operationOf(d)
+			op := operationOf(d)
+			op.Within = plan.PollWithin(overlays, []plan.Decision{d})
+			return op
 		}
 	}
 	return Operation{}

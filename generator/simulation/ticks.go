@@ -28,6 +28,13 @@ func (r *run) tick(at time.Time) {
 		return
 	}
 	r.failed = false
+	if op.Within > 0 && op.Within < r.pause {
+		spare := time.Duration(0)
+		if r.client != nil {
+			spare = r.client.Spare(at.Add(op.Within), r.scenario.Interval)
+		}
+		r.pause = op.Within + min(spare, r.pause-op.Within)
+	}
 	r.looked = append(r.looked, at)
 	if op.Commits == 0 {
 		return
