@@ -13,7 +13,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"regexp"
 	"slices"
 	"strings"
 
