@@ -16,8 +16,8 @@ import (
 	"muster/gitops/branch"
 )
 
-// publisher pushes operations. It stores which overlays the server has refused, and the push whose
-// result is unknown.
+// publisher pushes operations. It stores which overlays the server has refused, and the pushes whose
+// results are unknown.
 type publisher struct {
 	repository Repository
 	clock      Clock
@@ -29,13 +29,22 @@ type publisher struct {
 	// left is the overlay whose operations are pushed first if they are pushed one by one; empty
 	// means the first overlay.
 	left string
-	// unsettled is the push whose result is unknown, and operations are its operations; nil if the
-	// results of all pushes are known.
-	unsettled  *branch.Unsettled
-	operations []ledger.Operation
+	// unsettled are the pushes whose results are unknown, the oldest first.
+	unsettled []unsettled
+	// unsettledAt is a head that does not show the results of these; empty: unknown.
+	unsettledAt string
 	// onLanded is called once with each push that has landed; nil: it is not.
 	onLanded func(before, after string, changes []branch.Change)
 }
+
+// unsettled is a push whose result is unknown.
+type unsettled struct {
+	*branch.Unsettled
+	operations []ledger.Operation
+}
+
+// maxUnsettled limits the pushes that are stored: if no push in a row has a result, the older ones failed.
+const maxUnsettled = 32
 
 // refusal is the reason for which the operations of one overlay are refused.
 type refusal struct {
@@ -194,13 +203,15 @@ func byOverlay(ops []ledger.Operation) [][]ledger.Operation {
 func (p *publisher) push(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
 	next, err := p.repository.Commit(ctx, head, ops)
 	p.reporter.gitAnswered(err)
-	var unsettled *branch.Unsettled
+	var u *branch.Unsettled
 	switch {
 	case err == nil:
-		p.unsettled = nil // the branch was where an earlier push would have moved it from
+		p.unsettled = nil // the branch was at this head, which contains none of them
 		p.notify(head.Commit, next.Commit, ops)
-	case errors.As(err, &unsettled):
-		p.unsettled, p.operations = unsettled, ops
+	case errors.As(err, &u):
+		p.unsettled = append(p.unsettled, unsettled{u, ops})
+		p.unsettled = p.unsettled[max(0, len(p.unsettled)-maxUnsettled):]
+		p.unsettledAt = ""
 	}
 	return next, err
 }
@@ -217,23 +228,36 @@ func (p *publisher) notify(before, after string, ops []ledger.Operation) {
 	p.onLanded(before, after, changes)
 }
 
-// landed returns the operations of the push whose result was unknown, once the branch shows that it
-// contains them. An error means that the branch may contain them.
+// landed returns the operations of the pushes whose results were unknown and that the branch contains. An
+// error means that the history cannot be read. A push that the head does not show remains.
 func (p *publisher) landed(ctx context.Context, head branch.Head) ([]ledger.Operation, error) {
-	u := p.unsettled
-	if u == nil || head.Commit == u.Before {
-		return nil, nil // a mirror may lag behind the push
-	}
-	commit, err := u.Landed(ctx, p.repository, head.Commit)
-	if err != nil {
-		return nil, fmt.Errorf("fleet repository: finding out whether the last push has landed: %w", err)
-	}
-	p.unsettled = nil
-	if commit == "" {
+	if p.unsettledAt == head.Commit {
 		return nil, nil
 	}
-	p.notify(u.Before, commit, p.operations)
-	return p.operations, nil
+	var landed []ledger.Operation
+	var remaining []unsettled
+	moved := map[string]bool{} // the commits from which a push has moved the branch: no other one can have
+	settled := func(u unsettled) bool { return moved[u.Before] }
+	for i, u := range p.unsettled {
+		if settled(u) {
+			continue
+		}
+		commit, err := u.Landed(ctx, p.repository, head.Commit)
+		switch {
+		case commit != "":
+			moved[u.Before] = true
+			remaining = slices.DeleteFunc(remaining, settled)
+			p.notify(u.Before, commit, u.operations)
+			landed = append(landed, u.operations...)
+		case errors.Is(err, u.Unsettled):
+			remaining = append(remaining, u)
+		case err != nil:
+			p.unsettled = slices.DeleteFunc(append(remaining, p.unsettled[i:]...), settled)
+			return landed, fmt.Errorf("fleet repository: finding out whether a push has landed: %w", err)
+		}
+	}
+	p.unsettled, p.unsettledAt = remaining, head.Commit
+	return landed, nil
 }
 
 // commitOneByOne commits the operations one after the other, each on the commit before it and

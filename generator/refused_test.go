@@ -256,6 +256,66 @@ func TestLandedPushIsNotifiedOnce(t *testing.T) {
 	}
 }
 
+// TestPushesInARowAreSettled asserts that each push whose result is unknown is settled, although others
+// with unknown results followed: one of three lands after them, and is reported and passed on once.
+func TestPushesInARowAreSettled(t *testing.T) {
+	const pushes = 3
+	for landing := range pushes {
+		for _, named := range []bool{true, false} { // whether the writer knows the commit's identifier
+			for _, others := range []bool{false, true} {
+				b := newBench("a")
+				b.jobs("a", 2)
+				var late []func() string // makes a push, and returns its commit
+				commit := func(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+					u := &branch.Unsettled{Before: head.Commit, Message: ledger.Message(ops[0], "v0"), Err: errors.New("the connection broke off")}
+					if named {
+						u.Message, u.After = "", fmt.Sprint("not made ", len(late))
+					}
+					late = append(late, func() string {
+						next, err := b.Commit(ctx, head, ops)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if named {
+							u.After = next.Commit
+						}
+						return next.Commit
+					})
+					return branch.Head{}, u
+				}
+				var got []string
+				g := b.generator(func(cfg *generator.Config) {
+					cfg.Repository = committing{b, commit}
+					cfg.Landed = func(before, after string, changes []branch.Change) {
+						got = append(got, fmt.Sprintf("%s..%s: %d files", before, after, len(changes)))
+					}
+				})
+				before := b.fleet.head().id
+				for i := range pushes {
+					if _, err := g.Tick(t.Context()); err == nil {
+						t.Fatal("a push without a result is no error")
+					}
+					if i%2 == 0 { // the next push may be made in the same second, with the same message
+						b.now = b.now.Add(time.Second)
+					}
+				}
+				want := fmt.Sprintf("%s..%s: %d files", before, late[landing](), 3)
+				if others {
+					b.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("x")})
+				}
+				operations := 0
+				for range 3 {
+					r := tick(t, g)
+					operations += len(r.Operations) + len(r.Landed)
+				}
+				if len(got) != 1 || got[0] != want || operations != 1 {
+					t.Errorf("push %d, named %t, others %t: passed on %q, want %q; %d operations reported", landing, named, others, got, want, operations)
+				}
+			}
+		}
+	}
+}
+
 // committing is a bench with another Commit.
 type committing struct {
 	*bench

@@ -463,13 +463,20 @@ func (m *manualFlags) prepare(
 	if at.head, err = at.reader.Head(ctx); err != nil {
 		return e, nil, err
 	}
-	for len(m.lost) > 0 && at.head.Commit != m.lost[0].Before {
-		u := m.lost[0]
-		if commit, err := u.Landed(ctx, at.reader, at.head.Commit); commit != "" || err != nil {
-			return e, u, err
+	var unknown []*branch.Unsettled
+	for _, u := range m.lost {
+		commit, err := u.Landed(ctx, at.reader, at.head.Commit)
+		switch {
+		case commit != "":
+			u.After = commit
+			return e, u, nil
+		case errors.Is(err, u):
+			unknown = append(unknown, u)
+		case err != nil:
+			return e, nil, err
 		}
-		m.lost = m.lost[1:]
 	}
+	m.lost = unknown
 	if at.overlays, err = m.settings.load(ctx, at.head.Tree); err != nil {
 		return e, nil, err
 	}

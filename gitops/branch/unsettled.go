@@ -2,6 +2,7 @@ package branch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -34,8 +35,9 @@ const (
 	maxSince = 10_000
 )
 
-// Landed returns the last commit of the push if the branch with this head contains it, and otherwise
-// nothing. An error means that the result is still unknown.
+// Landed returns the last commit of the push if the branch with this head contains it, and nothing if it
+// does not. The error is u if the head does not show the result: a mirror may lag behind, the server may
+// still process the push, or the branch was rewritten. Any other error is one of reading.
 //
 // A commit without a known identifier is recognized by its parent and its message, which contains all
 // inputs of a decision.
@@ -44,19 +46,35 @@ func (u *Unsettled) Landed(ctx context.Context, history History, head string) (s
 	case u.After:
 		return u.After, nil
 	case u.Before:
-		return "", u // a mirror may lag behind, or the server still processes the push
+		return "", u
 	}
+	// Commits are sorted by their times. So commits before Before may precede those after it.
+	next := map[string]bool{head: true} // those that may be after Before
+	before := map[string]bool{u.Before: true}
+	seen := false
 	for c, err := range history.Commits(ctx, head, Limit{Commits: maxSince, Known: u.Before}) {
-		switch {
-		case err != nil:
+		if err != nil {
 			return "", err
-		case c.ID == u.After:
-			return c.ID, nil
-		case c.ID == u.Before:
-			return "", nil
-		case u.made(c):
+		}
+		if !before[c.ID] && (c.ID == u.After || u.made(c)) {
 			return c.ID, nil
 		}
+		delete(next, c.ID)
+		for _, parent := range c.Parents {
+			seen = seen || parent == u.Before
+			if before[c.ID] {
+				before[parent] = true
+				delete(next, parent)
+			} else if !before[parent] {
+				next[parent] = true
+			}
+		}
+		if len(next) == 0 {
+			break
+		}
+	}
+	if !seen {
+		return "", u
 	}
 	return "", nil
 }
@@ -92,6 +110,9 @@ func (u *Unsettled) Settle(ctx context.Context, head func(context.Context) (stri
 		return commit, nil
 	case at == u.Before:
 		u.Unchanged = true
+		return "", u
+	case errors.Is(err, u):
+		u.Err = fmt.Errorf("%w: %w (whether it contains the commits is unknown: its head %.12s is not after %.12s)", ErrMoved, u.Err, at, u.Before)
 		return "", u
 	case err != nil:
 		u.Err = fmt.Errorf("%w: %w (whether the commits are in the branch could not be read: %w)", ErrMoved, u.Err, err)

@@ -139,8 +139,12 @@ func (b *Branch) object(h plumbing.Hash) (rawObject, bool) {
 	return b.store.get(h)
 }
 
-// HasBranch reports whether the repository has a branch of that name, with one request.
+// HasBranch reports whether the repository has a branch of that name, with one request. HEAD and names
+// that begin with refs/ are not names of branches, although Config.Branch accepts them.
 func (b *Branch) HasBranch(ctx context.Context, name string) (bool, error) {
+	if name == "HEAD" || strings.HasPrefix(name, "refs/") || plumbing.NewBranchReferenceName(name).Validate() != nil {
+		return false, nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, b.server.Timeout)

@@ -55,6 +55,8 @@ func Run(t *testing.T, h Harness) {
 		"writers":  writers,
 		"refusal":  refusal,
 		"lost":     lost,
+		"several":  several,
+		"branches": branches,
 		"many":     many,
 		"paths":    paths,
 	} {
@@ -312,6 +314,114 @@ func lost(t *testing.T, h Harness, r gitserver.Repository) {
 		if content, err := r.ReadFile(file); err != nil || string(content) != name || strings.Count(subjects(t, r)+" ", fmt.Sprintf(" lost-%d ", i)) != 1 {
 			t.Errorf("%s: the branch has %q (%v); its log is %s", name, content, err, subjects(t, r))
 		}
+	}
+}
+
+// several asserts that the results of pushes in a row are found out once the server can be reached again,
+// also if the first of them had not landed, a merge is on top, and commits have dates in the future.
+func several(t *testing.T, h Harness, r gitserver.Repository) {
+	if h.Lose == nil {
+		t.Skip("the responses of this host cannot be lost")
+	}
+	w := h.Open(t, r)
+	older := headOf(t, w).Commit
+	git := func(args ...string) string {
+		t.Helper()
+		out, err := r.Git(args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	if _, err := r.Commit("future", at.AddDate(10, 0, 0), write(dir+"theirs", "x")); err != nil {
+		t.Fatal(err)
+	}
+	var pushes []*branch.Unsettled
+	for i, made := range []bool{false, false, true} {
+		before := headOf(t, w)
+		h.Lose(r, made, func() { h.Away(r, true) })
+		_, err := w.Push(t.Context(), before, []branch.Draft{commit(fmt.Sprint("push-", i), write(dir+"ours", fmt.Sprint(i)))})
+		h.Away(r, false)
+		var u *branch.Unsettled
+		if !errors.As(err, &u) {
+			t.Fatalf("push %d: %v", i, err)
+		}
+		pushes = append(pushes, u)
+	}
+	future, landed := pushes[0].Before, head(t, r)
+	settled := func(where, head string, want ...string) {
+		t.Helper()
+		for i, u := range pushes {
+			switch got, err := u.Landed(t.Context(), w, head); {
+			case want[i] == "unknown" && (got != "" || !errors.Is(err, u)), want[i] != "unknown" && (got != want[i] || err != nil):
+				t.Errorf("%s: push %d: Landed returned %q, %v, want %q", where, i, got, err, want[i])
+			}
+		}
+	}
+	settled("at the head before", future, "unknown", "unknown", "unknown")
+	settled("at an older head", older, "unknown", "unknown", "unknown")
+	settled("at the head after", landed, "", "", landed)
+	tree := git("rev-parse", landed+"^{tree}")
+	stream := fmt.Sprintf("commit refs/heads/side\nmark :1\ncommitter a <a@example.com> %d +0000\ndata 4\nside\nfrom %s\n", at.AddDate(11, 0, 0).Unix(), future)
+	if _, err := r.GitInput([]byte(stream), "fast-import", "--quiet"); err != nil {
+		t.Fatal(err)
+	}
+	merge := git("-c", "user.name=a", "-c", "user.email=a@example.com", "commit-tree", tree, "-p", landed, "-p", "side", "-m", "merge")
+	git("update-ref", "refs/heads/main", merge)
+	if now := headOf(t, w); now.Commit != merge {
+		t.Fatalf("the head is %s, want %s", now.Commit, merge)
+	}
+	settled("below a merge", merge, "", "", landed)
+	other := git("-c", "user.name=a", "-c", "user.email=a@example.com", "commit-tree", tree, "-p", older, "-m", "rewritten")
+	git("update-ref", "refs/heads/main", other)
+	settled("after the branch was rewritten", headOf(t, w).Commit, "unknown", "unknown", "unknown")
+}
+
+// branches asserts that HasBranch finds branches alone, by their full names, as they are now.
+func branches(t *testing.T, h Harness, r gitserver.Repository) {
+	w := h.Open(t, r)
+	has := func(want bool, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if got, err := w.HasBranch(t.Context(), name); got != want || err != nil {
+				t.Errorf("HasBranch(%q) = %t, %v, want %t", name, got, err, want)
+			}
+		}
+	}
+	git := func(args ...string) {
+		t.Helper()
+		if _, err := r.Git(args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("tag", "v1", "main")
+	git("update-ref", "refs/remotes/origin/far", "main")
+	git("branch", "team/main", "main")
+	for range 2 {
+		has(true, "main", "team/main")
+		has(false, "east", "mai", "main2", "team", "main/team", "Main", "v1", "HEAD", "refs/heads/main", "refs/remotes/origin/far", "refs/tags/v1", "origin/far",
+			"", "*", "ma*", "a b", "../main", "main\n", "main\x00", "/main", "main/")
+		var refs strings.Builder // a long list, which clients do not read with each head
+		for i := range 120 {
+			fmt.Fprintf(&refs, "update refs/pull/%d/head %s\n", i, head(t, r))
+		}
+		if _, err := r.GitInput([]byte(refs.String()), "update-ref", "--stdin"); err != nil {
+			t.Fatal(err)
+		}
+		headOf(t, w)
+	}
+	git("branch", "east", "main")
+	has(true, "east")
+	git("branch", "-D", "team/main")
+	has(false, "team/main")
+	headID := headOf(t, w)
+	push(t, w, headID, commit("after", write(dir+"a", "a"))) // the writer still works
+	if h.Away != nil {
+		h.Away(r, true)
+		if got, err := w.HasBranch(t.Context(), "main"); !got && err == nil {
+			t.Error("without a server, HasBranch found no branch main")
+		}
+		h.Away(r, false)
 	}
 }
 

@@ -1,0 +1,77 @@
+package branch_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+
+	"muster/gitops/branch"
+)
+
+// log is a history in the sequence in which a reader yields it.
+type log struct {
+	branch.History
+	commits []branch.Commit
+	err     error
+}
+
+func (l log) Commits(context.Context, string, branch.Limit) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		for _, c := range l.commits {
+			if !yield(c, nil) {
+				return
+			}
+		}
+		if l.err != nil {
+			yield(branch.Commit{}, l.err)
+		}
+	}
+}
+
+// commits returns commits from "ID PARENT...".
+func commits(ids ...[]string) (all []branch.Commit) {
+	for _, id := range ids {
+		all = append(all, branch.Commit{ID: id[0], Parents: id[1:], Message: "message of " + id[0] + "\n"})
+	}
+	return all
+}
+
+// TestLanded asserts the result of a push of commit x on commit b, by identifier and by message, from
+// what a reader yields: with merges and clocks that differ, b may precede x.
+func TestLanded(t *testing.T) {
+	cut := errors.New("the connection broke off")
+	for name, c := range map[string]struct {
+		log    []branch.Commit
+		err    error
+		landed bool
+		want   error // errUnknown: the push itself
+	}{
+		"at the head":                          {log: commits([]string{"x", "b"}, []string{"b"}), landed: true},
+		"below others":                         {log: commits([]string{"o", "x"}, []string{"x", "b"}, []string{"b"}), landed: true},
+		"without b":                            {log: commits([]string{"o", "x"}, []string{"x", "b"}), landed: true},
+		"others instead":                       {log: commits([]string{"o", "b"}, []string{"b", "a"}, []string{"a"})},
+		"others instead, without b":            {log: commits([]string{"o", "b"})},
+		"merged, after b":                      {log: commits([]string{"m", "x", "s"}, []string{"s", "b"}, []string{"b", "a"}, []string{"x", "b"}, []string{"a"}), landed: true},
+		"merged, after b and its parent":       {log: commits([]string{"m", "x", "s"}, []string{"s", "b"}, []string{"b", "a"}, []string{"a"}, []string{"x", "b"}), landed: true},
+		"merge of others":                      {log: commits([]string{"m", "o", "s"}, []string{"s", "b"}, []string{"b", "a"}, []string{"o", "b"}, []string{"a"})},
+		"merge of an older line":               {log: commits([]string{"m", "o", "s"}, []string{"o", "b"}, []string{"s", "a"}, []string{"b", "a"}, []string{"a"})},
+		"a mirror lags behind":                 {log: commits([]string{"a", "0"}, []string{"0"}), want: errUnknown},
+		"rewritten":                            {log: commits([]string{"r", "a"}, []string{"a"}), want: errUnknown},
+		"unread":                               {log: commits([]string{"o", "p"}), err: cut, want: cut},
+		"unread after b, with a merge to read": {log: commits([]string{"m", "o", "s"}, []string{"s", "b"}, []string{"b", "a"}), err: cut, want: cut},
+	} {
+		for _, u := range []*branch.Unsettled{{Before: "b", After: "x", Err: cut}, {Before: "b", Message: "message of x", Err: cut}} {
+			want := c.want
+			if want == errUnknown {
+				want = u
+			}
+			got, err := u.Landed(t.Context(), log{commits: c.log, err: c.err}, c.log[0].ID)
+			if (got == "x") != c.landed || !c.landed && got != "" || !errors.Is(err, want) || (err == nil) != (want == nil) {
+				t.Errorf("%s, by %+v: %q, %v; want landed %t, %v", name, u, got, err, c.landed, want)
+			}
+		}
+	}
+}
+
+var errUnknown = errors.New("the push")
