@@ -42,6 +42,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 			findings = append(findings, withoutFields(checkJob(tree, o, o.template.job(), false), o.refused)...)
 			findings = append(findings, patchesOfNothing(tree, o)...)
 			findings = append(findings, checkOverlay(tree, o)...)
+			findings = append(findings, checkNeeded(tree, o)...)
 			findings = append(findings, checkSyncer(tree, o)...)
 		}
 		findings = append(findings, checkEdits(o)...)

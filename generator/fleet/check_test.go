@@ -140,6 +140,51 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckNeeded asserts that an object of the overlay that the pods need, whatever field of the pod names it,
+// must stay in the cluster when its file leaves git, and that other objects need not.
+func TestCheckNeeded(t *testing.T) {
+	const (
+		file = "overlays/default/needed.yaml"
+		want = file + ":4: metadata.annotations: agents need the %s needed, and the syncer deletes it with its file: pods that start later would wait forever; write argocd.argoproj.io/sync-options: Prune=false and kustomize.toolkit.fluxcd.io/prune: disabled"
+		both = ", annotations: {argocd.argoproj.io/sync-options: 'ServerSideApply=true,Prune=false', kustomize.toolkit.fluxcd.io/prune: disabled}"
+	)
+	for _, c := range []struct{ pod, kind, more, want string }{
+		{"volumes: [{name: v, configMap: {name: needed}}]", "ConfigMap", "", want},
+		{"volumes: [{name: v, secret: {secretName: needed}}]", "Secret", "", want},
+		{"volumes: [{name: v, projected: {sources: [{configMap: {name: needed}}]}}]", "ConfigMap", "", want},
+		{"volumes: [{name: v, projected: {sources: [{secret: {name: needed}}]}}]", "Secret", "", want},
+		{"volumes: [{name: v, csi: {driver: a.b, nodePublishSecretRef: {name: needed}}}]", "Secret", "", want},
+		{"volumes: [{name: v, persistentVolumeClaim: {claimName: needed}}]", "PersistentVolumeClaim", "", want},
+		{"initContainers: [{name: i, image: i, envFrom: [{configMapRef: {name: needed}}]}]", "ConfigMap", "", want},
+		{"initContainers: [{name: i, image: i, envFrom: [{secretRef: {name: needed}}]}]", "Secret", "", want},
+		{"initContainers: [{name: i, image: i, env: [{name: E, valueFrom: {secretKeyRef: {name: needed, key: k}}}]}]", "Secret", "", want},
+		{"initContainers: [{name: i, image: i, env: [{name: E, valueFrom: {configMapKeyRef: {name: needed, key: k}}}]}]", "ConfigMap", "", want},
+		{"imagePullSecrets: [{name: needed}]", "Secret", "", want},
+		{"serviceAccountName: needed", "ServiceAccount", "", want},
+		{"priorityClassName: needed", "PriorityClass", "", want},
+		{"volumes: [{name: v, configMap: {name: needed}}]", "ConfigMap", both, ""},
+		{"volumes: [{name: v, configMap: {name: needed}}]", "ConfigMap", ", annotations: {kustomize.toolkit.fluxcd.io/prune: disabled}", strings.TrimSuffix(want, " and kustomize.toolkit.fluxcd.io/prune: disabled")},
+		{"volumes: [{name: v, configMap: {name: needed}}]", "Secret", "", ""},
+		{"volumes: [{name: needed, emptyDir: {}}]", "ConfigMap", "", ""},
+		{"volumes: [{name: v, configMap: {name: other}}]", "ConfigMap", "", ""},
+	} {
+		f := sound(t).edit(t, "base/job.yaml", "      restartPolicy: Never\n", "      restartPolicy: Never\n      "+c.pod+"\n").
+			edit(t, "overlays/default/kustomization.yaml", "[configmap.yaml", "[configmap.yaml, needed.yaml")
+		version, meta := "v1", "name: needed, namespace: buildkite"+c.more
+		if c.kind == "PriorityClass" {
+			version, meta = "scheduling.k8s.io/v1", "name: needed"
+		}
+		f[file] = "apiVersion: " + version + "\nkind: " + c.kind + "\nmetadata:\n  {" + meta + "}\n"
+		want := c.want
+		if strings.Contains(want, "%s") {
+			want = fmt.Sprintf(want, c.kind)
+		}
+		if got := strings.Join(checkErrors(f.tree()), "\n"); got != want {
+			t.Errorf("%s, %s%s: got\n  %s\nwant\n  %s", c.pod, c.kind, c.more, got, want)
+		}
+	}
+}
+
 // TestCheckSyncer: what the repository tells the syncer of an overlay is checked; what it tells of
 // others is not.
 func TestCheckSyncer(t *testing.T) {

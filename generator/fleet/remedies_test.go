@@ -150,6 +150,10 @@ func remedyRows(t *testing.T) []remedyRow {
 			[]change{{rJob, "      containers:\n", rHooks}, {rOwn, "", rMap + "namespace: buildkite\n"}},
 			nil,
 		},
+		{ // an object that the pods need
+			[]change{{rJob, "      containers:\n", rHooks}, {"overlays/default/configmap.yaml", "name: muster-default", "name: hooks"}},
+			nil,
+		},
 		{ // a generator whose own options have a hash
 			[]change{{rJob, "      containers:\n", rHooks}, {rOwn, "", "secretGenerator: [{name: other, options: {disableNameSuffixHash: true}}]\nconfigMapGenerator: [{name: hooks, namespace: buildkite, literals: [a=b], options: {labels: {a: b}}}]\n"}},
 			nil,
@@ -369,6 +373,13 @@ func (f files) follow(t *testing.T, x finding.Finding) bool {
 			n.Style, n.Tag = yaml.DoubleQuotedStyle, "!!str"
 		}
 		return n
+	}
+	if text, ok := strings.CutPrefix(x.Remedy, "write "); ok && strings.HasSuffix(x.Field, "nnotations") {
+		for pair := range strings.SplitSeq(text, " and ") {
+			key, value, _ := strings.Cut(pair, ": ")
+			f.fieldEdit(t, x.File, append(slices.Clone(path), "["+key+"]"), scalar(value))
+		}
+		return true
 	}
 	if m := writeField.FindStringSubmatch(x.Remedy); m != nil {
 		at := path[:max(0, len(path)-1)]
