@@ -134,7 +134,7 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 	}
 	var r metricsRecord
 	var said answered
-	err = m.retries.do(ctx, m.cfg.Timeout*3/2, func() error {
+	err = m.retries.do(ctx, m.cfg.Timeout*3/2, "metrics", func() error {
 		r = metricsRecord{}
 		said, err = m.ask(ctx, http.MethodGet, "metrics", token, nil, &r, biggestSmall)
 		return err

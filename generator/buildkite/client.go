@@ -180,7 +180,7 @@ type Client struct {
 	at       time.Time // time of the current call of Snapshot, by the caller's clock
 	started  time.Time // the same by Config.Clock; zero without one
 	began    time.Time // time of the first response to it, by Buildkite's clock
-	answered time.Time // the last call in which a request succeeded
+	answered time.Time // the last call in which a poll made progress
 	latest   time.Time // time of the last response
 	until    time.Time // earliest time of the next request, by the caller's clock
 	scope    string    // scope of the limit that set until
@@ -359,7 +359,7 @@ func (c *Client) open() (*session, error) {
 // get requests a path, and calls read with a decoder of the response. It repeats a request that
 // failed; read is then called again.
 func (s *session) get(ctx context.Context, path string, read func(*decoder) error) error {
-	return s.client.retries.do(ctx, s.client.longestRetry(), func() error {
+	return s.client.retries.do(ctx, s.client.longestRetry(), path, func() error {
 		_, err := s.attempt(ctx, path, read)
 		return err
 	})
@@ -369,7 +369,7 @@ func (s *session) get(ctx context.Context, path string, read func(*decoder) erro
 // pages have half the size.
 func (s *session) getPage(ctx context.Context, path func(size int) string, read func(*decoder) error) (response *buildkite.Response, err error) {
 	c := s.client
-	err = c.retries.do(ctx, c.longestRetry(), func() error {
+	err = c.retries.do(ctx, c.longestRetry(), path(c.pageSize), func() error {
 		response, err = s.attempt(ctx, path(c.pageSize), read)
 		if half := c.pageSize / 2; timedOut(err) && half >= smallestPage {
 			c.pageSize, c.smaller = half, c.at

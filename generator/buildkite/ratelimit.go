@@ -144,7 +144,7 @@ type Unfinished struct {
 	Wait time.Duration
 	// Requests is the number of requests in this poll so far, PerMinute the number allowed.
 	// PerMinute is zero if failed requests are the reason; Failed is then what failed, and Requests
-	// the number of requests in this call that succeeded.
+	// the number of requests by which this call made progress.
 	Requests, PerMinute int
 	Failed              string
 }

@@ -19,9 +19,9 @@ import (
 type retrier struct {
 	clock Clock // nil: no pauses, and no limit of time
 
-	mu        sync.Mutex
-	succeeded int64  // requests
-	recent    uint64 // a bit for each of the last 64 requests, 1 if it failed
+	mu     sync.Mutex
+	done   map[string]bool // the requests that have succeeded since the last complete poll
+	recent uint64          // a bit for each of the last 64 requests, 1 if it failed
 }
 
 const (
@@ -39,8 +39,8 @@ const (
 // do sends a request until it succeeds, fails for another reason, or has been sent maxAttempts
 // times. It repeats a request that the client gave up waiting for once, and begins no attempt later
 // than longest after the first. It returns the error of the last attempt, and that of the context if
-// it ended.
-func (r *retrier) do(ctx context.Context, longest time.Duration, request func() error) error {
+// it ended. name identifies the request for [retrier.progress].
+func (r *retrier) do(ctx context.Context, longest time.Duration, name string, request func() error) error {
 	began, waited := r.now(), 0
 	for attempt := 1; ; attempt++ {
 		err := request()
@@ -48,7 +48,7 @@ func (r *retrier) do(ctx context.Context, longest time.Duration, request func() 
 			return err
 		}
 		failed := passing(err)
-		r.note(err, failed)
+		r.note(name, err, failed)
 		if errors.Is(err, context.DeadlineExceeded) {
 			waited++
 		}
@@ -77,22 +77,32 @@ func (r *retrier) now() time.Time {
 
 // note records a request that succeeded or failed. Other errors are answers too, but say nothing
 // about whether Buildkite works.
-func (r *retrier) note(err error, failed bool) {
+func (r *retrier) note(name string, err error, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case failed:
 		r.recent = r.recent<<1 | 1
 	case err == nil:
-		r.recent, r.succeeded = r.recent<<1, r.succeeded+1
+		if r.recent <<= 1; r.done == nil {
+			r.done = map[string]bool{}
+		}
+		r.done[name] = true
 	}
 }
 
-// successes returns how many requests have succeeded.
-func (r *retrier) successes() int64 {
+// progress returns how many different requests have succeeded since the last complete poll.
+func (r *retrier) progress() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.succeeded
+	return len(r.done)
+}
+
+// complete records that a poll is complete.
+func (r *retrier) complete() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done = nil
 }
 
 // failing returns a sentence if many of the last requests failed; otherwise it is empty.

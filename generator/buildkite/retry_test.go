@@ -273,3 +273,79 @@ func TestLongPauseOfFailedRequest(t *testing.T) {
 		t.Errorf("%v, want an unfinished poll that continues after a minute", err)
 	}
 }
+
+// TestPartThatNeverAnswers: a poll is unfinished for at most a minute if one of its parts never
+// answers, whatever else succeeds. It then fails, so that a condition reports it, and continues as
+// soon as that part answers.
+func TestPartThatNeverAnswers(t *testing.T) {
+	builds := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/builds") }
+	gpu := func(r *http.Request) bool { return strings.HasSuffix(r.Header.Get("Authorization"), "bkct_gpu") }
+	for _, c := range []struct {
+		source, path string
+		only         func(*http.Request) bool // nil: all requests with that path
+	}{
+		{"rest", "/agents?", nil},
+		{"rest", "/agents?page=2", nil},
+		{"rest", "/builds?", nil},
+		{"rest", "page=2&", builds},
+		{"rest", "finished_from", nil},
+		{"rest", "/clusters?", nil},
+		{"stacks", "/builds?", nil},
+		{"stacks", "/clusters?", nil},
+		{"stacks", "/scheduled-jobs", gpu},
+		{"stacks", "after=", nil},
+		{"alone", "/metrics", gpu},
+		{"alone", "/register", gpu},
+		{"alone", "/scheduled-jobs", gpu},
+		{"alone", "after=", nil},
+		{"alone", "/get-states", nil},
+		{"alone", "/get-states", gpu},
+	} {
+		var last *http.Request
+		s, ci, other := twoClusters(fakebuildkite.Options{MetricsPoll: -1, BeforeRequest: func(r *http.Request) { last = r }})
+		for range 151 {
+			s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{Parallelism: 10, Duration: time.Hour}}})
+		}
+		gone := []string{s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})}
+		gone = append(gone, s.CreateBuild(fakebuildkite.Build{Cluster: other, Steps: []fakebuildkite.Step{{Agents: []string{"queue=large"}}}}))
+		for range 101 {
+			connectTo(t, s, ci)
+		}
+		client, at := sourceClient(t, s, c.source), now
+		if c.path != "/register" {
+			observe(t, client, at, at.Add(-time.Minute))
+		}
+		for _, id := range gone {
+			s.CancelBuild(id)
+		}
+		hit := false
+		s.Fail(fakebuildkite.Fault{Path: c.path, Times: -1, Status: http.StatusBadGateway, Hits: func() bool {
+			hit = hit || c.only == nil || c.only(last)
+			return c.only == nil || c.only(last)
+		}})
+		failed, unfinished := 0, 0
+		for range 30 {
+			at = at.Add(15 * time.Second)
+			s.AdvanceTo(at)
+			_, err := client.Snapshot(t.Context(), plan.Query{At: at, Since: at.Add(-time.Minute)})
+			switch pending := (*buildkite.Unfinished)(nil); {
+			case err == nil:
+				failed, unfinished = 0, 0
+			case errors.As(err, &pending):
+				failed, unfinished = 0, unfinished+1
+			default:
+				failed, unfinished = failed+1, 0
+			}
+			if unfinished > 5 {
+				break
+			}
+		}
+		if !hit || failed < 10 || unfinished > 5 {
+			t.Errorf("%s without %s: %d unfinished polls, %d failed (the fault was hit: %t)", c.source, c.path, unfinished, failed, hit)
+		}
+		s.Recover()
+		at = at.Add(15 * time.Second)
+		s.AdvanceTo(at)
+		observe(t, client, at, at.Add(-time.Minute))
+	}
+}

@@ -38,13 +38,18 @@ func (c *Client) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot,
 	c.mu.Lock()
 	c.at, c.started, c.began = at, c.retries.now(), time.Time{}
 	c.mu.Unlock()
-	before := c.successes()
+	before := c.progress()
 	snapshot, err := c.source.snapshot(ctx, at, since)
-	succeeded := int(c.successes() - before)
-	if succeeded > 0 {
+	succeeded := c.progress() - before
+	if succeeded > 0 || err == nil {
 		c.mu.Lock()
 		c.answered = at
 		c.mu.Unlock()
+	}
+	if err == nil {
+		for _, api := range c.apis() {
+			api.complete()
+		}
 	}
 	if passing(err) && !c.answered.IsZero() && at.Sub(c.answered).Abs() <= answersFor {
 		err = &Unfinished{Wait: max(nextAttempt, min(resetOf(err), answersFor)), Requests: succeeded, Failed: err.Error()}
@@ -53,8 +58,9 @@ func (c *Client) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot,
 	return snapshot, err
 }
 
-// After a failed request, a poll is merely unfinished if another request succeeded in the last
-// answersFor. It continues after nextAttempt, or when the server asks for it, but within answersFor: a
+// After a failed request, a poll is merely unfinished if it has made progress in the last answersFor:
+// a request succeeded that had not succeeded since the last complete poll. So a part that never answers
+// makes the poll fail, although others answer. It continues after nextAttempt, or when the server asks for it, but within answersFor: a
 // poll that does not succeed then fails.
 const (
 	answersFor  = time.Minute
@@ -73,10 +79,10 @@ func (c *Client) apis() []*retrier {
 	return all
 }
 
-// successes returns how many requests have succeeded.
-func (c *Client) successes() (n int64) {
+// progress returns how many different requests have succeeded since the last complete poll.
+func (c *Client) progress() (n int) {
 	for _, api := range c.apis() {
-		n += api.successes()
+		n += api.progress()
 	}
 	return n
 }

@@ -300,7 +300,8 @@ var stackLimits = map[string]int{scopeStackJobs: 10, scopeStackStates: 20}
 // 429 responses takes longer than longestPause: the limits are per second, so a longer wait means
 // that somebody else uses up the limit of the same stack.
 func (k *Stacks) askPaced(ctx context.Context, c *stackCluster, scope, method, path, token string, body, into any) error {
-	return k.retries.do(ctx, k.cfg.Timeout*3/2, func() error {
+	name, _, _ := strings.Cut(path, "after=") // cursors may differ
+	return k.retries.do(ctx, k.cfg.Timeout*3/2, name, func() error {
 		return k.attemptPaced(ctx, c, scope, method, path, token, body, into)
 	})
 }
@@ -349,7 +350,7 @@ func (k *Stacks) register(ctx context.Context, c *stackCluster, token string, qu
 	for _, queue := range queues {
 		var said answered
 		// It may be repeated: a key that exists is the same stack.
-		err := k.retries.do(ctx, k.cfg.Timeout*3/2, func() (err error) {
+		err := k.retries.do(ctx, k.cfg.Timeout*3/2, "register "+c.key, func() (err error) {
 			said, err = k.ask(ctx, http.MethodPost, "stacks/register", token, map[string]any{
 				"key": c.key, "type": "custom", "queue_key": queue, "metadata": map[string]string{"name": "muster"},
 			}, nil, biggestSmall)
