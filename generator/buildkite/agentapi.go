@@ -157,6 +157,8 @@ func (a *agentAPI) ask(
 		switch err := jsonv2.Unmarshal(raw, into, lenient); {
 		case errors.Is(err, io.ErrUnexpectedEOF) || len(bytes.TrimSpace(raw)) == 0:
 			return said, connectionError{fmt.Errorf("the answer to %s ends too early", what(path))}
+		case err != nil && !bytes.ContainsAny(bytes.TrimSpace(raw)[:1], "[{"):
+			return said, fmt.Errorf("asking %s: %s", what(path), cleaned(notJSON(bytes.TrimSpace(raw)), token))
 		case err != nil:
 			return said, fmt.Errorf("unexpected response to %s", what(path))
 		}

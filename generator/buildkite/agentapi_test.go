@@ -118,6 +118,8 @@ func TestNoCounts(t *testing.T) {
 		"without organisation": {fault: fakebuildkite.Fault{Body: strings.Replace(good, "acme", "", 1)}, want: "lacks the totals"},
 		"another organisation": {fault: fakebuildkite.Fault{Body: strings.Replace(good, "acme", "evil "+leaktest.AgentToken, 1)}, want: `of the organisation "evil [token]", not of "acme"`},
 		"a list":               {fault: fakebuildkite.Fault{Body: "[]"}, want: "unexpected response"},
+		"a web page":           {fault: fakebuildkite.Fault{Body: "<html><title>Sign in " + leaktest.AgentToken + "</title>"}, want: "the response is a web page (Sign in [token]), not JSON"},
+		"a text":               {fault: fakebuildkite.Fault{Status: 203, Body: "Blocked"}, want: "the response is not JSON"},
 		"half":                 {fault: fakebuildkite.Fault{Half: true}, want: "unexpected EOF"},
 		"large":                {fault: fakebuildkite.Fault{Body: `"` + strings.Repeat("x", 1<<20) + `"`}, want: "larger than 1 MiB"},
 		"a redirect":           {fault: fakebuildkite.Fault{Status: http.StatusFound, Header: http.Header{"Location": {"https://evil.example/"}}}, want: "302"},

@@ -413,6 +413,7 @@ func (s *session) attempt(ctx context.Context, path string, read func(*decoder) 
 	var syntax *syntaxError
 	switch {
 	case errors.As(err, &syntax):
+		syntax.text = s.clean(syntax.text)
 		return response, err
 	case err != nil:
 		return response, s.explain(err, path)

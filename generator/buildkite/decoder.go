@@ -1,9 +1,13 @@
 package buildkite
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"html"
 	"io"
+	"regexp"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -43,6 +47,26 @@ type bodyReader struct {
 	body    io.Reader
 	decoder *decoder
 	read    int64
+	begun   bool  // a byte other than white space was read
+	other   error // it does not begin JSON; nil if it does
+}
+
+// titleWithin is the number of bytes within which the title of a web page is found.
+const titleWithin = 16 << 10
+
+// pageTitle matches the title of a web page.
+var pageTitle = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+
+// notJSON returns what a response is that is not JSON, such as the page of a login or a proxy.
+func notJSON(text []byte) string {
+	if !bytes.HasPrefix(text, []byte("<")) {
+		return "the response is not JSON: check the address, and whether it requires a login"
+	}
+	page := "a web page"
+	if m := pageTitle.FindSubmatch(text[:min(len(text), titleWithin)]); m != nil {
+		page += " (" + strings.Join(strings.Fields(html.UnescapeString(string(m[1]))), " ") + ")"
+	}
+	return "the response is " + page + ", not JSON: check the address, and whether it requires a login"
 }
 
 // bodyError is an error of the reader below a decoder. [decodeError] unwraps it.
@@ -50,12 +74,23 @@ type bodyError struct{ error }
 
 // Read implements [io.Reader].
 func (r *bodyReader) Read(p []byte) (int, error) {
+	if r.other != nil {
+		return 0, r.other
+	}
 	left := biggestValue - (r.read - r.decoder.InputOffset())
 	if left < 0 {
 		return 0, bodyError{&syntaxError{text: fmt.Sprintf("the answer has a value of more than %d MiB", biggestValue>>20)}}
 	}
 	n, err := r.body.Read(p[:min(int64(len(p)), left+1)])
 	r.read += int64(n)
+	if begin := bytes.TrimLeft(p[:n], " \t\r\n"); !r.begun && len(begin) > 0 {
+		r.begun = true
+		if !bytes.ContainsAny(begin[:1], `[{"-0123456789tfn`) {
+			rest, _ := io.ReadAll(io.LimitReader(r.body, titleWithin))
+			r.other = bodyError{&syntaxError{text: notJSON(append(bytes.Clone(begin), rest...))}}
+			return 0, r.other
+		}
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = bodyError{err}
 	}

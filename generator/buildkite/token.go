@@ -241,8 +241,8 @@ func (c apiToken) verify(ctx context.Context) (Token, error) {
 		return Token{}, err
 	}
 	token, err := s.accessToken(ctx)
-	if _, isSyntax := errors.AsType[*syntaxError](err); isSyntax {
-		return token, errors.New("the Buildkite URL answers, but not as Buildkite does: check it")
+	if syntax, isSyntax := errors.AsType[*syntaxError](err); isSyntax {
+		return token, fmt.Errorf("the Buildkite URL answers, but not as Buildkite does: %w", syntax)
 	}
 	if err != nil {
 		return token, err

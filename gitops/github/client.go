@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-github/v50/github"
+
+	"muster/gitops/branch"
+	"muster/gitops/git/remote"
 )
 
 // tokens is a source of tokens.
@@ -55,7 +58,8 @@ type bearer struct {
 	tokens
 }
 
-// RoundTrip adds the token. A token that GitHub rejects, as after it was revoked, is replaced once.
+// RoundTrip adds the token. A token that GitHub rejects, as after it was revoked, is replaced once. A
+// successful response that is not JSON is an error: all requests of this package have one in JSON.
 func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body != nil {
 		defer request.Body.Close() // each try has a copy
@@ -71,8 +75,14 @@ func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		asked.Header.Set("Authorization", "Bearer "+token)
 		response, err := follow(b.next, asked)
-		if err != nil || response.StatusCode != http.StatusUnauthorized || !again || b.refused == nil || !b.refused(token) {
-			return response, err
+		if err == nil {
+			err = remote.NotJSON(response, func(text string) string { return branch.Censor(text, token) })
+		}
+		if err != nil {
+			return nil, err
+		}
+		if response.StatusCode != http.StatusUnauthorized || !again || b.refused == nil || !b.refused(token) {
+			return response, nil
 		}
 		_ = response.Body.Close()
 	}

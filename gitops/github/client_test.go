@@ -199,3 +199,55 @@ func TestTokenHoldsUpNobody(t *testing.T) {
 	close(release)
 	must(t, <-first)
 }
+
+// TestAPIResponsesThatAreNotJSON asserts that a successful response of another kind is named as what it is, at
+// each request for a token, a single commit and a chain of commits, and that the next push succeeds.
+func TestAPIResponsesThatAreNotJSON(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer gitserver.Response
+		want   string
+	}{
+		"page":       {gitserver.Response{Status: 200, Type: "text/html; charset=utf-8", Words: "<!DOCTYPE html><html><head><title>Sign in</title></head></html>"}, "a web page (Sign in)"},
+		"created":    {gitserver.Response{Status: 201, Type: "text/html", Words: "\n<html><title>Sign in</title></html>"}, "a web page (Sign in)"},
+		"text":       {gitserver.Response{Status: 203, Type: "text/plain", Words: "blocked by policy"}, `content of the type "text/plain" (blocked by policy)`},
+		"no content": {gitserver.Response{Status: 204}, "an empty response (204 No Content)"},
+		"empty":      {gitserver.Response{Status: 200, Type: "application/json"}, "an empty response (200 OK)"},
+	} {
+		single, chain := commit("a", []byte("a")), append(commit("a", []byte("\xff")), commit("b", []byte("b"))...)
+		for _, commits := range map[bool][][]branch.Draft{true: {single, chain}, false: {single}}[name == "page"] {
+			r, clock := seeded(t), newClock()
+			s := serve(t, r, clock)
+			upstream, err := url.Parse(s.URL)
+			must(t, err)
+			next, failing, requests := httputil.NewSingleHostReverseProxy(upstream), 0, 0
+			here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if requests++; requests == failing {
+					c.answer.Write(w)
+					return
+				}
+				next.ServeHTTP(w, r)
+			}))
+			t.Cleanup(here.Close)
+			for failing = 1; ; failing++ {
+				a := app(s, clock)
+				a.API = here.URL
+				w := writerOf(t, github.Config{Repository: fromDisk(t, r), API: here.URL, Now: clock.Now, Token: a.Token})
+				head, err := w.Head(t.Context())
+				must(t, err)
+				requests = 0
+				_, err = w.Push(t.Context(), head, commits)
+				if requests < failing {
+					must(t, err)
+					break
+				}
+				if want := "the host answered with " + c.want + " instead of JSON: "; err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s, %d commits, request %d: %v, want %s", name, len(commits), failing, err, want)
+				}
+			}
+			if failing < 3 {
+				t.Errorf("%s: a push made %d requests", name, failing)
+			}
+		}
+	}
+}

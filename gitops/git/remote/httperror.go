@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -151,13 +152,37 @@ func notGit(response *http.Response, expected string, censor func(string) string
 		return nil
 	}
 	text := textOf(response.Body, censor)
-	words, what := wordsOf(text, censor), fmt.Sprintf("content of the type %q", kind)
-	remedy := "check the address, and whether it requires a login"
+	if dumbRef.MatchString(text) {
+		return errors.New("the host answered with the files of a repository instead of git's protocol: the host needs git http-backend, or another server of the smart protocol")
+	}
+	return fmt.Errorf("the host answered with %s instead of git's protocol: %s", contentOf(response, text, censor), loginRemedy)
+}
+
+const loginRemedy = "check the address, and whether it requires a login"
+
+// NotJSON returns an error that says what a successful response is, if it is not JSON, such as the page of a
+// login or a proxy. censor removes secrets from it.
+func NotJSON(response *http.Response, censor func(string) string) error {
+	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices {
+		return nil
+	}
+	beginning, err := peek(response, 512)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil // reading it shows the error
+	}
+	if text := bytes.TrimLeft(beginning, " \t\r\n"); len(text) > 0 && (text[0] == '{' || text[0] == '[') {
+		return nil
+	}
+	return fmt.Errorf("the host answered with %s instead of JSON: %s", contentOf(response, textOf(response.Body, censor), censor), loginRemedy)
+}
+
+// contentOf returns what a response with this text is, in one line.
+func contentOf(response *http.Response, text string, censor func(string) string) string {
+	kind, _, _ := strings.Cut(strings.ToLower(response.Header.Get("Content-Type")), ";")
+	words, what := wordsOf(text, censor), fmt.Sprintf("content of the type %q", strings.TrimSpace(kind))
 	switch {
 	case text == "":
 		what, words = "an empty response", strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, http.StatusText(response.StatusCode)))
-	case dumbRef.MatchString(text):
-		what, words, remedy = "the files of a repository", "", "the host needs git http-backend, or another server of the smart protocol"
 	case strings.Contains(kind, "html"), htmlPage.MatchString(text):
 		what = "a web page"
 	case strings.Contains(kind, "json"), json.Valid([]byte(text)):
@@ -166,7 +191,7 @@ func notGit(response *http.Response, expected string, censor func(string) string
 	if words != "" {
 		what += " (" + words + ")"
 	}
-	return fmt.Errorf("the host answered with %s instead of git's protocol: %s", oneLine(what), remedy)
+	return oneLine(what)
 }
 
 // messageOf returns the message in JSON; empty if no host's field contains one.
