@@ -15,21 +15,19 @@ import (
 )
 
 // identities completes the identities of overlays that their files show; see [fleet.Loader]. Between
-// ticks it keeps the answers of the server, and the identity of each overlay in case state.yaml is
-// deleted or damaged.
+// ticks it keeps the identity of each overlay in case state.yaml is deleted or damaged.
 type identities struct {
 	repository Repository
 	branch     string // empty: unknown
 	log        *slog.Logger
 	known      map[string]plan.Identity // by the overlay's directory
-	branches   map[string]bool          // other branches: whether they exist
 	logged     map[string]bool          // copies, by directory
 }
 
 func newIdentities(cfg Config) *identities {
 	return &identities{
 		repository: cfg.Repository, branch: cfg.Branch, log: cfg.Log,
-		known: map[string]plan.Identity{}, branches: map[string]bool{}, logged: map[string]bool{},
+		known: map[string]plan.Identity{}, logged: map[string]bool{},
 	}
 }
 
@@ -45,7 +43,8 @@ func (k *identities) note(done []ledger.Operation) {
 // complete sets the identities of overlays that a commit contains. wrote returns muster's last commits
 // to an overlay, the newest first. An error concerns reading.
 func (k *identities) complete(ctx context.Context, commit string, loaded []fleet.Overlay, wrote func(path string) []string) error {
-	owner := map[string]string{} // directories by identifier
+	branches := map[string]bool{} // other branches: whether they exist
+	owner := map[string]string{}  // directories by identifier
 	for i := range loaded {
 		if id := loaded[i].Identity.ID; id != "" {
 			owner[id] = loaded[i].Path
@@ -63,11 +62,13 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 		}
 		switch {
 		case id.ID != "" && id.Branch != "" && k.branch != "" && id.Branch != k.branch:
-			beside, err := k.exists(ctx, id.Branch)
-			if err != nil {
-				return err
+			if _, asked := branches[id.Branch]; !asked {
+				var err error
+				if branches[id.Branch], err = k.repository.HasBranch(ctx, id.Branch); err != nil {
+					return fmt.Errorf("fleet repository: looking up the branch %q: %w", id.Branch, err)
+				}
 			}
-			if beside {
+			if branches[id.Branch] {
 				id = plan.Identity{CopiedFrom: id.ID}
 			}
 		case id.ID == "" && id.CopiedFrom == "" && o.LostState():
@@ -98,20 +99,6 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 	}
 	fleet.ShareIdentifiers(loaded)
 	return nil
-}
-
-// exists reports whether the repository has another branch. The first answer counts until the process
-// ends: the next commit to an overlay makes it permanent.
-func (k *identities) exists(ctx context.Context, branch string) (bool, error) {
-	if there, known := k.branches[branch]; known {
-		return there, nil
-	}
-	there, err := k.repository.HasBranch(ctx, branch)
-	if err != nil {
-		return false, fmt.Errorf("fleet repository: looking up the branch %q: %w", branch, err)
-	}
-	k.branches[branch] = there
-	return there, nil
 }
 
 // lost returns the identity of an overlay without state.yaml: what this process knows, what muster's

@@ -2,6 +2,7 @@ package generator_test
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -198,6 +199,47 @@ func TestCopiedBranch(t *testing.T) {
 			t.Errorf("renamed: state.yaml has %+v after the next order", b.identity("a"))
 		}
 	}
+}
+
+// TestBranchCreatedLater asserts that each tick looks up the former branch, once for all overlays, until a
+// commit makes the answer permanent: the branch may be created at any time.
+func TestBranchCreatedLater(t *testing.T) {
+	b := newBench("a", "b")
+	b.jobs("a", 3)
+	b.jobs("b", 3)
+	tick(t, b.generator(onBranch("east")))
+	id := b.identity("a").ID
+	b.snapshot.Jobs = nil
+	asked := 0
+	g := b.generator(onBranch("west"), func(c *generator.Config) {
+		c.Repository = branching{c.Repository, func() { asked++ }}
+	})
+	for i, exists := range []bool{false, false, true, true} { // the third tick withdraws the copied dispatches
+		if b.fleet.branches = []string{"west"}; exists {
+			b.fleet.branches = append(b.fleet.branches, "east")
+		}
+		for _, o := range tick(t, g).Input.Overlays {
+			if copied := o.Identity.CopiedFrom != ""; copied != exists || o.Name == "a" && (o.Identity.ID == id) == exists {
+				t.Errorf("tick %d: the other branch exists: %t, and %s has the identity %+v", i, exists, o.Name, o.Identity)
+			}
+		}
+		if asked != min(3, i+1) {
+			t.Errorf("tick %d: %d requests", i, asked)
+		}
+		b.now = b.now.Add(10 * time.Second)
+	}
+}
+
+// branching is a repository that counts requests for branches.
+type branching struct {
+	generator.Repository
+	asked func()
+}
+
+// HasBranch implements [generator.Repository].
+func (r branching) HasBranch(ctx context.Context, name string) (bool, error) {
+	r.asked()
+	return r.Repository.HasBranch(ctx, name)
 }
 
 // TestCopiedOverlay: the original keeps its identifier and its agents. What the copy has in flight counts
