@@ -14,7 +14,7 @@ import (
 
 // Address is the address of a repository, as git reads it.
 type Address struct {
-	// Scheme is http, https, ssh or file.
+	// Scheme is http, https, ssh, git or file.
 	Scheme string
 	// User and Password are those in the address; both may be empty.
 	User, Password string
@@ -49,7 +49,7 @@ var (
 )
 
 // ParseAddress parses an address in any form that git accepts (git-clone(1), "GIT URLS"; git's
-// connect.c, parse_connect_url, and remote-curl.c). Its errors do not contain the address, which
+// connect.c, parse_connect_url, and remote-curl.c), and schemes in capital letters. Its errors do not contain the address, which
 // may have a password.
 func ParseAddress(raw string) (Address, error) {
 	if raw == "" {
@@ -93,10 +93,17 @@ func parseAddress(raw string) (Address, error) {
 	scheme, rest := strings.ToLower(m[1]), raw[len(m[0]):]
 	switch scheme {
 	case "http", "https":
-		return parseHTTP(raw)
+		return parseHTTP(scheme, rest)
 	case "ssh", "git+ssh", "ssh+git":
 		place, path := cutPath(unescape(rest))
 		return parseSSH(place, path)
+	case "git":
+		a, err := parseSSH(cutPath(unescape(rest)))
+		if err == nil && a.User != "" {
+			err = errors.New("the repository's address has a user name, which the git protocol does not have: use https or ssh")
+		}
+		a.Scheme = scheme
+		return a, err
 	case "file":
 		_, path := cutPath(unescape(rest)) // git ignores the host
 		return Address{Scheme: scheme, Path: path}, nil
@@ -113,7 +120,7 @@ func cutPath(text string) (before, path string) {
 }
 
 func badScheme(prefix string) error {
-	return fmt.Errorf("the repository's address begins with %q: use https, http, ssh, file or a path", strings.ToLower(prefix))
+	return fmt.Errorf("the repository's address begins with %q: use https, http, ssh, git, file or a path", strings.ToLower(prefix))
 }
 
 // parseSSH parses a host, with a user and a port if it has them, and the path on it. The host, or all
@@ -150,15 +157,27 @@ func (a *Address) setPort(text string) error {
 	return nil
 }
 
-// parseHTTP parses an address for http. Like curl, it removes dot segments (RFC 3986, 5.2.4).
-func parseHTTP(raw string) (Address, error) {
-	u, err := url.Parse(raw)
+// parseHTTP parses the part of an address after http:// or https://. Like curl, it removes dot segments
+// (RFC 3986, 5.2.4). Like git, it accepts any character in user and password, and percent signs that
+// begin no escape (credential.c, credential_from_url_gently; url.c, url_decode_internal).
+func parseHTTP(scheme, rest string) (Address, error) {
+	end := strings.IndexAny(rest+"/", "/?#")
+	at := strings.LastIndexByte(rest[:end], '@')
+	user, password, _ := strings.Cut(rest[:max(0, at)], ":")
+	place, text := rest[at+1:end], rest[end:]
+	text, fragment, marked := strings.Cut(text, "#")
+	if marked {
+		fragment = "#" + url.PathEscape(fragment)
+	}
+	text, query, asked := strings.Cut(text, "?")
+	if asked {
+		query = "?" + query
+	}
+	u, err := url.Parse(scheme + "://" + place + escapeSigns(text) + query + fragment)
 	if err != nil {
 		return Address{}, errNoURL
 	}
-	a := Address{Scheme: u.Scheme, User: u.User.Username(), Host: u.Hostname()}
-	a.Password, _ = u.User.Password()
-	u.User = nil
+	a := Address{Scheme: scheme, User: unescape(user), Password: unescape(password), Host: u.Hostname()}
 	a.http = u.ResolveReference(u)
 	a.Path, a.Query = a.http.Path, a.http.RawQuery
 	err = a.setPort(u.Port())
@@ -171,6 +190,17 @@ func unescape(text string) string {
 		b, _ := strconv.ParseUint(e[1:], 16, 8)
 		return string([]byte{byte(b)})
 	})
+}
+
+// escapeSigns escapes the percent signs that begin no escape.
+func escapeSigns(text string) string {
+	parts := strings.Split(text, "%")
+	for i, part := range parts[1:] {
+		if !escape.MatchString("%" + part[:min(2, len(part))]) {
+			parts[1+i] = "25" + part
+		}
+	}
+	return strings.Join(parts, "%")
 }
 
 // Base returns the address over http, without user and password, to which git appends the name of a
@@ -240,5 +270,5 @@ func (a Address) SameOrigin(to Address) bool {
 }
 
 func (a Address) defaultPort() int {
-	return map[string]int{"http": 80, "https": 443, "ssh": 22}[a.Scheme]
+	return map[string]int{"http": 80, "https": 443, "ssh": 22, "git": 9418}[a.Scheme]
 }

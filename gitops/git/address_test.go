@@ -2,6 +2,8 @@ package git_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"muster/gitops/branch"
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/gitserver"
@@ -37,7 +40,10 @@ func TestHTTPAddressesLikeGit(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			if first == "" {
-				first = r.Method + " " + r.RequestURI
+				first = r.Method + " " + r.URL.Path + "?" + r.URL.RawQuery
+				if !strings.ContainsAny(r.URL.Path, "\"|[]{}^\\`é") { // which curl escapes in other forms than net/url
+					first = r.Method + " " + r.RequestURI
+				}
 			}
 			mu.Unlock()
 			next.ServeHTTP(w, r)
@@ -55,6 +61,7 @@ func TestHTTPAddressesLikeGit(t *testing.T) {
 	for _, address := range []string{
 		"/fleet.git", "/fleet.git/", "/fleet.git//", "//fleet.git", "/./fleet.git", "/x/../fleet.git", "/fleet.git/.", "/fleet.git/x/..",
 		"/../fleet.git", "/fleet%2Egit", "/%66leet.git/", "/a%20b%25c%3Fd.git", "/a%20b%25c%3Fd.git/", "/x/%2e%2e/fleet.git",
+		"/a\"b|c", "/a[b]{c}", "/a^b\\c`d", "/é", "/a%C3%A9", "/fleet.git#a%zz", "/fleet.git?a=%zz&b=%",
 		"/fleet.git?token=secret", "/fleet.git?a=1&b=/x/../y", "/fleet.git#main", "/", "/x%2Ffleet.git", "/fleet.git/info/refs", "/a+b/~c/'d",
 	} {
 		for _, place := range []string{f.Server.URL, strings.Replace(f.Server.URL, "//", "//robot@", 1), strings.Replace(f.Server.URL, "//127.0.0.1", "//LOCALHOST", 1)} {
@@ -75,6 +82,142 @@ func TestHTTPAddressesLikeGit(t *testing.T) {
 		}
 	}
 	if readable < 20 {
+		t.Errorf("git reads only %d of the addresses", readable)
+	}
+}
+
+// TestLoginsLikeGit asserts that the server gets the user and the password of an address that it gets from
+// git, whatever characters they have.
+func TestLoginsLikeGit(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var last string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, given := r.BasicAuth()
+		if !given {
+			w.Header().Set("WWW-Authenticate", `Basic realm="fleet"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		last = r.URL.Path + " " + user + ":" + password
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(s.Close)
+	took := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		defer func() { last = "" }()
+		return last
+	}
+	for _, login := range []string{
+		"robot:s3cret", "robot:s3%cret", "robot:%", "robot:a%2", "robot:a^b", "robot:a\"b<c>", "robot:a|b[c]{d}`e\\f", "robot:é", "robot:a:b", "robot:a%20b%25",
+		"robot%40corp:s3cret", "rob%ot:x", "r^b:x", "robot:%zz%41%", "robot:a%2Fb%3Fc%23d",
+	} {
+		address := strings.Replace(s.URL, "//", "//"+login+"@", 1) + "/fleet.git"
+		_ = lsRemote(t, address)
+		want := took()
+		if want == "" {
+			t.Fatalf("%s: git sends no login", login)
+		}
+		_, err := open(t, git.Config{URL: address}).Head(t.Context())
+		if got := took(); err == nil || got != want {
+			t.Errorf("%s: the server gets %s, want %s as from git (%v)", login, got, want, err)
+		}
+	}
+}
+
+// TestStrayPercentSigns asserts that a repository whose name has percent signs and other special characters
+// is read and written. A percent sign that begins no escape is part of the name: git sends it as it is, to
+// servers that treat it like that.
+func TestStrayPercentSigns(t *testing.T) {
+	t.Parallel()
+	for name, addresses := range map[string][]string{"100%.git": {"/100%.git", "/100%25.git"}, "a%zz%4": {"/a%zz%4", "/a%25zz%4/"}, "%%.git": {"/%%.git", "/%%25.git/"}, "a b?c#d": {"/a%20b%3Fc%23d"}} {
+		f := newServer(t, gitserver.Options{})
+		must(t, os.Rename(f.Dir, filepath.Join(filepath.Dir(f.Dir), name)))
+		for i, address := range addresses {
+			b := open(t, git.Config{URL: f.Server.URL + address})
+			head, err := b.Head(t.Context())
+			if err == nil {
+				err = push(t, b, &head, strings.Repeat("x", i+1))
+			}
+			if err != nil {
+				t.Errorf("%s by %s: %v", name, address, err)
+			}
+		}
+	}
+}
+
+// daemon serves the repositories in a directory by the git protocol, and returns the address.
+func daemon(t *testing.T, dir string) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var running sync.WaitGroup
+	t.Cleanup(func() { listener.Close(); running.Wait() })
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer conn.Close()
+				socket, err := conn.(*net.TCPConn).File()
+				if err != nil {
+					return
+				}
+				defer socket.Close()
+				cmd := exec.Command("git", "daemon", "--inetd", "--export-all", "--enable=receive-pack", "--user-path", "--base-path="+dir)
+				cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
+				cmd.Stdin, cmd.Stdout = socket, socket
+				_ = cmd.Run() // what goes wrong shows at the client
+			})
+		}
+	})
+	return listener.Addr().String()
+}
+
+// TestGitProtocolLikeGit asserts that a repository is read and written by the addresses of the git
+// protocol by which git reads it, and its past too.
+func TestGitProtocolLikeGit(t *testing.T) {
+	t.Parallel()
+	f := newServer(t, gitserver.Options{})
+	_, err := gitserver.Init(filepath.Join(filepath.Dir(f.Dir), "a b%c.git"))
+	must(t, err)
+	at := daemon(t, filepath.Dir(f.Dir))
+	_, port, err := net.SplitHostPort(at)
+	must(t, err)
+	readable := 0
+	for _, address := range []string{
+		"git://" + at + "/fleet.git", "git://" + at + "/fleet.git/", "git://" + at + "/fleet", "git://" + at + "//fleet.git", "git://" + at + "/a%20b%25c.git", "git://" + at + "/a b%c.git",
+		"git://localhost:" + port + "/fleet.git", "git://[127.0.0.1]:" + port + "/fleet.git",
+		"git://" + at + "/x/../fleet.git", "git://" + at + "/./fleet.git", "git://" + at + "/other", "git://" + at + "/~nobody/fleet.git", "git://" + at + "/fleet.git?x", "git://robot@" + at + "/fleet.git",
+	} {
+		ok := lsRemote(t, address)
+		b, err := git.New(usual(git.Config{URL: address}))
+		var head branch.Head
+		if err == nil {
+			head, err = b.Head(t.Context())
+		}
+		if ok != (err == nil || errors.Is(err, remote.ErrEmpty)) {
+			t.Errorf("%s: git reads it: %t; %v", address, ok, err)
+		}
+		if err != nil {
+			continue
+		}
+		readable++
+		must(t, push(t, b, &head, strings.Repeat("x", readable)))
+		commits := 0
+		for _, err := range b.Commits(t.Context(), "", branch.Limit{}) {
+			must(t, err)
+			commits++
+		}
+		if commits != 1+readable {
+			t.Errorf("%s: the log has %d commits, want %d", address, commits, 1+readable)
+		}
+	}
+	if readable < 5 {
 		t.Errorf("git reads only %d of the addresses", readable)
 	}
 }

@@ -6,7 +6,7 @@
 // use. A push sends exactly the new blobs, trees and commits, and moves the branch by
 // compare-and-swap. It is never forced, and it succeeds only if the server has confirmed it.
 //
-// Repositories are accessed over https, http, ssh, or a local path. Only a path needs the git binary.
+// Repositories are accessed over https, http, ssh, the git protocol, or a local path. Only a path needs the git binary.
 package git
 
 import (
@@ -238,7 +238,7 @@ func (b *Branch) failPush(err error) error { return b.remedy(b.taker.Fail("pushi
 // Config selects the branch and its repository, and the author. URL and
 // Branch are required, and to push also AuthorName and AuthorEmail.
 type Config struct {
-	// URL is the repository's address in a form of git: an https, http, ssh or file URL,
+	// URL is the repository's address in a form of git: an https, http, ssh, git or file URL,
 	// user@host:path, or a path.
 	URL string
 	// PushURL is the address for pushes; empty means URL.

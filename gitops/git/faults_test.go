@@ -232,7 +232,7 @@ func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []git.Config{
 		{}, {URL: "https://"}, {URL: "https://user:hunter2@example.com"}, {URL: "ftp://user:hunter2@example.com/x"}, {URL: "https://user:hunter2@exa mple.com/%zz"},
-		{URL: "https://user:%hunter2@example.com/x"}, {URL: "https://user:hunter2/more@example.com/x"}, {URL: "https://user:hunter2#more@example.com/x"},
+		{URL: "https://user:hunter2@exa%mple.com/x"}, {URL: "https://user:hunter2/more@example.com/x"}, {URL: "https://user:hunter2#more@example.com/x"},
 		{URL: "https://user:hunter2@example.com/x\ny"}, {URL: "ssh://git@example.com/x"}, {URL: "git@example.com:x.git"},
 		{URL: "/x", Branch: "a..b"}, {URL: "/x", AuthorName: "a\nb"}, {URL: "/x", AuthorEmail: "<a>"},
 	} {

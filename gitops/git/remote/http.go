@@ -237,7 +237,9 @@ func (c *Connection) openHTTP(ctx context.Context) (*sessionTransport, *transpor
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	endpoint := &transport.Endpoint{Protocol: base.Scheme, Host: strings.TrimSuffix(base.Host, ":"+base.Port()), Path: strings.TrimSuffix(base.EscapedPath(), "/")}
+	// Without the path, which go-git decodes after the first request and never encodes: sessionTransport
+	// sends each request to where it belongs.
+	endpoint := &transport.Endpoint{Protocol: base.Scheme, Host: strings.TrimSuffix(base.Host, ":"+base.Port())}
 	endpoint.Port, _ = strconv.Atoi(base.Port()) // none is zero
 	t := &sessionTransport{next: c.Traffic.Transport(pool), address: c.Address, base: &c.base, censor: c.Secrets.censor}
 	if password == "" && username == "" {

@@ -40,8 +40,11 @@ type stream struct {
 // means version 0. The stream ends with ctx.
 func (c *Connection) openStream(ctx context.Context, service, version string) (*stream, error) {
 	open := c.openProcess
-	if c.Address.Scheme == "ssh" {
+	switch c.Address.Scheme {
+	case "ssh":
 		open = c.openSSH
+	case "git":
+		open = c.openDaemon
 	}
 	s, err := open(ctx, service, version)
 	c.Traffic.Session(err)
