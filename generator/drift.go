@@ -29,10 +29,10 @@ type drift struct {
 	log   *slog.Logger
 	dir   string // of the overlays
 	// ordered are the dispatches whose agents may still register, by ID, including those in the
-	// log up to the commit scanned. retired are those that the log records as retired, until
-	// they are removed from ordered.
+	// log up to the commit scanned. retired are the overlays that have retired a dispatch, according to
+	// the log that was read last, by its ID.
 	ordered map[string]ordered
-	retired map[string]bool
+	retired map[string][]string
 	scanned string
 	read    time.Time // when the head was the scanned commit
 	// rewritten is the last time that the branch was set back or replaced; nil if it was not.
@@ -45,7 +45,7 @@ type drift struct {
 func newDrift(cfg Config, poll *poller) *drift {
 	return &drift{
 		past: newPastLog(cfg), poll: poll, clock: cfg.Clock, log: cfg.Log, dir: cfg.Overlays,
-		ordered: map[string]ordered{}, retired: map[string]bool{}, commits: map[string][]string{},
+		ordered: map[string]ordered{}, retired: map[string][]string{}, commits: map[string][]string{},
 	}
 }
 
@@ -122,7 +122,7 @@ func (dr *drift) findEdits(ctx context.Context, head branch.Head, loaded []fleet
 	if err := dr.findDeleted(ctx, head, loaded, here, asked, now); err != nil {
 		return err
 	}
-	dr.retired = map[string]bool{}
+	dr.retired = map[string][]string{}
 	dr.past.forget(asked)
 	return nil
 }
@@ -135,9 +135,7 @@ func (dr *drift) noteIntact(head branch.Head, o *fleet.Overlay, here map[string]
 		edited[e.ID] = true
 	}
 	for _, d := range o.Dispatches {
-		// the identifier of a copy is not known yet: see [identities.complete]
-		id, _ := plan.TagValue(d.Tags, plan.TagIdentity)
-		if edited[d.ID] || id != "" && id == o.Identity.CopiedFrom {
+		if edited[d.ID] || isCopy(o, d) { // the identifier of a copy is not known yet: see [identities.complete]
 			continue
 		}
 		here[d.ID] = true
@@ -213,7 +211,7 @@ func (dr *drift) findDeleted(ctx context.Context, head branch.Head, loaded []fle
 		case x.Withdrawn, x.Expired(now), dr.poll.register.All(x.Dispatch):
 			delete(dr.ordered, id)
 		case owner(loaded, x) == nil: // the overlay was removed, and may be written again
-			if dr.retired[id] {
+			if len(dr.retired[id]) > 0 {
 				delete(dr.ordered, id)
 			}
 		default:
@@ -223,7 +221,7 @@ func (dr *drift) findDeleted(ctx context.Context, head branch.Head, loaded []fle
 	slices.SortFunc(gone, func(a, b ordered) int { return a.At.Compare(b.At) })
 	for _, x := range gone {
 		o := owner(loaded, x)
-		if dr.retired[x.ID] {
+		if retiredBy(loaded, x, dr.retired[x.ID]) {
 			delete(dr.ordered, x.ID)
 			dr.poll.inference.Retired(o.Name, x.Dispatch)
 			continue
@@ -276,7 +274,9 @@ func (dr *drift) noteOperations(head, next branch.Head, done []ledger.Operation)
 			dr.past.noteRepair(a.Path, Repair{At: a.Decision.At(), Subject: subject})
 		case ledger.Retire:
 			for _, r := range a.Decision.Retire {
-				delete(dr.ordered, r.ID)
+				if dr.ordered[r.ID].overlay == a.Path { // not a copy of it
+					delete(dr.ordered, r.ID)
+				}
 			}
 		}
 	}

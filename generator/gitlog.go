@@ -290,10 +290,9 @@ type pushed struct {
 	since time.Time // earlier commits are irrelevant
 	// others is the number of commits that are not muster's.
 	others int
-	// settled are the dispatches that need no further log entry: they are in git, were retired,
-	// or have been examined.
+	// settled are the dispatches that need no further log entry: they are in git or have been examined.
 	settled map[string]bool
-	retired map[string]bool
+	retired map[string][]string // the overlays that have retired a dispatch, by its ID
 	repairs map[string][]string // by overlay
 	commits map[string][]string // muster's, by overlay, the newest first
 }
@@ -318,11 +317,11 @@ func (dr *drift) readLog(ctx context.Context, head branch.Head, loaded []fleet.O
 // rememberLog finds dispatches in the log since the last head, or before this process started, that
 // are neither retired nor in git: a person deleted them before this tick.
 func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fleet.Overlay, p pushed) error {
-	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string]bool{}, map[string][]string{}
+	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string][]string{}, map[string][]string{}
 	p.commits = map[string][]string{}
 	for i := range loaded {
 		for _, d := range loaded[i].Dispatches {
-			p.settled[d.ID] = true
+			p.settled[d.ID] = p.settled[d.ID] || !isCopy(&loaded[i], d)
 		}
 	}
 	for i := range loaded {
@@ -338,7 +337,7 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 		reached = reached || slices.Contains(r.Commit.Parents, p.known)
 		if r.Entry == nil {
 			p.others++
-		} else if err := dr.rememberEntry(ctx, r.Entry, &p); err != nil {
+		} else if err := dr.rememberEntry(ctx, r.Entry, loaded, &p); err != nil {
 			return err
 		}
 	}
@@ -349,10 +348,12 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 		p.known = ""
 		return dr.rememberLog(ctx, head, loaded, p)
 	}
-	if err := dr.rememberVersions(ctx, head, &p, intact); err != nil {
+	if err := dr.rememberVersions(ctx, head, loaded, &p, intact); err != nil {
 		return err
 	}
-	maps.Copy(dr.retired, p.retired)
+	for id, overlays := range p.retired {
+		dr.retired[id] = append(dr.retired[id], overlays...)
+	}
 	for overlay, commits := range p.commits {
 		dr.commits[overlay] = append(commits, dr.commits[overlay]...)[:min(commitsKept, len(commits)+len(dr.commits[overlay]))]
 	}
@@ -360,7 +361,7 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 }
 
 // rememberEntry reads one commit of a muster.
-func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) error {
+func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, loaded []fleet.Overlay, p *pushed) error {
 	if len(p.commits[e.Overlay]) < commitsKept {
 		p.commits[e.Overlay] = append(p.commits[e.Overlay], e.Commit)
 	}
@@ -371,30 +372,55 @@ func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, p *pushed) 
 	for _, id := range e.Dispatches {
 		switch e.Kind {
 		case ledger.Dispatch:
-			if p.retired[id] && p.known != "" {
-				dr.unseen(ctx, e, id)
-			}
-			if _, known := dr.ordered[id]; !known && !p.settled[id] {
+			retired := slices.Contains(p.retired[id], e.Overlay)
+			if _, known := dr.ordered[id]; !retired && !known && !p.settled[id] {
 				if err := dr.rememberOne(ctx, e, id, p.repairs[e.Overlay]); err != nil {
 					return err
 				}
+				if x, known := dr.ordered[id]; known && retiredBy(loaded, x, p.retired[id]) {
+					delete(dr.ordered, id)
+					retired = true
+				}
 			}
+			if retired && p.known != "" {
+				dr.unseen(ctx, e, id)
+			}
+			p.settled[id] = true // its outcome is known
 		case ledger.Retire:
-			p.retired[id] = true
+			p.retired[id] = append(p.retired[id], e.Overlay)
 		case ledger.Repair:
 		}
-		p.settled[id] = true // its outcome is known
 	}
 	return nil
+}
+
+// isCopy reports whether a dispatch in the directory of a copied overlay is one of the original.
+func isCopy(o *fleet.Overlay, d plan.Dispatch) bool {
+	id, _ := plan.TagValue(d.Tags, plan.TagIdentity)
+	return id != "" && id == o.Identity.CopiedFrom
+}
+
+// retiredBy reports whether one of the overlays that have retired a dispatch is the one that ordered it,
+// also under another name. A copy of that overlay retires only its copy of the dispatch.
+func retiredBy(loaded []fleet.Overlay, x ordered, overlays []string) bool {
+	id, _ := plan.TagValue(x.Tags, plan.TagIdentity)
+	own := slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return id != "" && o.Identity.ID == id })
+	return slices.ContainsFunc(overlays, func(by string) bool {
+		if own < 0 || by == x.overlay || by == loaded[own].Path {
+			return true
+		}
+		there := slices.ContainsFunc(loaded, func(o fleet.Overlay) bool { return o.Path == by })
+		return !there && x.overlay != loaded[own].Path // a former name
+	})
 }
 
 // rememberVersions counts each order that is not intact at the head by the largest version
 // that others' commits made of it: a syncer may have created a Job from any version. It
 // reads the log a second time, because few logs have such an order.
-func (dr *drift) rememberVersions(ctx context.Context, head branch.Head, p *pushed, intact map[string]bool) error {
+func (dr *drift) rememberVersions(ctx context.Context, head branch.Head, loaded []fleet.Overlay, p *pushed, intact map[string]bool) error {
 	wanted := map[string]string{} // identifiers, by file
 	for id, x := range dr.ordered {
-		if !intact[id] && !p.retired[id] && !x.Withdrawn {
+		if !intact[id] && !retiredBy(loaded, x, p.retired[id]) && !x.Withdrawn {
 			wanted[x.file] = id
 		}
 	}
