@@ -33,8 +33,8 @@ func (p program) planCommand() *cobra.Command {
 		Long: `plan polls Buildkite and reads the fleet repository once, and prints the jobs and
 agents of each queue, the arithmetic of each overlay, and the diff that the next tick
 would commit. With names of overlays it prints only these; all are decided, because
-they share their queues. It writes nothing. The exit code is 0 if there is nothing to
-do, and 1 otherwise.`,
+they share their queues. It writes nothing. Without --repo it reads the origin of the
+current clone. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
 		Example: `  muster plan
   muster plan default linux/large -o wide
   muster plan --watch`,
@@ -44,6 +44,11 @@ do, and 1 otherwise.`,
 				return output.Usage(fmt.Errorf("--output %q: use table, wide, json or yaml", format))
 			}
 			s.progress = p.progress
+			if s.git.repo == "" {
+				if _, err := s.open(cmd.Context(), inOrigin); err != nil {
+					return err
+				}
+			}
 			g, err := s.generator(true, 0, nil)
 			if err != nil {
 				return err

@@ -106,12 +106,15 @@ func (s *gitSettings) addReading(c *cobra.Command) {
 	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
 }
 
+// trackingOrigin is how names of branches of origin begin in a clone.
+const trackingOrigin = "refs/remotes/origin/"
+
 // branchName returns the name of the branch; empty if it is what a repository has checked out.
 func (s *gitSettings) branchName() string {
 	if s.branch == "HEAD" {
 		return ""
 	}
-	return strings.TrimPrefix(s.branch, "refs/heads/")
+	return strings.TrimPrefix(strings.TrimPrefix(s.branch, "refs/heads/"), trackingOrigin)
 }
 
 // requireRepo returns an error if no repository is given.
@@ -321,7 +324,7 @@ type source int
 const (
 	// nearest is the clone if it has the head of origin's branch, otherwise origin.
 	nearest source = iota
-	// inOrigin is origin, for commands that wait for new commits.
+	// inOrigin is origin, for commands that wait for new commits, or for what muster does next.
 	inOrigin
 	// inClone is the clone, for commands that need git's revisions or keys.
 	inClone
@@ -359,7 +362,7 @@ func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, e
 			return repository, nil
 		}
 	}
-	name, tracking := s.git.branch, "refs/remotes/origin/"+s.git.branch
+	name, tracking := s.git.branch, trackingOrigin+s.git.branch
 	local, fetched := p.commit(top, "refs/heads/"+name), p.commit(top, tracking)
 	own := local != "" && (fetched == "" || p.gitOutput(top, "merge-base", local, fetched) != local)
 	lacks := head != "" && p.commit(top, head) == ""
