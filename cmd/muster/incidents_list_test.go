@@ -155,6 +155,15 @@ var incidents = []incident{
 			w.build(10, 20*time.Minute, "queue=default")
 		},
 	},
+	{ // a template sets other --tags: only the name of an agent tells its order
+		name: "all tags lost", ownBuilds: true, want: ofOverlay(condition.Degraded, condition.AgentsInOtherQueue), lasts: 5 * time.Minute,
+		begin: func(w *incidentWorld) {
+			w.buildkite.AddQueue(w.cluster.BuildkiteCluster, "other")
+			w.buildkite.SetDefaultQueue(w.cluster.BuildkiteCluster, "other")
+			w.cluster.Untagged = "*"
+			w.build(10, 20*time.Minute, "queue=default")
+		},
+	},
 	{ // with another repository and another name of the overlay
 		name: "second muster", ownBuilds: true, want: ofOverlay(condition.Degraded, condition.OtherMuster), lasts: lateAlert,
 		begin: func(w *incidentWorld) {

@@ -79,9 +79,27 @@ func (c *Client) serve(overlays []plan.Overlay) {
 	c.serves = slices.Compact(queues)
 }
 
-// own reports whether an agent has a tag of an overlay or of a dispatch.
+// own reports whether an agent has a tag of an overlay or of a dispatch, or the name of one.
 func (c *Client) own(r *agentRecord) bool {
-	return slices.ContainsFunc(r.MetaData, func(tag string) bool { return c.ownTags[tag] })
+	return c.orderTags(r) != nil || slices.ContainsFunc(r.MetaData, func(tag string) bool { return c.ownTags[tag] })
+}
+
+// orderTags returns the overlay, dispatch and index of an agent that has lost these tags, as when a template
+// sets others: its name has them too. It returns nil for other agents.
+func (c *Client) orderTags(r *agentRecord) []string {
+	if _, tagged := plan.TagValue(r.MetaData, plan.TagDispatch); tagged {
+		return nil
+	}
+	tags := plan.NameTags(string(r.Name))
+	if tags == nil || !c.ownTags[tags[0]] {
+		return nil
+	}
+	for _, key := range []string{plan.TagOverlay, plan.TagIdentity} {
+		if value, known := plan.TagValue(r.MetaData, key); known && !c.ownTags[key+"="+value] {
+			return nil
+		}
+	}
+	return tags
 }
 
 // servedQueues returns the identifiers of the served queues, sorted; nil if one of them
@@ -227,7 +245,7 @@ func (c *Client) see(l *poll) {
 		}
 	}
 	for _, r := range l.agents {
-		note(r.MetaData, "")
+		note(r.MetaData, string(r.Name))
 	}
 	for _, b := range l.builds {
 		for _, a := range b.agents {

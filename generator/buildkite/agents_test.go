@@ -126,7 +126,7 @@ func TestFewAgentsAreListedWhole(t *testing.T) {
 // registers in a queue that is not served is noticed within as many polls as the list of
 // all agents has pages, and is then listed in every poll until it disconnects.
 func TestAgentsOfOverlaysAreSeenInOtherQueues(t *testing.T) {
-	for _, where := range []string{"a queue", "no cluster"} {
+	for _, where := range []string{"a queue", "a queue, by its name", "no cluster"} {
 		l := newLarge(t, 600, 10, fakebuildkite.Options{})
 		l.client.overlays = []plan.Overlay{{Name: "own", Policy: plan.Policy{Queue: "default"}, Dispatches: []plan.Dispatch{{ID: "d"}}}}
 		l.poll()
@@ -139,11 +139,15 @@ func TestAgentsOfOverlaysAreSeenInOtherQueues(t *testing.T) {
 		if where == "no cluster" {
 			cluster, tag = "", "overlay=own"
 		}
-		id := l.connect(cluster, "queue=mac", tag)
+		agent := fakebuildkite.Agent{Cluster: cluster, Tags: []string{"queue=mac", tag}}
+		if where == "a queue, by its name" {
+			agent.Tags, agent.Name = []string{"queue=mac"}, "own-0123abcd-7"
+		}
+		id := connect(l.t, l.Server, agent)
 		l.want(id, true, 7)
 		for range 10 {
 			whole, few, ids := l.poll()
-			if !slices.Contains(ids, id) || where == "a queue" && (whole != 1 || few != 2) || where == "no cluster" && (whole != 7 || few != 0) {
+			if !slices.Contains(ids, id) || where != "no cluster" && (whole != 1 || few != 2) || where == "no cluster" && (whole != 7 || few != 0) {
 				t.Errorf("%s: seen %v, with %d requests of all and %d by queue", where, slices.Contains(ids, id), whole, few)
 			}
 		}
@@ -152,6 +156,47 @@ func TestAgentsOfOverlaysAreSeenInOtherQueues(t *testing.T) {
 		l.poll()
 		if whole, few, _ := l.poll(); whole != 1 || few != 1 {
 			t.Errorf("%s: when it has left: %d requests of all and %d by queue", where, whole, few)
+		}
+	}
+}
+
+// TestAgentsWithoutTags asserts that an agent without the tags of its order gets them from its name, in
+// its queue, in the default queue and in another cluster, unless it is that of another muster.
+func TestAgentsWithoutTags(t *testing.T) {
+	const own = "overlay=own dispatch=own-0123abcd index=7"
+	for _, c := range []struct {
+		name, queue string
+		tags        []string
+		want        string
+	}{
+		{"own-0123abcd-7", "default", []string{"queue=default"}, own},
+		{"own-0123abcd-7", "mac", []string{"queue=mac"}, own},
+		{"own-0123abcd-7", "default", nil, own},
+		{"own-0123abcd-7", "default", []string{"overlay=own", "muster=abc"}, "overlay=own muster=abc " + own},
+		{"own-warm-0123abcd-7", "default", nil, "overlay=own dispatch=own-warm-0123abcd index=7"},
+		{"own-0123abcd-7", "default", []string{"muster=other"}, "muster=other"},
+		{"own-0123abcd-7", "default", []string{"overlay=other"}, "overlay=other"},
+		{"own-0123abcd-7", "default", []string{"dispatch=other"}, "dispatch=other"},
+		{"other-0123abcd-7", "default", nil, ""},
+		{"own-0123abcd-07", "default", nil, ""},
+		{"own-0123abcd-", "default", nil, ""},
+		{"own-0123abci-7", "default", nil, ""},
+		{"own-123abcd-7", "default", nil, ""},
+		{"-0123abcd-7", "default", nil, ""},
+		{"own0123abcd-7", "default", nil, ""},
+	} {
+		l := newLarge(t, 3, 1, fakebuildkite.Options{})
+		l.SetDefaultQueue(l.ci, "default")
+		l.client.overlays = []plan.Overlay{{Name: "own", Identity: plan.Identity{ID: "abc"}, Policy: plan.Policy{Queue: "default"}}}
+		id := connect(t, l.Server, fakebuildkite.Agent{Cluster: l.ci, Name: c.name, Tags: c.tags})
+		var got []string
+		for _, a := range observe(t, l.client, l.Now(), time.Time{}).Agents {
+			if a.ID == id {
+				got = slices.DeleteFunc(slices.Clone(a.Tags), func(tag string) bool { return tag == "queue="+c.queue })
+			}
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s %q: %q, want %q", c.name, c.tags, text, c.want)
 		}
 	}
 }

@@ -281,10 +281,14 @@ func (s *session) withoutAgent(jobs []plan.Job) []plan.Job {
 	return slices.DeleteFunc(jobs, func(j plan.Job) bool { return held[j.ID] })
 }
 
-// tagsOf returns the tags of a connected agent.
+// tagsOf returns the tags of a connected agent, with those that only its name still has.
 func (s *session) tagsOf(r *agentRecord) []string {
 	cluster, queue := place(string(r.WebURL), string(r.Cluster))
-	return s.client.clusters.agentTags(r.MetaData, cluster, queue)
+	tags := s.client.clusters.agentTags(r.MetaData, cluster, queue)
+	if lost := s.client.orderTags(r); lost != nil {
+		tags = slices.Concat(tags, lost)
+	}
+	return tags
 }
 
 // sightings returns the agents that the jobs of builds have or had, each once.

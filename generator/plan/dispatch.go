@@ -173,6 +173,25 @@ func WarmPoolID(id string) bool {
 	return end > 0 && strings.HasSuffix(id[:end], warmInfix)
 }
 
+// NameTags returns the overlay, dispatch and index in the name of an agent, as tags: the agent Job names
+// agents after their pods, DISPATCH-INDEX. It returns nil for other names.
+func NameTags(name string) []string {
+	at := strings.LastIndexByte(name, '-')
+	end := at - idDigits
+	if end < 1 {
+		return nil
+	}
+	index, err := strconv.Atoi(name[at+1:])
+	overlay, separated := strings.CutSuffix(name[:end], warmInfix)
+	if !separated {
+		overlay, separated = strings.CutSuffix(name[:end], "-")
+	}
+	if _, invalid := crockford.DecodeString(name[end:at]); err != nil || !separated || overlay == "" || invalid != nil || strconv.Itoa(index) != name[at+1:] {
+		return nil
+	}
+	return []string{TagOverlay + "=" + overlay, TagDispatch + "=" + name[:at], TagIndex + "=" + name[at+1:]}
+}
+
 // The lease makes the accounting exact. Every dispatch has a time, NotAfter, and an agent that starts
 // later exits at once. So each index of a dispatch is in exactly one of three states: registered
 // (Buildkite has listed its agent), in flight (it may still register), or lost (the lease and the

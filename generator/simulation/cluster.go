@@ -38,7 +38,7 @@ type Cluster struct {
 	// Skew is how far the cluster's clock is ahead.
 	Skew time.Duration
 	// Untagged is a tag that agents lose on the way, as when a template
-	// overwrites it.
+	// overwrites it; * is all of them.
 	Untagged string
 	// Patches says that the syncer patches Jobs that are there, as Argo CD does; Flux
 	// leaves them as they are (annotation ssa: IfNotPresent of base/job.yaml).

@@ -177,10 +177,13 @@ func (c *Cluster) register(p *Pod) {
 		c.end(p, true)
 		return
 	}
-	tags := slices.DeleteFunc(slices.Clone(j.Tags), func(t string) bool { return t == c.Untagged })
+	tags := append(slices.DeleteFunc(slices.Clone(j.Tags), func(t string) bool { return t == c.Untagged }), fmt.Sprintf("index=%d", p.Index))
+	if c.Untagged == "*" {
+		tags = nil
+	}
 	start := fakebuildkite.Start{
 		Agent: fakebuildkite.Agent{
-			Name: fmt.Sprintf("%s-%d", j.Name, p.Index), Cluster: c.BuildkiteCluster, Tags: append(tags, fmt.Sprintf("index=%d", p.Index)),
+			Name: fmt.Sprintf("%s-%d", j.Name, p.Index), Cluster: c.BuildkiteCluster, Tags: tags,
 			Priority: j.Priority, AfterJob: j.Uptime == 0, Uptime: j.Uptime, IdleTimeout: j.IdleTimeout, Linger: p.fate.Linger,
 		},
 		NotAfter: j.NotAfter, Skew: c.Skew,
