@@ -21,7 +21,8 @@ import (
 // max, and its dispatch must not count as lost. It registered with other tags than the
 // policy says, or the policy's queue was edited. Therefore:
 //
-//   - the first poll lists all agents, and so does a poll after the served queues have changed;
+//   - a poll after the served queues have changed lists all agents, and so does the first poll if a
+//     dispatch is for a queue that is not served;
 //   - all agents are listed once when a dispatch is three minutes old and none of its agents
 //     was listed;
 //   - every other poll reads one page of the list of all agents, the next page each time;
@@ -40,12 +41,12 @@ type agentLists struct {
 	served  []string // the served queues at the last list of all agents, by identifier; nil: some are in no cluster
 	strays  []string // other queues with agents of overlays
 	loose   bool     // an agent of an overlay is in no queue of a cluster
-	whole   int      // requests that the list of all agents takes; zero: it was not read
+	whole   int      // requests that the list of all agents takes; zero: no page of it was read
 	parts   int      // requests that the last lists by queue took
 	read    int      // how much of the list of all agents was read, page by page
 
 	wholeAt time.Time       // when the list of all agents was last read
-	seen    map[string]bool // dispatches in git that have had a listed agent
+	seen    map[string]bool // dispatches in git that have had a listed agent; nil before the first are listed
 }
 
 // unseenAfter is the age of a dispatch without listed agents at which all agents are
@@ -124,6 +125,9 @@ func (c *Client) queuesToList(at time.Time) []string {
 	k := &c.lists
 	served := c.servedQueues()
 	unseen := slices.ContainsFunc(c.orders, func(d plan.Dispatch) bool {
+		if queue, tagged := plan.TagValue(d.Tags, plan.TagQueue); k.seen == nil { // in the first poll
+			return tagged && !slices.Contains(c.serves, queue)
+		}
 		due := d.At.Add(unseenAfter)
 		return !k.seen[d.ID] && !at.Before(due) && k.wholeAt.Before(due) && !d.Expired(at)
 	})
@@ -137,6 +141,27 @@ func (c *Client) queuesToList(at time.Time) []string {
 	return all
 }
 
+// readFirstAgents reads the first page of the list of all agents if it is not known how many pages
+// there are, and the others if they are few. Otherwise the clusters are read next: whether the poll
+// lists agents by queue depends on them.
+func (s *session) readFirstAgents(ctx context.Context) error {
+	l := s.poll
+	if s.client.lists.whole > 0 {
+		return nil
+	}
+	l.listing = true
+	return s.listAgents(ctx, "")
+}
+
+// readFirstClusters reads the clusters if readFirstAgents left pages to be read and the clusters are
+// not known.
+func (s *session) readFirstClusters(ctx context.Context) error {
+	if s.poll.first == nil || !s.client.clusters.read.IsZero() {
+		return nil
+	}
+	return s.readClusters(ctx)
+}
+
 // readAgents reads the agents that are connected or stopping: the list contains no others (docs
 // apis/rest_api/agents.md "List agents").
 func (s *session) readAgents(ctx context.Context) error {
@@ -144,6 +169,18 @@ func (s *session) readAgents(ctx context.Context) error {
 	if !l.listing {
 		l.listing, l.queues = true, s.client.queuesToList(l.begun)
 		l.byQueue = l.queues != nil
+	}
+	if l.first != nil {
+		k.whole, k.read, k.served = l.first.last, l.first.read, s.client.servedQueues()
+		if l.queues = s.client.queuesToList(l.begun); l.queues != nil {
+			l.byQueue = true
+			maps.DeleteFunc(l.agents, func(_ string, r agentRecord) bool { return !s.client.own(&r) })
+		} else {
+			l.list = l.first
+		}
+		l.first = nil
+	} else if l.pages > 0 && l.list == nil && !l.byQueue {
+		return nil // readFirstAgents has read all
 	}
 	for l.byQueue && len(l.queues) > 0 {
 		err := s.listAgents(ctx, l.queues[0])
@@ -159,6 +196,10 @@ func (s *session) readAgents(ctx context.Context) error {
 			l.queues = l.queues[1:]
 		}
 	}
+	if l.byQueue && k.seen == nil {
+		s.client.see(l)
+		l.byQueue = s.client.queuesToList(l.begun) != nil
+	}
 	if l.byQueue {
 		return s.readAgentsPage(ctx)
 	}
@@ -170,7 +211,7 @@ func (s *session) readAgents(ctx context.Context) error {
 func (s *session) listAgents(ctx context.Context, queue string) error {
 	l := s.poll
 	if l.list == nil {
-		l.list = &listing{path: s.path("agents"), overlap: shared}
+		l.list = &listing{path: s.path("agents"), overlap: shared, brief: s.client.lists.whole == 0}
 		if queue != "" {
 			l.list.query = url.Values{"cluster_queue_id": {queue}}
 		}
@@ -186,11 +227,16 @@ func (s *session) listAgents(ctx context.Context, queue string) error {
 		l.agents[string(r.ID)] = r
 		return string(r.ID), nil
 	})
-	if err == nil {
+	switch {
+	case err != nil:
+		return err
+	case l.list.brief && l.list.last > l.list.page:
+		l.list.brief, l.first = false, l.list
+	default:
 		l.pages += l.list.pages
-		l.list = nil
 	}
-	return err
+	l.list = nil
+	return nil
 }
 
 // mayBeIn reports whether an agent may be in a queue: its record names that queue, or

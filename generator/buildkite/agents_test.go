@@ -81,12 +81,12 @@ func (l *large) want(id string, seen bool, polls int) {
 }
 
 // TestAgentsAreListedByQueue asserts that of 5,000 agents, 50 of them in a served queue,
-// the first poll lists all, and later polls only these 50, in two requests. With a server
-// that ignores the filter it takes one more request, once.
+// the first poll reads a page of all and then, like later polls, these 50 and another page. With a
+// server that ignores the filter it takes one request more, once, and lists all.
 func TestAgentsAreListedByQueue(t *testing.T) {
 	l := newLarge(t, 5000, 50, fakebuildkite.Options{})
 	whole, few, ids := l.poll()
-	if whole != 59 || few != 0 || len(ids) != 5000 {
+	if whole != 2 || few != 1 || len(ids) != 50 {
 		t.Errorf("the first poll: %d and %d requests, %d agents", whole, few, len(ids))
 	}
 	for range 3 {
@@ -95,8 +95,8 @@ func TestAgentsAreListedByQueue(t *testing.T) {
 		}
 	}
 	l = newLarge(t, 400, 50, fakebuildkite.Options{NoAgentFilter: true})
-	for poll, want := range []int{0, 1, 0, 0} {
-		if whole, few, ids := l.poll(); whole != 5 || few != want || len(ids) != 400 {
+	for poll, want := range []int{1, 0, 0} {
+		if whole, few, ids := l.poll(); whole != 5+want || few != want || len(ids) != 400 {
 			t.Errorf("without the filter, poll %d: %d and %d requests, %d agents", poll, whole, few, len(ids))
 		}
 	}
@@ -280,4 +280,70 @@ func TestServedQueuesChangeDuringAPoll(t *testing.T) {
 	l.Advance(10 * time.Second)
 	l.client.overlays = ofQueues("mac")
 	l.want(mac, true, 1)
+}
+
+// TestFirstPollOfLargeOrganisation asserts that the first poll needs one call although all agents
+// would take more requests than Buildkite's limit allows at once, and that it lists all agents if one
+// may be in a former queue of an overlay, or if a dispatch is three minutes old and none of its agents
+// is in its queue.
+func TestFirstPollOfLargeOrganisation(t *testing.T) {
+	order := func(l *large, age time.Duration, queue string) {
+		l.client.overlays = []plan.Overlay{{Name: "own", Policy: plan.Policy{Queue: "default"}, Dispatches: []plan.Dispatch{{
+			ID: "d", Agents: 2, At: l.Now().Add(-age), NotAfter: l.Now().Add(time.Hour), Tags: []string{"queue=" + queue},
+		}}}}
+	}
+	l := newLarge(t, 2503, 3, fakebuildkite.Options{UserLimit: 50})
+	l.poll()
+	for _, c := range []struct {
+		age           time.Duration
+		queue         string
+		seen          bool
+		first, second int // requests for all agents
+	}{
+		{time.Minute, "default", false, 2, 1},
+		{5 * time.Minute, "default", true, 2, 1},
+		{5 * time.Minute, "default", false, 19, 1},
+		{time.Minute, "mac", false, 18, 1},
+	} {
+		l := newLarge(t, 1203, 3, fakebuildkite.Options{})
+		if order(l, c.age, c.queue); c.seen {
+			l.connect(l.ci, "queue=default", "dispatch=d", "index=0")
+		}
+		stray := l.connect(l.other, "queue=large", "dispatch=d", "index=1")
+		for range 350 {
+			l.connect(l.other, "queue=large")
+		}
+		first, _, before := l.poll()
+		second, _, ids := l.poll()
+		if first != c.first || second != c.second {
+			t.Errorf("%+v: %d and %d requests for all agents", c, first, second)
+		}
+		if all := first > 2 || second > 2; slices.Contains(append(before, ids...), stray) != all {
+			t.Errorf("%+v: the agent in another queue is listed: %t", c, !all)
+		}
+	}
+}
+
+// TestFirstPollContinues asserts that a first poll which is interrupted between two requests for
+// agents, clusters and queues continues there.
+func TestFirstPollContinues(t *testing.T) {
+	for _, path := range []string{"/clusters?", "/queues?", "cluster_queue_id", "agents?page=2"} {
+		for skip := range 2 {
+			l := newLarge(t, 1203, 3, fakebuildkite.Options{})
+			l.Fail(fakebuildkite.Fault{Path: path, Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"5"}}, Skip: skip})
+			_, err := l.client.Snapshot(t.Context(), plan.Query{At: l.Now()})
+			if l.Advance(10 * time.Second); err != nil {
+				observe(t, l.client, l.Now(), time.Time{})
+			} else if skip == 0 {
+				t.Errorf("%s: the poll is not interrupted", path)
+			}
+			extra := 0
+			if path == "agents?page=2" && skip == 0 {
+				extra = 1
+			}
+			if l.whole != 2+extra || l.few > 2 {
+				t.Errorf("%s, %d: %d requests for all agents and %d by queue", path, skip, l.whole, l.few)
+			}
+		}
+	}
 }

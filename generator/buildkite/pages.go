@@ -35,12 +35,16 @@ type listing struct {
 	far   int             // maximum of read
 	back  int             // how often the client went back since read was far
 	check bool            // the next page must overlap
+	brief bool            // the list ends after its first page if there are more than briefPages
+	last  int             // number of the last page, according to the first
 }
 
 const (
 	// maxPages bounds a list: no organisation has a hundred thousand agents or
 	// unfinished builds, and a server that always names a next page is broken.
 	maxPages = 1000
+	// briefPages is the maximum length of a list that is read whole in any case.
+	briefPages = 2
 	// maxBack limits how often the client goes back from one page.
 	maxBack = 10
 )
@@ -140,7 +144,10 @@ func (s *session) readPage(
 	if l.read, l.check = page*size, false; l.read > l.far {
 		l.far, l.back = l.read, 0
 	}
-	return more, nil
+	if page == 1 {
+		l.last = response.LastPage
+	}
+	return more && !(l.brief && l.last > briefPages), nil
 }
 
 // pagePath returns the path of a page of a list.

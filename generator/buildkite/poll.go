@@ -32,11 +32,13 @@ type poll struct {
 	// listing reports whether the poll has begun to list agents: all of them, or byQueue those
 	// of the remaining queues.
 	listing, byQueue bool
-	queues           []string
-	pages            int // of agents
-	agents           map[string]agentRecord
-	builds           map[string]*readBuild
-	kept             int // jobs and agents in builds
+	// first is the list of all agents if it was begun to see how long it is; see readFirstAgents.
+	first  *listing
+	queues []string
+	pages  int // of agents
+	agents map[string]agentRecord
+	builds map[string]*readBuild
+	kept   int // jobs and agents in builds
 
 	stacks stackReading // of a client with a [Stacks]
 
@@ -48,7 +50,10 @@ type poll struct {
 type phase int
 
 const (
-	readAgents phase = iota
+	readFirstAgents phase = iota
+	readFirstClusters
+	readFirstQueues
+	readAgents
 	readActive
 	readFinished
 	readBlocked
@@ -161,14 +166,17 @@ var parts = [fullPoll]struct {
 	name string
 	read func(*session, context.Context) error
 }{
-	readAgents:   {"listing agents", (*session).readAgents},
-	readActive:   {"listing builds", (*session).readActive},
-	readFinished: {"listing builds", (*session).readFinished},
-	readBlocked:  {"listing builds", (*session).readBlocked},
-	readPast:     {"listing builds", (*session).readPast},
-	readClusters: {"listing clusters", (*session).readClusters},
-	readQueues:   {"listing clusters", (*session).readQueues},
-	readStacks:   {"listing scheduled jobs", (*session).readStacks},
+	readFirstAgents:   {"listing agents", (*session).readFirstAgents},
+	readFirstClusters: {"listing clusters", (*session).readFirstClusters},
+	readFirstQueues:   {"listing clusters", (*session).readQueues},
+	readAgents:        {"listing agents", (*session).readAgents},
+	readActive:        {"listing builds", (*session).readActive},
+	readFinished:      {"listing builds", (*session).readFinished},
+	readBlocked:       {"listing builds", (*session).readBlocked},
+	readPast:          {"listing builds", (*session).readPast},
+	readClusters:      {"listing clusters", (*session).readClusters},
+	readQueues:        {"listing clusters", (*session).readQueues},
+	readStacks:        {"listing scheduled jobs", (*session).readStacks},
 }
 
 // shared is how many agents each page of agents shares with the one before; see
