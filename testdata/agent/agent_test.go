@@ -334,43 +334,93 @@ func TestCancelledBeforeAccepted(t *testing.T) {
 	})
 }
 
-// TestTokenIsNowhereToRead: while a build runs, nothing that it may look at has
-// the agent's token.
+// shells are those in which the base's command runs, by the name of the program. bash is the
+// /bin/sh of some images, and then in POSIX mode; with BASH_COMPAT it makes a here-document a file, as
+// bash 4.4 and 5.0 do.
+var shells = []shell{
+	{"sh", "/bin/sh", nil}, {"dash", "sh", nil}, {"busybox", "sh", nil}, {"bash", "sh", nil}, {"bash", "bash", nil},
+	{"bash", "sh", []string{"BASH_COMPAT=5.0"}}, {"bash", "bash", []string{"BASH_COMPAT=5.0"}},
+	{"bash", "sh", []string{"BASH_COMPAT=4.4"}}, {"bash", "bash", []string{"BASH_COMPAT=4.4"}},
+}
+
+// TestTokenIsNowhereToRead asserts for each shell that while a build runs, nothing that it may look at has
+// the agent's token: no variable, argument or open file of any of the pod's processes.
 func TestTokenIsNowhereToRead(t *testing.T) {
-	t.Parallel()
-	p := newWorld(t, fakebuildkite.Options{}).start(options{})
-	p.connects()
-	gate := p.build(1, 0)
-	var tree []int
-	p.until("its build's command ran", func() bool {
-		tree = p.tree()
-		return slices.ContainsFunc(tree, func(pid int) bool {
-			return bytes.Contains(readNow(filepath.Join("/proc", strconv.Itoa(pid), "cmdline")), []byte("until [ -e "))
+	for _, s := range shells {
+		t.Run(strings.Join(append([]string{s.program, "as", s.name}, s.env...), " "), func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(s.program); err != nil {
+				t.Skip(s.program + " is not installed")
+			}
+			p := newWorld(t, fakebuildkite.Options{}).start(options{shell: s})
+			p.connects()
+			gate := p.build(1, 0)
+			var tree []int
+			p.until("its build's command ran", func() bool {
+				tree = p.tree()
+				return slices.ContainsFunc(tree, func(pid int) bool {
+					return bytes.Contains(readNow(filepath.Join("/proc", strconv.Itoa(pid), "cmdline")), []byte("until [ -e "))
+				})
+			})
+			named := false
+			for _, name := range readable(tree) {
+				text := readNow(name)
+				named = named || strings.HasSuffix(name, "environ") && bytes.Contains(text, []byte("MUSTER_NOT_AFTER="))
+				if bytes.Contains(text, []byte(agentToken)) || bytes.Contains(text, []byte("BUILDKITE_AGENT_TOKEN=")) {
+					t.Errorf("%s has the token", name)
+				}
+			}
+			if !named {
+				t.Error("no process has the pod's variables: the wrong ones were looked at")
+			}
+			gate()
+			p.ends(0)
 		})
-	})
-	files := []string{}
-	if _, err := exec.LookPath("tini"); err == nil {
-		// tini keeps the pipe open through which the token came.
-		files = append(files, filepath.Join("/proc", strconv.Itoa(tree[0]), "fd/3"))
 	}
-	for _, pid := range tree {
-		for _, name := range []string{"environ", "cmdline"} {
-			files = append(files, filepath.Join("/proc", strconv.Itoa(pid), name))
+}
+
+// TestTokenIsFound asserts that [readable] has a file that a shell makes of a here-document.
+func TestTokenIsFound(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed")
+	}
+	cmd := exec.Command(bash, "-c", "exec 3<<END\n"+agentToken+"\nEND\ncat <&3 >/dev/null; echo; read -r wait")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "BASH_COMPAT=5.0"}
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	_, err = out.Read(make([]byte, 1)) // it has read its here-document
+	must(t, err)
+	if !slices.ContainsFunc(readable([]int{cmd.Process.Pid}), func(name string) bool {
+		return strings.HasSuffix(name, "/fd/3") && bytes.Contains(readNow(name), []byte(agentToken))
+	}) {
+		t.Error("a here-document of bash 5.0 is not found")
+	}
+	must(t, in.Close())
+	_ = cmd.Wait() // read reports the end of its input
+}
+
+// readable returns the files below /proc in which a build may look for a token: the variables and arguments
+// of processes, and their open files and pipes but the standard ones, on which others wait.
+func readable(pids []int) (files []string) {
+	for _, pid := range pids {
+		dir := filepath.Join("/proc", strconv.Itoa(pid))
+		files = append(files, filepath.Join(dir, "environ"), filepath.Join(dir, "cmdline"))
+		open, _ := os.ReadDir(filepath.Join(dir, "fd")) // none of a process that has ended
+		for _, e := range open {
+			name := filepath.Join(dir, "fd", e.Name())
+			to, _ := os.Readlink(name)
+			standard := e.Name() == "0" || e.Name() == "1" || e.Name() == "2"
+			if strings.HasPrefix(to, "pipe:") && !standard || strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "/dev/") {
+				files = append(files, name)
+			}
 		}
 	}
-	named := false
-	for _, name := range files {
-		text := readNow(name)
-		named = named || strings.HasSuffix(name, "environ") && bytes.Contains(text, []byte("MUSTER_NOT_AFTER="))
-		if bytes.Contains(text, []byte(agentToken)) || bytes.Contains(text, []byte("BUILDKITE_AGENT_TOKEN=")) {
-			t.Errorf("%s has the token", name)
-		}
-	}
-	if !named {
-		t.Error("no process has the pod's variables: the wrong ones were looked at")
-	}
-	gate()
-	p.ends(0)
+	return files
 }
 
 // readNow reads what there is to read, without waiting for more; nothing of a

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,6 +69,13 @@ type options struct {
 	uptime   time.Duration // zero: it takes one job
 	env      []string      // what an owner adds
 	dispatch string
+	shell    shell // zero: /bin/sh
+}
+
+// shell is a program that runs the container's command, and the name under which it is called.
+type shell struct {
+	program, name string
+	env           []string
 }
 
 // entrypoint does what the image's own does (packaging/docker of buildkite/agent),
@@ -128,6 +136,11 @@ func (w *world) start(o options) *pod {
 		annotations["muster.dev/agent-tags"] = strings.Replace(annotations["muster.dev/agent-tags"], "queue=default", "queue="+o.queue, 1)
 	}
 	p.cmd = exec.Command(c.Command[0], c.Command[1:]...)
+	if s := o.shell; s.program != "" {
+		p.cmd = exec.Command(s.program, c.Command[1:]...)
+		p.cmd.Args[0] = s.name
+		o.env = slices.Concat(o.env, s.env)
+	}
 	p.cmd.Dir = p.home
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Env = append([]string{
