@@ -4,9 +4,8 @@
 // the same release, parses quantities and checks names. The package opens no connection.
 //
 // The API server of that release refuses what the package refuses. It also refuses what the package
-// omits: docs/how-to/review-policy-changes.md names these rules. testdata/apiserver compares the two,
-// and lists the exceptions that its changes reach. Problems that depend on a cluster (admission, quota,
-// a missing Secret) are not found.
+// omits: testdata/apiserver compares the two, and lists these rules in docs/reference/api-server-rules.md.
+// Problems that depend on a cluster (admission, quota, a missing Secret) are not found.
 package kubernetes
 
 import (
