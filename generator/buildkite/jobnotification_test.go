@@ -22,11 +22,13 @@ func overlaysOf(queues ...string) (all []plan.Overlay) {
 }
 
 // TestStackKey: without a flag the identifiers of the overlays determine the key, first those that git has.
+// Overlays without an identifier do not.
 func TestStackKey(t *testing.T) {
-	for want, all := range map[string][]plan.Overlay{"muster-1d0-1": overlaysOf("default", "large"), "muster-1d1-1": overlaysOf("default", "large")} {
-		if want == "muster-1d1-1" {
-			all[1].State.Identity = all[1].Identity
-		}
+	second, partly, none := overlaysOf("default", "large"), overlaysOf("default", "large"), overlaysOf("default", "large")
+	second[1].State.Identity = second[1].Identity
+	partly[0].Identity, none[0].Identity, none[1].Identity = plan.Identity{}, plan.Identity{}, plan.Identity{}
+	for i, all := range [][]plan.Overlay{overlaysOf("default", "large"), second, partly, none} {
+		want := []string{"muster-1d0-1", "muster-1d1-1", "muster-1d1-1", "muster-check-1"}[i]
 		s, ci, _ := twoClusters(fakebuildkite.Options{})
 		s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
 		k := newStacks(t, s, "", leaktest.AgentToken)

@@ -108,7 +108,8 @@ func NewStacks(cfg StacksConfig) (*Stacks, error) {
 }
 
 // name derives the key from the overlays if it is empty: from the first identifier that a state.yaml
-// contains, or else from the first of the others. It returns the queues of the overlays.
+// contains, or else from the first of the others. A fleet that has no identifier yet, as before its first
+// commit, has the key of a check. It returns the queues of the overlays.
 func (k *Stacks) name(overlays []plan.Overlay) (queues []string) {
 	var stored, others []string
 	for _, o := range overlays {
@@ -122,7 +123,7 @@ func (k *Stacks) name(overlays []plan.Overlay) (queues []string) {
 	if k.key == "" && len(overlays) > 0 {
 		slices.Sort(stored)
 		slices.Sort(others)
-		k.key = "muster-" + append(stored, others...)[0]
+		k.key = "muster-" + cmp.Or(append(append(stored, others...), "check")...)
 		for i, c := range k.clusters {
 			c.key = fmt.Sprintf("%s-%d", k.key, i+1)
 		}
