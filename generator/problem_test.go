@@ -3,6 +3,9 @@ package generator_test
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,4 +192,81 @@ func TestSlowGit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSlowLazyReads asserts that whatever a tick reads from git counts towards the condition GitSlow, also
+// files that are fetched when they are read.
+func TestSlowLazyReads(t *testing.T) {
+	for _, what := range []string{"files", "directories", "history", "earlier file", "branch"} {
+		t.Run(what, func(t *testing.T) {
+			b := newBench("a")
+			b.jobs("a", 2)
+			first := tick(t, b.generator(onBranch("main")))
+			if what == "earlier file" { // a deleted order is looked up
+				b.fleet.edit("a person", branch.Change{Path: dispatches + "/" + first.Operations[0].Decision.Dispatch[0].ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"})
+			}
+			slow := true
+			g := b.generator(onBranch("east"), func(c *generator.Config) {
+				c.Repository = slowRepository{c.Repository, func(reads string) {
+					if slow && reads == what {
+						b.now = b.now.Add(11 * time.Second)
+					}
+				}}
+			})
+			r := tick(t, g)
+			found := slices.ContainsFunc(r.Conditions(b.now), func(c condition.Condition) bool { return c.Reason == condition.GitSlow })
+			if !found {
+				t.Errorf("git took %s, and the condition is missing", r.GitTook)
+			}
+			slow = false
+			if r := tick(t, g); r.GitTook != 0 {
+				t.Errorf("afterwards git took %s", r.GitTook)
+			}
+		})
+	}
+}
+
+// slowRepository calls reads before each read.
+type slowRepository struct {
+	generator.Repository
+	reads func(what string)
+}
+
+func (s slowRepository) Head(ctx context.Context) (branch.Head, error) {
+	head, err := s.Repository.Head(ctx)
+	head.Tree = slowTree{head.Tree, s.reads}
+	return head, err
+}
+
+func (s slowRepository) HasBranch(ctx context.Context, name string) (bool, error) {
+	s.reads("branch")
+	return s.Repository.HasBranch(ctx, name)
+}
+
+func (s slowRepository) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+	return func(yield func(branch.Commit, error) bool) {
+		s.reads("history")
+		s.Repository.Commits(ctx, from, limit)(yield)
+	}
+}
+
+func (s slowRepository) File(ctx context.Context, commit, name string) ([]byte, error) {
+	s.reads("earlier file")
+	return s.Repository.File(ctx, commit, name)
+}
+
+// slowTree is the tree of a slowRepository.
+type slowTree struct {
+	fs.FS
+	reads func(what string)
+}
+
+func (s slowTree) ReadFile(name string) ([]byte, error) {
+	s.reads("files")
+	return fs.ReadFile(s.FS, name)
+}
+
+func (s slowTree) ReadDir(name string) ([]fs.DirEntry, error) {
+	s.reads("directories")
+	return fs.ReadDir(s.FS, name)
 }

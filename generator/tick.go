@@ -77,6 +77,7 @@ type Config struct {
 // saves time, or remembers what others may have changed; each part owns its own.
 type Generator struct {
 	cfg       Config
+	git       *timedRepository // cfg.Repository
 	overlays  overlayReader
 	drift     *drift
 	ids       *identities
@@ -91,6 +92,8 @@ func New(cfg Config) *Generator {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	git := &timedRepository{Repository: cfg.Repository, clock: cfg.Clock}
+	cfg.Repository = git
 	loader := fleet.NewLoader(cfg.Overlays).Reserve(cfg.Namespace)
 	if cfg.Build != nil {
 		loader.BuildWith(cfg.Build, cfg.Patience).WaitWith(cfg.Clock.Sleep)
@@ -105,7 +108,7 @@ func New(cfg Config) *Generator {
 		next.pace.Every = cfg.Triggers.Every
 	}
 	return &Generator{
-		cfg: cfg, overlays: overlayReader{loader: loader}, poller: poll, reporter: rep, trigger: next,
+		cfg: cfg, git: git, overlays: overlayReader{loader: loader}, poller: poll, reporter: rep, trigger: next,
 		drift:     newDrift(cfg, poll),
 		ids:       newIdentities(cfg),
 		publisher: &publisher{repository: cfg.Repository, clock: cfg.Clock, reporter: rep, refused: map[string]refusal{}, onLanded: cfg.Landed},
@@ -143,7 +146,7 @@ type Result struct {
 	Input Input
 	// PollTook is how long the poll of Buildkite took in this tick.
 	PollTook time.Duration
-	// GitTook is how long the git server took for the head and for pushes in the last try.
+	// GitTook is how long git took in the last try: for the head, its files, the history and pushes.
 	GitTook time.Duration
 	// Repairs are muster's last repairs of manual edits, by overlay.
 	Repairs map[string]Repair
@@ -203,7 +206,9 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		}
 		conflicts := result.Conflicts
 		var err error
+		g.git.reset()
 		result, err = g.attempt(ctx)
+		result.GitTook = g.git.took()
 		result.Conflicts += conflicts
 		done, landed = append(done, result.Operations...), append(landed, result.Landed...)
 		result.Operations, result.Landed = done, landed
@@ -231,14 +236,12 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 // attempt polls, decides and commits once.
 func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	g.reporter.enter(StepHead)
-	began := g.cfg.Clock.Now()
 	head, err := g.cfg.Repository.Head(ctx)
-	took := g.cfg.Clock.Now().Sub(began)
 	g.reporter.gitAnswered(err)
 	if err != nil {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
-	result := Result{Head: head, GitTook: took, Triggers: g.trigger.triggers.problems()}
+	result := Result{Head: head, Triggers: g.trigger.triggers.problems()}
 	if result.Landed, err = g.publisher.landed(ctx, head); err != nil {
 		return result, err
 	}
@@ -276,7 +279,7 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	if g.poller.first() {
 		result.Metrics = g.trigger.readBaseline(ctx, now, overlays)
 	}
-	began = g.cfg.Clock.Now()
+	began := g.cfg.Clock.Now()
 	snapshot, err := g.poller.observe(ctx, now, overlays)
 	result.PollTook = g.cfg.Clock.Now().Sub(began)
 	g.reporter.buildkiteAnswered(err)
@@ -322,9 +325,7 @@ func (g *Generator) decide(r *Result, most map[string]int) {
 // write commits the operations of a result, and returns the result updated.
 func (g *Generator) write(ctx context.Context, loaded []fleet.Overlay, result Result) (Result, error) {
 	head, ops, snapshot := result.Head, g.publisher.inTurn(result.Operations), result.Input.Snapshot
-	began := g.cfg.Clock.Now()
 	next, done, err := g.publisher.commit(ctx, head, ops)
-	result.GitTook += g.cfg.Clock.Now().Sub(began)
 	g.drift.noteOperations(head, next, done)
 	g.ids.note(done)
 	if errors.Is(err, branch.ErrMoved) {

@@ -325,7 +325,7 @@ const (
 	ListUnread = "ListUnread"
 	// PollSlow: a poll of Buildkite took longer than SlowPoll.
 	PollSlow = "PollSlow"
-	// GitSlow: reading or pushing the branch took longer than SlowGit.
+	// GitSlow: reading and pushing the branch, its files and its history took longer than SlowGit.
 	GitSlow = "GitSlow"
 	// RequestsFail: many requests to Buildkite fail, but muster decides.
 	RequestsFail = "RequestsFail"
