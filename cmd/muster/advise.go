@@ -108,7 +108,15 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	observed, err := observations(ctx, a.repository, head.Commit, since, nil)
+	current := map[string]plan.Policy{}
+	for i := range overlays {
+		current[overlays[i].Path] = overlays[i].Policy
+	}
+	past, err := readPast(ctx, a.repository, head.Commit, since, nil)
+	var overrides map[string][]plan.Override
+	if err == nil {
+		overrides, err = a.settings.git.pastOverrides(ctx, a.repository, past, current)
+	}
 	p.progress.Done()
 	if err != nil {
 		return fmt.Errorf("reading the history before %.7s: %w", head.Commit, err)
@@ -118,7 +126,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 			fmt.Fprintln(p.stdout)
 		}
 		o := &overlays[slices.Index(names, name)]
-		if err := a.advise(ctx, head, o, overlays, observed[o.Path]); err != nil {
+		if err := a.advise(ctx, head, o, overlays, past.Observed[o.Path], overrides[o.Path]); err != nil {
 			return err
 		}
 	}
@@ -126,7 +134,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 }
 
 // advise searches for a better policy of one overlay, and prints the result.
-func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Overlay, loaded []fleet.Overlay, observed []plan.Observation) error {
+func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Overlay, loaded []fleet.Overlay, observed []plan.Observation, overrides []plan.Override) error {
 	p := a.settings.program
 	load, err := simulation.Rebuild(o.Name, o.Name, observed)
 	switch {
@@ -138,8 +146,10 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 		return nil
 	}
 	p.progress.Doing("playing " + o.Name)
+	scenario := a.scenario()
+	scenario.Overrides = overrides
 	answer, err := advice.Find(ctx, advice.Question{
-		Policy: o.Policy, Scenario: a.scenario(), Workload: load, More: a.more, Reuse: a.reuse, Workers: runtime.GOMAXPROCS(0),
+		Policy: o.Policy, Scenario: scenario, Workload: load, More: a.more, Reuse: a.reuse, Workers: runtime.GOMAXPROCS(0),
 	})
 	p.progress.Done()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"muster/generator/finding"
 	"muster/generator/fleet"
 	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/generator/preview"
 	"muster/gitops"
 	"muster/gitops/github"
@@ -160,7 +161,15 @@ func (v *previewFlags) play(ctx context.Context, r *preview.Report, loaded []fle
 	}
 	v.settings.program.progress.Doing("reading the history")
 	since := v.settings.program.clock.Now().Add(-time.Duration(v.days) * 24 * time.Hour)
-	observed, err := observations(ctx, v.repository, r.Base, since, nil)
+	current := map[string]plan.Policy{}
+	for _, c := range r.Changes {
+		current[path.Join(v.settings.git.overlays, c.Overlay)] = c.Before
+	}
+	past, err := readPast(ctx, v.repository, r.Base, since, nil)
+	var overrides map[string][]plan.Override
+	if err == nil {
+		overrides, err = v.settings.git.pastOverrides(ctx, v.repository, past, current)
+	}
 	if err != nil {
 		return fmt.Errorf("reading the history before %.7s: %w", r.Base, err)
 	}
@@ -170,7 +179,8 @@ func (v *previewFlags) play(ctx context.Context, r *preview.Report, loaded []fle
 		shared := slices.ContainsFunc(loaded, func(o fleet.Overlay) bool {
 			return o.Name != c.Overlay && o.Policy.Queue == c.Queue && c.Queue != ""
 		})
-		if err := c.Play(ctx, observed[path.Join(v.settings.git.overlays, c.Overlay)], shared); err != nil {
+		dir := path.Join(v.settings.git.overlays, c.Overlay)
+		if err := c.Play(ctx, past.Observed[dir], overrides[dir], shared); err != nil {
 			return err
 		}
 	}

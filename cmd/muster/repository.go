@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"muster/cmd/muster/output"
+	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops"
@@ -296,23 +297,32 @@ func (s *gitSettings) credentials(password remote.PasswordFunc, addresses ...str
 	return c
 }
 
-// observations returns the observations in muster's commits up to a head, by the overlay's
-// directory. It skips a malformed commit if malformed is nil; otherwise it returns its error.
-func observations(
+// readPast reads what the commits up to a head record. It skips a malformed commit if malformed is nil;
+// otherwise it returns its error.
+func readPast(
 	ctx context.Context, repository *gitops.Repository, head string, since time.Time, malformed func(ledger.Record) error,
-) (map[string][]plan.Observation, error) {
-	all := map[string][]plan.Observation{}
+) (*history.Past, error) {
+	past := &history.Past{}
 	for r, err := range ledger.Read(repository.Commits(ctx, head, branch.Limit{Since: since})) {
 		switch {
 		case err != nil:
 			return nil, err
 		case r.Damage != nil && malformed != nil:
 			return nil, malformed(r)
-		case r.Entry != nil:
-			all[r.Entry.Overlay] = append(all[r.Entry.Overlay], r.Entry.Observation)
 		}
+		past.Add(r)
 	}
-	return all, nil
+	return past, nil
+}
+
+// pastOverrides returns the overrides that were in force in the past, by the directory of their overlay.
+// current are the policies at its newest commit.
+func (s *gitSettings) pastOverrides(
+	ctx context.Context, repository *gitops.Repository, past *history.Past, current map[string]plan.Policy,
+) (map[string][]plan.Override, error) {
+	return past.Overrides(s.overlays, current, func(commits []branch.Commit, look branch.Selection) ([]branch.Edits, error) {
+		return repository.Edits(ctx, commits, nil, look)
+	})
 }
 
 // originTime limits the time that origin takes to return its head.

@@ -377,8 +377,8 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 	}
 	file := s.overlay + "/scaling.yaml"
 	text, err := fs.ReadFile(head.Tree, file)
+	var current plan.Policy
 	if err == nil {
-		var current plan.Policy
 		if current, err = policy.Parse(file, text); s.policy == "" {
 			scenario.Policy = current
 		}
@@ -386,12 +386,13 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, err
 	}
-	observed, err := observations(ctx, repository, head.Commit, time.Time{}, func(r ledger.Record) error {
+	past, err := readPast(ctx, repository, head.Commit, time.Time{}, func(r ledger.Record) error {
 		return fmt.Errorf("reading the history of %s: commit %s: %w", repository, r.Commit.ID, r.Damage)
 	})
 	if err != nil {
 		return c, err
 	}
+	observed := past.Observed
 	if len(observed[s.overlay]) == 0 {
 		has := "which has no commit by muster"
 		if len(observed) > 0 {
@@ -404,5 +405,7 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 	if err != nil {
 		return c, output.Usage(fmt.Errorf("%s: %w", s.overlay, err))
 	}
-	return simulation.Case{Scenario: scenario, Workload: load}, nil
+	overrides, err := s.git.pastOverrides(ctx, repository, past, map[string]plan.Policy{s.overlay: current})
+	scenario.Overrides = overrides[s.overlay]
+	return simulation.Case{Scenario: scenario, Workload: load}, err
 }

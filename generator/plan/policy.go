@@ -68,6 +68,9 @@ func (p Policy) DemandIdleTimeout() time.Duration {
 type Override struct {
 	// Until is the end, exclusive.
 	Until time.Time
+	// Since is the time of the commit by which it came into force. It is known in simulations of the
+	// past only; elsewhere it is zero, because the file has come into force.
+	Since time.Time
 	// Min, Max, Buffer and MaxPerHour replace the values of the policy and its schedules; nil keeps
 	// them.
 	Min, Max, Buffer, MaxPerHour *int
@@ -75,10 +78,13 @@ type Override struct {
 	Paused bool
 }
 
+// inForce reports whether the override is in force at t.
+func (o Override) inForce(t time.Time) bool { return t.Before(o.Until) && !t.Before(o.Since) }
+
 // override returns the policy with the overrides that are in force at t, applied in order.
 func (p Policy) override(t time.Time) Policy {
 	for _, o := range p.Overrides {
-		if !t.Before(o.Until) {
+		if !o.inForce(t) {
 			continue
 		}
 		replace(&p.Min, o.Min)
@@ -96,7 +102,7 @@ func (p Policy) override(t time.Time) Policy {
 func (p Policy) OverriddenUntil(t time.Time) *time.Time {
 	var first *time.Time
 	for _, o := range p.Overrides {
-		if end := o.Until.UTC(); t.Before(end) && (first == nil || end.Before(*first)) {
+		if end := o.Until.UTC(); o.inForce(t) && (first == nil || end.Before(*first)) {
 			first = &end
 		}
 	}
@@ -110,7 +116,7 @@ func (p Policy) Suspension(t time.Time) Suspension {
 	}
 	var until time.Time
 	for _, o := range p.Overrides {
-		if o.Paused && t.Before(o.Until) && o.Until.After(until) {
+		if o.Paused && o.inForce(t) && o.Until.After(until) {
 			until = o.Until
 		}
 	}

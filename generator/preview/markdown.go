@@ -150,7 +150,7 @@ func (r Replay) markdown(b *strings.Builder) {
 		b.WriteString(" Other overlays serve the queue too: they are not simulated.")
 	}
 	if r.Overridden {
-		b.WriteString(" Overrides are not simulated: they apply from their commit on.")
+		b.WriteString(" The changed overrides are not simulated: they apply from their commit on.")
 	}
 	b.WriteString("\n\n| | before | after | |\n|---|---:|---:|---:|\n")
 	for _, row := range []struct {

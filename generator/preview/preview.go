@@ -57,8 +57,8 @@ type Change struct {
 type Replay struct {
 	From, To      time.Time
 	Before, After simulation.Measures
-	// Partial reports whether other overlays also serve the queue, and Overridden whether one of the
-	// policies has overrides. Neither was simulated.
+	// Partial reports whether other overlays also serve the queue, and Overridden whether overrides
+	// change. Neither was simulated.
 	Partial, Overridden bool
 }
 
@@ -147,14 +147,14 @@ func example(o *fleet.Overlay) ([]byte, error) {
 }
 
 // Play simulates the jobs of a queue, which it rebuilds from an overlay's commits, with the policies
-// before and after, and sets Replay or NotPlayed. shared reports whether other overlays also serve the
-// queue. It returns only errors of the context.
-func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared bool) error {
+// before and after, and sets Replay or NotPlayed. overrides are those that were in force then, and
+// shared reports whether other overlays also serve the queue. It returns only errors of the context.
+func (c *Change) Play(ctx context.Context, observed []plan.Observation, overrides []plan.Override, shared bool) error {
 	switch {
 	case c.Kind != Changed || !valid(c.Before) || !valid(c.After) || len(history.Changes(c.Before, c.After)) == 0:
 		return nil
 	case len(history.Changes(withoutOverrides(c.Before), withoutOverrides(c.After))) == 0:
-		c.NotPlayed = "Overrides apply from their commit on, not to the past."
+		c.NotPlayed = "Changed overrides apply from their commit on, not to the past."
 		return nil
 	case c.Before.Queue != c.After.Queue:
 		c.NotPlayed = "The commits of this overlay do not record the jobs of another queue."
@@ -169,6 +169,7 @@ func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared b
 		return nil
 	}
 	scenario := simulation.DefaultScenario()
+	scenario.Overrides = overrides
 	var cases []simulation.Case
 	for _, p := range []plan.Policy{c.Before, c.After} {
 		scenario.Policy = p
@@ -179,7 +180,7 @@ func (c *Change) Play(ctx context.Context, observed []plan.Observation, shared b
 	if err != nil {
 		return fmt.Errorf("simulating %s: %w", c.Overlay, err)
 	}
-	c.Replay = &Replay{From: load.Start, To: load.Start.Add(load.Length), Before: rows[0].Measures, After: rows[1].Measures, Partial: shared, Overridden: len(c.Before.Overrides)+len(c.After.Overrides) > 0}
+	c.Replay = &Replay{From: load.Start, To: load.Start.Add(load.Length), Before: rows[0].Measures, After: rows[1].Measures, Partial: shared, Overridden: len(history.Changes(c.Before, c.After)) > len(history.Changes(withoutOverrides(c.Before), withoutOverrides(c.After)))}
 	return nil
 }
 

@@ -8,8 +8,9 @@ import (
 	"muster/generator/plan"
 )
 
-// TestPlayIgnoresOverrides asserts that overrides, which begin with a commit, do not apply to past jobs.
-func TestPlayIgnoresOverrides(t *testing.T) {
+// TestPlayOverrides asserts that overrides of the compared policies, which begin with a commit, do not
+// apply to past jobs, and that those which were in force then do, at their time.
+func TestPlayOverrides(t *testing.T) {
 	begin := time.Date(2026, time.November, 20, 9, 0, 0, 0, time.UTC)
 	var observed []plan.Observation
 	for i := range 10 {
@@ -19,9 +20,10 @@ func TestPlayIgnoresOverrides(t *testing.T) {
 	before := plan.Policy{Queue: "default", Max: 2, Lease: 10 * time.Minute, IdleTimeout: time.Minute}
 	after := before
 	after.Max = 30
+	var past []plan.Override
 	play := func(before, after plan.Policy) Change {
 		c := Change{Overlay: "default", Kind: Changed, Queue: "default", Before: before, After: after}
-		if err := c.Play(t.Context(), observed, false); err != nil {
+		if err := c.Play(t.Context(), observed, past, false); err != nil {
 			t.Fatal(err)
 		}
 		return c
@@ -40,7 +42,23 @@ func TestPlayIgnoresOverrides(t *testing.T) {
 	}
 	without := before
 	without.Overrides = nil
-	if c := play(without, before); c.Replay != nil || !strings.Contains(c.NotPlayed, "Overrides apply from their commit on") {
+	if c := play(without, before); c.Replay != nil || !strings.Contains(c.NotPlayed, "Changed overrides apply from their commit on") {
 		t.Errorf("an override alone is simulated: %s", c.NotPlayed)
+	}
+	none := 0
+	for name, c := range map[string]struct {
+		override plan.Override
+		same     bool // as without it
+	}{
+		"in force":     {plan.Override{Since: begin.Add(-time.Hour), Until: begin.Add(12 * time.Hour), Max: &none}, false},
+		"until later":  {plan.Override{Until: begin.Add(12 * time.Hour), Max: &most}, false},
+		"over":         {plan.Override{Since: begin.Add(-2 * time.Hour), Until: begin.Add(-time.Hour), Max: &none}, true},
+		"not yet made": {plan.Override{Since: begin.Add(20 * time.Hour), Until: begin.Add(30 * time.Hour), Max: &none}, true},
+	} {
+		past = []plan.Override{c.override}
+		with := play(plain.Before, plain.After).Replay
+		if same := with.Before.Wait == plain.Replay.Before.Wait; same != c.same {
+			t.Errorf("%s: the mean wait is %s, and %s without the override", name, with.Before.Wait.Mean, plain.Replay.Before.Wait.Mean)
+		}
 	}
 }

@@ -87,8 +87,9 @@ func (r *run) arrive(workload Workload) {
 }
 
 func newRun(w Scenario, algorithm Algorithm, start time.Time) *run {
-	w.Policy.Cluster = ""    // whatever it is called, this is the one
-	w.Policy.Overrides = nil // they begin with a commit, and none is made in simulated time
+	w.Policy.Cluster = "" // whatever it is called, this is the one
+	// Those of the policy begin with a commit, and none is made in simulated time.
+	w.Policy.Overrides = w.Overrides
 	r := &run{
 		scenario: w, start: start, algorithm: algorithm,
 		overlay: plan.Overlay{Name: "default", Policy: w.Policy},

@@ -13,6 +13,9 @@ type Scenario struct {
 	// Policy is the policy of the fleet, without its overrides. Every algorithm respects its Max, and its agents wait for
 	// its IdleTimeout and take one job; only muster uses the other fields.
 	Policy plan.Policy
+	// Overrides are those that were in force while the jobs of the workload came; see
+	// [plan.Override.Since].
+	Overrides []plan.Override
 	// FirstDay says that no agent of the overlay has registered before the run. With `lease: auto`
 	// muster then orders few agents until one has.
 	FirstDay bool
