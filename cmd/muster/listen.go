@@ -127,7 +127,7 @@ func serve(ctx context.Context, log *slog.Logger, what, address string, h http.H
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listening for %s: %w", what, err)
+		return nil, fmt.Errorf("listening for %s: %w: use an address of this machine and a free port", what, err)
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
 		h = localHostsOnly(h)

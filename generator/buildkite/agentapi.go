@@ -139,7 +139,7 @@ func (a *agentAPI) ask(
 		if wrapped, ok := errors.AsType[*url.Error](err); ok { // repeats the whole address
 			err = wrapped.Err
 		}
-		return answered{}, fmt.Errorf("asking %s: %w", what(path), hide(connectionError{err}, token))
+		return answered{}, fmt.Errorf("asking %s: %w", what(path), hide(connectionError{withRemedy(err)}, token))
 	}
 	defer func() { _ = response.Body.Close() }()
 	said := answered{response.StatusCode, response.Header}

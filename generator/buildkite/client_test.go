@@ -3,12 +3,17 @@ package buildkite_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +106,29 @@ func TestFailures(t *testing.T) {
 			s.Recover()
 			observe(t, c, now, now) // once the fault is over, all is well
 		})
+	}
+}
+
+// failing is a transport whose requests fail.
+type failing struct{ error }
+
+func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.error }
+
+// TestNetworkErrors asserts that an error of the network has its remedy.
+func TestNetworkErrors(t *testing.T) {
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for want, err := range map[string]error{
+		`asking agents: there is no host "bk.example.com": check the address of Buildkite's API, and DNS: dial tcp: lookup bk.example.com`: dial(&net.DNSError{Err: "no such host", Name: "bk.example.com", IsNotFound: true}),
+		`asking agents: the host "bk.example.com" cannot be looked up: check DNS: dial tcp`:                                                dial(&net.DNSError{Err: "server misbehaving", Name: "bk.example.com"}),
+		"asking agents: nothing accepts connections there: check the address of Buildkite's API, the proxy (HTTPS_PROXY) and firewalls":    dial(syscall.ECONNREFUSED),
+		"asking agents: the network does not reach the host: check its routes":                                                             dial(syscall.ENETUNREACH),
+		"asking agents: the server's certificate is not trusted: name the file of its CA in SSL_CERT_FILE: ":                               &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+		"asking agents: the server does not use TLS: check the scheme and the port":                                                        tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake", Conn: &net.TCPConn{}},
+		"asking agents: unexpected EOF": io.ErrUnexpectedEOF,
+	} {
+		c := newClient(t, buildkite.Config{HTTP: failing{err}})
+		_, got := c.Snapshot(context.Background(), plan.Query{At: now, Since: now})
+		checkError(t, want, got, want)
 	}
 }
 

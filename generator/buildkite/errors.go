@@ -1,12 +1,15 @@
 package buildkite
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 
@@ -34,6 +37,31 @@ func hasStatus(err error, statuses ...int) bool {
 	return ok && slices.Contains(statuses, answer.status)
 }
 
+// withRemedy returns an error of the network with its remedy.
+func withRemedy(err error) error {
+	var remedy string
+	host, unknown := errors.AsType[*net.DNSError](err)
+	untrusted, _ := errors.AsType[*tls.CertificateVerificationError](err)
+	plain, _ := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case unknown && host.IsNotFound:
+		remedy = fmt.Sprintf("there is no host %q: check the address of Buildkite's API, and DNS", host.Name)
+	case unknown:
+		remedy = fmt.Sprintf("the host %q cannot be looked up: check DNS", host.Name)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		remedy = "nothing accepts connections there: check the address of Buildkite's API, the proxy (HTTPS_PROXY) and firewalls"
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		remedy = "the network does not reach the host: check its routes, the proxy (HTTPS_PROXY) and firewalls"
+	case untrusted != nil:
+		remedy = "the server's certificate is not trusted: name the file of its CA in SSL_CERT_FILE"
+	case plain.Conn != nil:
+		remedy = "the server does not use TLS: check the scheme and the port of the address of Buildkite's API"
+	default:
+		return err
+	}
+	return fmt.Errorf("%s: %w", remedy, err)
+}
+
 // explain returns an error of the library as one line with a remedy and without the token.
 func (s *session) explain(err error, path string) error {
 	if limited, ok := errors.AsType[*RateLimited](err); ok {
@@ -48,7 +76,7 @@ func (s *session) explain(err error, path string) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
-	return fmt.Errorf("asking %s: %w", what(path), hide(err, s.token))
+	return fmt.Errorf("asking %s: %w", what(path), hide(withRemedy(err), s.token))
 }
 
 func (s *session) explainStatus(status int, message, path string) *statusError {

@@ -1,6 +1,9 @@
 package finding
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestNearest(t *testing.T) {
 	fields := []string{"queue", "cluster", "min", "max", "maxPerHour", "lease", "priority"}
@@ -31,6 +34,52 @@ func TestOr(t *testing.T) {
 	for want, names := range map[string][]string{"": nil, "a": {"a"}, "a or b": {"a", "b"}, "a, b or c": {"a", "b", "c"}} {
 		if got := Or(names); got != want {
 			t.Errorf("%q are %q, want %q", names, got, want)
+		}
+	}
+}
+
+// TestSyntax asserts the line and the remedy of each error of the YAML library, after lines of several forms.
+func TestSyntax(t *testing.T) {
+	for _, before := range []string{"", "# a\n\na: b\n", "x: |\n  a\n  b\ny: z\n", "x: >-\n  a\n\n  b\ny:\n- 1\n", "f: {a: 1,\n  c: [1,\n  2]}\n", "q: \"a\n  b\"\n"} {
+		for _, c := range []struct {
+			text   string
+			line   int
+			remedy string
+		}{
+			{"k: @b\n", 1, "put a value that begins with @"},
+			{"k: `b`\n", 1, "put a value that begins with @"},
+			{"j: a\nk: %b\n", 2, "put a value that begins with @"},
+			{"k:\n\tl: m\n", 2, "indent with spaces"},
+			{"k: m\n\tl: m\n", 2, "indent with spaces"},
+			{"k: a: b\n", 1, "indent the line like its neighbours, or"},
+			{"k: a\n  l: b\n", 2, "indent the line like its neighbours, or"},
+			{"k: [a\nl: b\n", 1, "close the list"},
+			{"k: {a: b\nl: c\n", 1, "close the mapping"},
+			{"k: \"a\nl: b\nm: c\n", 1, "close the quotes"},
+			{"k: a\nlll\nm: b\n", 2, "write the line as key: value"},
+			{"k:\n- a\nb: c\n- d\n", 4, "indent the line like its neighbours, and"},
+			{"k:\n    a: b\n  c: d\n", 3, "indent the line like its neighbours, and"},
+			{"j: a\nk: *b\nl: c\n", 2, "put a value that begins with *"},
+			{"j: a\nk: \x01\nl: c\n", 2, "remove the control character"},
+			{"j: a\nk: \xff\nl: c\n", 2, "save the file as UTF-8"},
+			{"k: &\nl: b\n", 1, "put a value that begins with &"},
+			{"k: \"a\" b\n", 1, "indent the line like its neighbours, and"},
+			{"k: 'it's'\n", 1, "indent the line like its neighbours, and"},
+			{"k: \"\\q\"\n", 1, "write \\\\"},
+			{"k: |x\n", 1, "correct the YAML"},
+			{"k: [a,\n  b,\n  @c]\nl: m\n", 3, "put a value that begins with @"},
+			{"k: [a,\n  b]\nl: [\n  c\n", 3, "close the list"},
+			{"k: [a,\n  b]\nl: m\nn: o: p\nq: r\n", 4, "indent the line like its neighbours, or"},
+			{"k: a" + strings.Repeat("\nk: a", 500) + "\n  l\nm: n\n-\n", 504, "indent the line like its neighbours, and"},
+		} {
+			_, f := ParseOne("f", []byte(before+c.text))
+			if f == nil {
+				t.Errorf("%q: valid", before+c.text)
+				continue
+			}
+			if want := strings.Count(before, "\n") + c.line; f.Line != want || !strings.HasPrefix(f.Remedy, c.remedy) {
+				t.Errorf("%q: %s, want line %d: %s", before+c.text, f, want, c.remedy)
+			}
 		}
 	}
 }

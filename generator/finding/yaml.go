@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"regexp"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -69,7 +70,7 @@ func ParseOne(file string, data []byte) (*yaml.Node, *Finding) {
 		return nil, &Finding{File: file, Problem: "is empty"}
 	}
 	if err != nil {
-		return nil, Syntax(file, err)
+		return nil, Syntax(file, data, err)
 	}
 	var second yaml.Node
 	err = dec.Decode(&second)
@@ -77,7 +78,7 @@ func ParseOne(file string, data []byte) (*yaml.Node, *Finding) {
 		return nil, &Finding{File: file, Line: second.Line, Problem: "has a second YAML document", Remedy: "keep one, without the line ---"}
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil, Syntax(file, err)
+		return nil, Syntax(file, data, err)
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, &Finding{File: file, Line: doc.Line, Problem: "is not a YAML mapping", Remedy: "write fields as key: value"}
@@ -106,19 +107,86 @@ func Documents(text []byte) iter.Seq2[*yaml.Node, error] {
 // yamlLine finds the line in an error of the YAML library, which has no type.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// Syntax is the finding that a file cannot be parsed as YAML.
-func Syntax(file string, err error) *Finding {
-	f := &Finding{File: file}
+// Syntax is the finding that a text of a file cannot be parsed as YAML.
+func Syntax(file string, data []byte, err error) *Finding {
+	f := &Finding{File: file, Remedy: "correct the YAML there"}
 	text := OneLine(err)
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		f.Line, _ = strconv.Atoi(m[1])
 		text = strings.TrimPrefix(text, m[0])
-		if strings.HasPrefix(text, "did not find expected") {
-			f.Line++ // the library's parser counts from 0, its scanner from 1
+	}
+	text = strings.TrimPrefix(text, "yaml: ")
+	if line := faultyLine(data); line > f.Line || !strings.HasPrefix(text, "found ") || strings.Contains(text, "end of stream") {
+		f.Line = line
+	}
+	f.Problem = "is not valid YAML: " + text
+	lines := bytes.Split(data, []byte("\n"))
+	f.Line = min(f.Line, len(lines))
+	if indent := bytes.TrimLeft(lines[f.Line-1], " "); bytes.HasPrefix(indent, []byte("\t")) {
+		text = "tab"
+	}
+	for _, known := range syntaxRemedies {
+		if strings.Contains(text, known.error) {
+			f.Remedy = known.remedy
+			break
 		}
 	}
-	f.Problem = "is not valid YAML: " + strings.TrimPrefix(text, "yaml: ")
 	return f
+}
+
+// syntaxRemedies are the remedies by a part of the library's error.
+var syntaxRemedies = []struct{ error, remedy string }{
+	{"tab", "indent with spaces, not with tabs"},
+	{"cannot start any token", "put a value that begins with @, % or ` in quotes"},
+	{"unknown anchor", "put a value that begins with * in quotes"},
+	{"alphabetic or numeric", "put a value that begins with & or * in quotes"},
+	{"mapping values are not allowed", "indent the line like its neighbours, or put a value that contains a colon and a space in quotes"},
+	{"',' or ']'", "close the list with ]"},
+	{"',' or '}'", "close the mapping with }, or put a value that contains a colon in quotes"},
+	{"unexpected end of stream", "close the quotes"},
+	{"expected ':'", "write the line as key: value"},
+	{"expected key", "indent the line like its neighbours, and put a value that contains quotes in other quotes"},
+	{"escape", "write \\\\ for a backslash, or use single quotes"},
+	{"control characters", "remove the control character"},
+	{"UTF-8", "save the file as UTF-8"},
+}
+
+// faultyLine returns the first line of a text with which it is no valid YAML, whatever follows, such as the
+// line that opens a list which is not closed. The library reports for some errors the line at which a
+// mapping begins, for others one too few, and for others none.
+func faultyLine(data []byte) int {
+	const most = 200  // texts that are tried
+	const within = 30 // lines of a list or a text in quotes
+	ends := []int{0}  // of the lines
+	for i, c := range data {
+		if c == '\n' {
+			ends = append(ends, i+1)
+		}
+	}
+	if last := ends[len(ends)-1]; last < len(data) {
+		ends = append(ends, len(data))
+	}
+	total, tried := len(ends)-1, 0
+	invalid := func(lines int) bool {
+		tried++
+		for _, err := range Documents(data[:ends[lines]]) {
+			if err != nil {
+				return true
+			}
+		}
+		return false
+	}
+	for valid := 0; ; {
+		line := valid + 1 + sort.Search(total-valid-1, func(n int) bool { return invalid(valid + 1 + n) })
+		next := line + 1 // the text may be valid with more lines: those of one list
+		for next < min(line+within, total) && tried < most && invalid(next) {
+			next++
+		}
+		if next >= min(line+within, total) || tried >= most {
+			return max(1, line)
+		}
+		valid = next
+	}
 }
 
 // plainly reports duplicate keys, keys that are not plain words, aliases and merges anywhere below

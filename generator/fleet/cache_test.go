@@ -147,7 +147,7 @@ func TestNoDispatchIsReadOnce(t *testing.T) {
 		dir + "large1.yaml: has 131073 bytes: a dispatch has at most 131072; " + repair,
 		dir + "large2.yaml: has 131073 bytes: a dispatch has at most 131072; " + repair,
 		dir + "none.yaml: apiVersion: is missing; " + repair,
-		dir + withdrawnDir + "/other.yaml:2: is not valid YAML: did not find expected ',' or '}'; " + repair,
+		dir + withdrawnDir + "/other.yaml:1: is not valid YAML: did not find expected ',' or '}'; " + repair,
 	}
 	for n, read := range []int{6, 1, 1} { // the list is read each time
 		tree := &identified{FS: files.tree()}

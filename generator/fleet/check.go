@@ -28,7 +28,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 		return nil, over
 	}
 	if err != nil {
-		return []finding.Finding{{File: dir, Problem: finding.OneLine(err), Remedy: "muster init writes a first overlay"}}, nil
+		return []finding.Finding{{File: dir, Problem: finding.OneLine(err), Remedy: "muster init writes a first overlay, --overlays gives another directory"}}, nil
 	}
 	if len(overlays) == 0 {
 		return []finding.Finding{{File: dir, Problem: "has no overlay: there is no " + policyFile + " below it", Remedy: "muster init writes one"}}, nil

@@ -229,7 +229,7 @@ func TestCheckNothing(t *testing.T) {
 		tree files
 		want string
 	}{
-		{files{"a": "b"}, "overlays: reading the overlays: open overlays: file does not exist; muster init writes a first overlay"},
+		{files{"a": "b"}, "overlays: there is no such directory; muster init writes a first overlay, --overlays gives another directory"},
 		{files{"overlays/default/x": ""}, "overlays: has no overlay: there is no scaling.yaml below it; muster init writes one"},
 	} {
 		findings := check(c.tree.tree(), "overlays")
@@ -277,8 +277,9 @@ func TestCheckReportsLines(t *testing.T) {
 		fix           = "; fix what kustomize reports; to reproduce it: kustomize build overlays/default/template"
 	)
 	for _, c := range []struct{ file, old, new, want string }{
-		{job, "kind: Job", " kind: Job", "base/job.yaml: does not build: accumulating resources from 'job.yaml': MalformedYAMLError: yaml: line 2: mapping values are not allowed in this context in File: job.yaml" + fix},
-		{"base/kustomization.yaml", "resources:", "resources: [", "base/kustomization.yaml:3: is not valid YAML: did not find expected ',' or ']'"},
+		{job, "kind: Job", " kind: Job", "base/job.yaml:2: is not valid YAML: mapping values are not allowed in this context; indent the line like its neighbours, or put a value that contains a colon and a space in quotes"},
+		{"overlays/default/configmap.yaml", "  namespace: buildkite\n", "  namespace: buildkite\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: x\n", "overlays/default/configmap.yaml:10: is not valid YAML: found character that cannot start any token; indent with spaces, not with tabs"},
+		{"base/kustomization.yaml", "resources:", "resources: [", "base/kustomization.yaml:3: is not valid YAML: did not find expected ',' or ']'; close the list with ]"},
 		{job, "    spec:\n", "    spec:\n      hostNetwork: false\n      hostNetwork: true\n", `base/job.yaml:34: does not build: printing Job.v1.batch/agent.buildkite: yaml: unmarshal errors: line 34: mapping key "hostNetwork" already defined at line 33` + fix},
 		{job, "    spec:\n", "    spec:\n      resources: {}\n      resources: {}\n", `base/job.yaml:34: does not build: printing Job.v1.batch/agent.buildkite: yaml: unmarshal errors: line 34: mapping key "resources" already defined at line 33` + fix},
 		{template, "resources:", "patches: [{patch: '{apiVersion: batch/v1, kind: Job, metadata: {name: agnet}}'}]\nresources:", template + `:3: does not build: no resource matches strategic merge patch "Job.v1.batch/agnet.[noNs]": no matches for Id Job.v1.batch/agnet.[noNs]; failed to find unique target for patch Job.v1.batch/agnet.[noNs]` + fix},

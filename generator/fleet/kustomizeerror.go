@@ -26,6 +26,9 @@ func (v *view) explain(dir string, err error) *finding.Finding {
 	}
 	if name := v.fileIn(text); name != "" {
 		f.File, f.Line = name, 0
+		if syntax := v.syntax(name); syntax != nil {
+			return syntax
+		}
 	}
 	if m := duplicateKey.FindStringSubmatch(text); m != nil {
 		if file, line := v.duplicate(m[1]); line > 0 {
@@ -66,6 +69,21 @@ func (v *view) fileIn(text string) (file string) {
 		file = cmp.Or(file, name)
 	}
 	return file
+}
+
+// syntax returns the finding on a file that is no valid YAML: kustomize's errors have the lines of parts
+// of files.
+func (v *view) syntax(name string) *finding.Finding {
+	data, _, err := v.read(name)
+	if err != nil || len(data) > maxParsed {
+		return nil
+	}
+	for _, err := range finding.Documents(data) {
+		if err != nil {
+			return finding.Syntax(name, data, err)
+		}
+	}
+	return nil
 }
 
 // duplicate returns the file and the line of a key that a mapping has twice.

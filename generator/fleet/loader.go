@@ -119,6 +119,13 @@ func (l *Loader) Reserve(namespace string) *Loader {
 	return l
 }
 
+// noDirectory is the error of Load if the tree lacks the loader's directory.
+type noDirectory struct{}
+
+func (noDirectory) Error() string { return "there is no such directory" }
+
+func (noDirectory) Unwrap() error { return fs.ErrNotExist }
+
 // Load reads every overlay of a tree: every directory below the loader's that contains a
 // scaling.yaml, sorted by name. A problem of one overlay is its Err, and does not affect the
 // others. Load returns an error only if the directory itself cannot be read.
@@ -139,7 +146,10 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	l.noDispatches.begin()
 	dir := cmp.Or(l.dir, ".")
 	entries, err := fs.ReadDir(tree, dir)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, noDirectory{}
+	case err != nil:
 		return nil, fmt.Errorf("reading the overlays: %w", err)
 	}
 	overlays := l.find(tree, dir, entries)

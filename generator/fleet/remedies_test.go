@@ -236,7 +236,8 @@ func remedyRows(t *testing.T) []remedyRow {
 			[]change{{rOwn, "", "configMapGenerator: [{name: big, files: [big], options: {disableNameSuffixHash: true}}]\n"}, {"overlays/default/big", "", strings.Repeat("x", maxRead)}},
 			[]remedyStep{{"keep large files in the image", []change{{rOwn, "files: [big], ", ""}}}},
 		},
-		{[]change{{rJob, "kind: Job", " kind: Job"}}, []remedyStep{{"fix what kustomize reports", []change{{rJob, " kind: Job", "kind: Job"}}}}},
+		{[]change{{rJob, "kind: Job", " kind: Job"}}, []remedyStep{{"indent the line like its neighbours", []change{{rJob, " kind: Job", "kind: Job"}}}}},
+		{[]change{{rJob, "    spec:\n", "    spec:\n      hostNetwork: false\n      hostNetwork: true\n"}}, []remedyStep{{"fix what kustomize reports", []change{{rJob, "      hostNetwork: true\n", ""}}}}},
 	}
 	return append(rows, requiredRows()...)
 }

@@ -29,7 +29,7 @@ func (v *view) vet(name string, data []byte) {
 	}
 	for doc, err := range finding.Documents(data) {
 		if err != nil {
-			v.refuse(*finding.Syntax(name, err))
+			v.refuse(*finding.Syntax(name, data, err))
 			return
 		}
 		if n := firstAnchor(doc); n != nil {
