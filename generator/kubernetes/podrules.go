@@ -123,8 +123,12 @@ func (c *checker) handlers(x, pod spot) {
 	}
 	for _, hook := range []string{"postStart", "preStop"} {
 		at := x.at("lifecycle", hook, "sleep", "seconds")
+		remedy := "write one from 0 to " + decimal(grace) + ", which is terminationGracePeriodSeconds"
+		if grace < 0 {
+			remedy = "write terminationGracePeriodSeconds: 30"
+		}
 		if n, ok := at.number(); ok && (n < 0 || n > grace) {
-			c.badf(at, "write one from 0 to "+decimal(grace)+", which is terminationGracePeriodSeconds", "%d is out of range", n)
+			c.badf(at, remedy, "%d is out of range", n)
 		}
 	}
 }
