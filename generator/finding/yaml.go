@@ -151,7 +151,7 @@ var syntaxRemedies = []struct{ error, remedy string }{
 	{"UTF-8", "save the file as UTF-8"},
 }
 
-// faultyLine returns the first line of a text with which it is no valid YAML, whatever follows, such as the
+// faultyLine returns the first line of a text with which it is invalid YAML, whatever follows, such as the
 // line that opens a list which is not closed. The library reports for some errors the line at which a
 // mapping begins, for others one too few, and for others none.
 func faultyLine(data []byte) int {

@@ -71,7 +71,7 @@ func (v *view) fileIn(text string) (file string) {
 	return file
 }
 
-// syntax returns the finding on a file that is no valid YAML: kustomize's errors have the lines of parts
+// syntax returns the finding on a file that is invalid YAML: kustomize's errors have the lines of parts
 // of files.
 func (v *view) syntax(name string) *finding.Finding {
 	data, _, err := v.read(name)
