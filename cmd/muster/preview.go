@@ -145,7 +145,8 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 			return r, err
 		}
 	}
-	r.Changes, r.Findings = preview.Compare(fleets[0], fleets[1]), findings[1]
+	r.Changes = preview.Compare(fleets[0], fleets[1])
+	r.Findings = append(findings[1], fleet.Removed(fleets[0], fleets[1], v.settings.program.clock.Now())...)
 	known := map[string]bool{}
 	for _, f := range findings[0] {
 		known[f.File+"\n"+f.Text()] = true

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
@@ -181,6 +182,47 @@ func TestCheckNeeded(t *testing.T) {
 		}
 		if got := strings.Join(checkErrors(f.tree()), "\n"); got != want {
 			t.Errorf("%s, %s%s: got\n  %s\nwant\n  %s", c.pod, c.kind, c.more, got, want)
+		}
+	}
+}
+
+// TestRemoved asserts that an object which an overlay loses is found as long as pods of a dispatch in git that
+// need it may start.
+func TestRemoved(t *testing.T) {
+	const (
+		own, job, hooks = "overlays/default/kustomization.yaml", "base/job.yaml", "      volumes: [{name: hooks, configMap: {name: hooks}}]\n"
+		want            = own + ":3: resources: the ConfigMap hooks is removed, and pods of the dispatch default-00000001 that start later would wait for it forever; keep it until 2026-11-21T02:30:00Z, when no such pod starts any more"
+	)
+	before := sound(t).edit(t, job, "      containers:\n", hooks+"      containers:\n").edit(t, own, "[configmap.yaml", "[configmap.yaml, hooks.yaml")
+	before["overlays/default/hooks.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hooks\n  namespace: buildkite\n"
+	d := order("default-00000001", 1)
+	o := only(t, NewLoader("overlays"), before.tree())
+	_, changes, err := o.Add([]plan.Dispatch{d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before.apply(changes)
+	without := func(f files) files { return f.edit(t, own, "hooks.yaml, ", "").edit(t, job, hooks, "") }
+	renamed := without(maps.Clone(before)).edit(t, own, "[configmap.yaml", "[configmap.yaml, hooks.yaml").edit(t, "overlays/default/hooks.yaml", "name: hooks", "name: hooks2")
+	kept := maps.Clone(before).edit(t, "overlays/default/hooks.yaml", "  name: hooks\n", "  name: hooks\n  annotations: {argocd.argoproj.io/sync-options: Prune=false, kustomize.toolkit.fluxcd.io/prune: disabled}\n")
+	for _, c := range []struct {
+		before, after files
+		at            time.Time
+		want          string
+	}{
+		{before, without(maps.Clone(before)), d.At, want},
+		{before, renamed, d.At, want},
+		{before, maps.Clone(before), d.At, ""},
+		{before, maps.Clone(before).edit(t, job, hooks, ""), d.At, ""},
+		{before, without(maps.Clone(before)), d.NotAfter.Add(time.Hour), ""},
+		{kept, without(maps.Clone(kept)), d.At, ""},
+	} {
+		var got []string
+		for _, f := range Removed(load(t, NewLoader("overlays"), c.before.tree()), load(t, NewLoader("overlays"), c.after.tree()), c.at) {
+			got = append(got, f.Error())
+		}
+		if text := strings.Join(got, "\n"); text != c.want {
+			t.Errorf("got\n  %s\nwant\n  %s", text, c.want)
 		}
 	}
 }

@@ -29,6 +29,29 @@ var unpruned = []spelled{
 	{at: annotation("kustomize.toolkit.fluxcd.io/prune"), want: []string{"disabled"}},
 }
 
+// neededBy returns the objects that the pods of a Job name, as "KIND NAME".
+func neededBy(job *yaml.Node) map[string]bool {
+	needed := map[string]bool{}
+	pod := []string{"spec", "template", "spec"}
+	walk(finding.Lookup(job, pod...), pod, func(n *yaml.Node, at []string) {
+		keys := slices.DeleteFunc(slices.Clone(at), func(key string) bool { return strings.HasPrefix(key, "[") })
+		if kind := podReferences[strings.Join(keys[max(0, len(keys)-2):], ".")]; kind != "" {
+			needed[kind+" "+n.Value] = true
+		}
+	})
+	return needed
+}
+
+// prunedBy returns the annotations without which a syncer deletes the object with its file.
+func prunedBy(object *yaml.Node) (lacks []string) {
+	for _, want := range unpruned {
+		if missing(listOf(finding.Scalar(object, want.at...)), want.want) {
+			lacks = append(lacks, want.at[len(want.at)-1]+": "+want.want[0])
+		}
+	}
+	return lacks
+}
+
 // checkNeeded finds objects of the overlay that its agents' pods need, and that a syncer deletes with their
 // file: pods that were ordered before and start later would then wait forever.
 func checkNeeded(tree fs.FS, o *Overlay) (findings []finding.Finding) {
@@ -36,15 +59,8 @@ func checkNeeded(tree fs.FS, o *Overlay) (findings []finding.Finding) {
 	if built == nil {
 		return nil
 	}
-	needed := map[string]bool{}
-	pod := []string{"spec", "template", "spec"}
 	job := o.template.job()
-	walk(finding.Lookup(job, pod...), pod, func(n *yaml.Node, at []string) {
-		keys := slices.DeleteFunc(slices.Clone(at), func(key string) bool { return strings.HasPrefix(key, "[") })
-		if kind := podReferences[strings.Join(keys[max(0, len(keys)-2):], ".")]; kind != "" {
-			needed[kind+" "+n.Value] = true
-		}
-	})
+	needed := neededBy(job)
 	namespace := finding.Scalar(job, "metadata", "namespace")
 	v := &view{tree: tree, hide: path.Join(o.Path, dispatchDir), notes: built.notes}
 	for _, x := range o.objects {
@@ -55,12 +71,7 @@ func checkNeeded(tree fs.FS, o *Overlay) (findings []finding.Finding) {
 		if of := finding.Scalar(object, "metadata", "namespace"); of != "" && of != namespace {
 			continue
 		}
-		var lacks []string
-		for _, want := range unpruned {
-			if missing(listOf(finding.Scalar(object, want.at...)), want.want) {
-				lacks = append(lacks, want.at[len(want.at)-1]+": "+want.want[0])
-			}
-		}
+		lacks := prunedBy(object)
 		if len(lacks) == 0 {
 			continue
 		}

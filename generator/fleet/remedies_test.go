@@ -508,8 +508,8 @@ func (s *site) matches(f finding.Finding) bool {
 }
 
 // otherFindings are the files whose findings are not about templates: about dispatches and state, which
-// muster writes, and about where overlays are.
-var otherFindings = []string{"build.go", "discovery.go", "dispatch.go", "identity.go", "loader.go", "overlay.go", "repair.go", "statefile.go", "withdraw.go"}
+// muster writes, about where overlays are, and about a change of them.
+var otherFindings = []string{"build.go", "discovery.go", "dispatch.go", "identity.go", "loader.go", "overlay.go", "removed.go", "repair.go", "statefile.go", "withdraw.go"}
 
 // findingSites returns the findings that the source code of this package contains: the arguments of
 // bad, harm and add, the fields and assignments of Problem and Remedy, and the rows of the tables. Values
