@@ -126,7 +126,7 @@ func (k *identities) written(ctx context.Context, o *fleet.Overlay, wrote []stri
 	for _, commit := range wrote {
 		data, err := k.repository.File(ctx, commit, fleet.StateFile(o.Path))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return plan.Identity{}, err
+			return plan.Identity{}, fmt.Errorf("fleet repository: reading the former identity of overlay %s in commit %.12s: %w", o.Name, commit, err)
 		}
 		if id := fleet.ReadIdentity(data); accept(id) {
 			k.known[o.Path] = id

@@ -3,6 +3,7 @@ package generator_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -228,6 +229,59 @@ func TestBranchCreatedLater(t *testing.T) {
 		}
 		b.now = b.now.Add(10 * time.Second)
 	}
+}
+
+// TestIdentityIsNotRead asserts that a tick fails if it cannot read what an identity depends on, and that
+// the next tick finds the identity.
+func TestIdentityIsNotRead(t *testing.T) {
+	for what, want := range map[string]string{"file": "reading the former identity of overlay a in commit ", "branch": `looking up the branch "east": `} {
+		b := newBench("a")
+		b.jobs("a", 3)
+		tick(t, b.generator(onBranch("east")))
+		id := b.identity("a").ID
+		name := "west"
+		if what == "file" {
+			name = "east"
+			b.fleet.edit("a person", branch.Change{Path: stateOfA})
+		}
+		failing := true
+		g := b.generator(onBranch(name), func(c *generator.Config) { c.Repository = unreadable{c.Repository, &failing} })
+		for range 2 {
+			r, err := g.Tick(t.Context())
+			if err == nil || !strings.Contains(err.Error(), "fleet repository: "+want) || !errors.Is(err, errAway) || len(r.Operations) > 0 {
+				t.Errorf("%s: %v, %s", what, err, kinds(r.Operations))
+			}
+		}
+		failing = false
+		r := tick(t, g)
+		if got := r.Input.Overlays[0].Identity.ID; got != id || r.Decisions[0].Sum.Dispatch != 0 {
+			t.Errorf("%s: afterwards the identifier is %q, and was %q; %s", what, got, id, kinds(r.Operations))
+		}
+	}
+}
+
+var errAway = errors.New("the server is away")
+
+// unreadable is a repository whose earlier files and branches cannot be read for a while.
+type unreadable struct {
+	generator.Repository
+	failing *bool
+}
+
+// File implements [generator.Repository].
+func (r unreadable) File(ctx context.Context, commit, name string) ([]byte, error) {
+	if *r.failing {
+		return nil, errAway
+	}
+	return r.Repository.File(ctx, commit, name)
+}
+
+// HasBranch implements [generator.Repository].
+func (r unreadable) HasBranch(ctx context.Context, name string) (bool, error) {
+	if *r.failing {
+		return false, errAway
+	}
+	return r.Repository.HasBranch(ctx, name)
 }
 
 // branching is a repository that counts requests for branches.
