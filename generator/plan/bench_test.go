@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
@@ -153,20 +154,34 @@ func BenchmarkQueues(b *testing.B) {
 
 // overlaysOf makes overlays of one queue, with 10,000 jobs and three agents for each: one that runs
 // a job, one that waits, and one that nobody ordered. The number of rule sets grows with the
-// overlays. If they are alike, each overlay can serve all of them; otherwise it can serve two.
-func overlaysOf(n int, alike bool) ([]Overlay, Snapshot) {
+// overlays. If they are alike, each overlay can serve all of them; otherwise it can serve two. If they
+// are combined, they and the rule sets have 12 and three of 24 tags.
+func overlaysOf(n int, kind string) ([]Overlay, Snapshot) {
 	s := Snapshot{At: time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)}
 	var loaded []Overlay
 	features := []string{"os=linux"}
 	for i := range 11 {
 		features = append(features, fmt.Sprintf("feature%d=yes", i))
 	}
+	alike, random := kind == "alike", rand.New(rand.NewPCG(1, 2))
+	some := func(tags int) (all []string) {
+		for _, k := range random.Perm(24)[:tags] {
+			all = append(all, fmt.Sprintf("tag%d=yes", k))
+		}
+		return all
+	}
+	ruleSets := make([][]string, n)
+	for i := range ruleSets {
+		if ruleSets[i] = []string{fmt.Sprintf("size=%04d", i)}; kind == "combined" {
+			ruleSets[i] = some(3)
+		}
+	}
 	rules := func(i int) (all []string) {
 		switch {
 		case !alike && i%5 == 0:
 			return features[:1]
 		case !alike:
-			return []string{fmt.Sprintf("size=%04d", i%n)}
+			return ruleSets[i%n]
 		}
 		for k, f := range features {
 			if (i%n)>>k&1 == 1 {
@@ -181,7 +196,10 @@ func overlaysOf(n int, alike bool) ([]Overlay, Snapshot) {
 			IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 		}}
 		if !alike {
-			o.Policy.Tags = []string{"os=linux", fmt.Sprintf("size=%04d", i)}
+			o.Policy.Tags = append(features[:1:1], ruleSets[i]...)
+		}
+		if kind == "combined" {
+			o.Policy.Tags = append(features[:1:1], some(12)...)
 		}
 		id := o.Name + "-1"
 		o.Dispatches = []Dispatch{{ID: id, Purpose: ForDemand, Agents: 3, At: s.At, NotAfter: s.At.Add(lease)}}
@@ -201,23 +219,31 @@ func overlaysOf(n int, alike bool) ([]Overlay, Snapshot) {
 	return loaded, s
 }
 
+// overlayKinds are those of [overlaysOf]. In the last one the number of pairs of an overlay and a rule
+// set that it satisfies grows with the square of the overlays.
+var overlayKinds = []string{"different", "alike", "combined"}
+
 // BenchmarkOverlays reports the growth exponent of the CPU time, as [BenchmarkQueues] does.
 func BenchmarkOverlays(b *testing.B) {
 	exponent := 0.0
-	for _, alike := range []bool{false, true} {
+	for _, kind := range overlayKinds {
 		before := 0.0
 		for _, n := range []int{20, 200, 2000} {
-			b.Run(fmt.Sprintf("alike=%t/overlays=%d", alike, n), func(b *testing.B) {
-				overlays, s := overlaysOf(n, alike)
+			b.Run(fmt.Sprintf("%s/overlays=%d", kind, n), func(b *testing.B) {
+				overlays, s := overlaysOf(n, kind)
 				r := &Registrations{}
 				begin := bench.CPUTime()
 				turns(b, func() { tick(overlays, s, r) })
 				took := float64(bench.CPUTime()-begin) / float64(b.N)
-				if before > 0 {
+				if before > 0 && kind != "combined" {
 					exponent = max(exponent, math.Log10(took/before))
 				}
-				if before = took; alike && n == 2000 {
+				switch before = took; {
+				case n < 2000:
+				case kind == "alike":
 					bench.Row(b, "growth exponent of CPU time over 20 to 2,000 overlays", exponent)
+				case kind == "combined":
+					bench.Row(b, "decision over 2,000 overlays, 2,000 combinations of tags", took/1e9)
 				}
 			})
 		}
@@ -244,10 +270,10 @@ func TestTickAllocatesInProportionToQueues(t *testing.T) {
 
 // TestTickAllocatesInProportionToOverlays asserts the same of overlays of one queue.
 func TestTickAllocatesInProportionToOverlays(t *testing.T) {
-	for _, alike := range []bool{false, true} {
-		few, many := allocatedByTick(overlaysOf(100, alike)), allocatedByTick(overlaysOf(1000, alike))
+	for _, kind := range overlayKinds[:2] {
+		few, many := allocatedByTick(overlaysOf(100, kind)), allocatedByTick(overlaysOf(1000, kind))
 		if exponent := math.Log10(many / few); exponent > 1.3 {
-			t.Errorf("alike: %t: 100 overlays allocate %.0f bytes, and 1,000 overlays %.0f: growth exponent %.2f, want at most 1.3", alike, few, many, exponent)
+			t.Errorf("%s: 100 overlays allocate %.0f bytes, and 1,000 overlays %.0f: growth exponent %.2f, want at most 1.3", kind, few, many, exponent)
 		}
 	}
 }

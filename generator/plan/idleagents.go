@@ -265,7 +265,7 @@ func (q queueReader) creditTo(a Agent, w *owners) int {
 		return done
 	}
 	if !named && !known {
-		q.tagIndex(w).candidates(a.Tags, func(overlays []int32) {
+		q.tagIndex(w).each(a.Tags, func(overlays []int32) {
 			for _, n := range overlays {
 				if try(w.firsts[n]) {
 					break

@@ -1,40 +1,65 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// ruleIndex finds those of many lists of rules that an agent satisfies. It compares few others: it has
-// each list under the rule that the fewest lists contain.
+// ruleIndex finds those of many lists of rules that an agent satisfies. It is a tree: the path to a
+// node are rules, the rarest first, and the node has the lists of exactly these rules. A search visits
+// only nodes whose rules the agent satisfies.
 type ruleIndex struct {
-	rules  [][]string
-	byRule map[string][]int32
-	any    []int32 // lists without rules
+	ranks map[string]int32 // of rules, the rarest first
+	nodes []ruleNode       // the first is the root
+	next  map[ruleStep]int32
 }
+
+// ruleNode is a node of a [ruleIndex].
+type ruleNode struct {
+	lists []int32 // in order
+	inner bool    // there are nodes below it
+}
+
+// ruleStep leads from a node to the one below it with a further rule.
+type ruleStep struct{ node, rank int32 }
 
 // newRuleIndex returns an index of the lists.
 func newRuleIndex(lists [][]string) ruleIndex {
-	x := ruleIndex{rules: lists, byRule: make(map[string][]int32, len(lists))}
-	counts := map[string]int{}
+	counts := make(map[string]int32, len(lists))
 	for _, rules := range lists {
 		for _, rule := range rules {
 			counts[wildcard(rule)]++
 		}
 	}
+	names := slices.AppendSeq(make([]string, 0, len(counts)), maps.Keys(counts))
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(counts[a], counts[b]), cmp.Compare(a, b)) })
+	x := ruleIndex{ranks: counts, nodes: make([]ruleNode, 1, 2*len(lists)+1), next: make(map[ruleStep]int32, 2*len(lists))}
+	for rank, rule := range names {
+		x.ranks[rule] = int32(rank)
+	}
+	var place [16]int32
+	path := place[:0]
 	for i, rules := range lists {
-		rarest := ""
-		for k, rule := range rules {
-			if rule = wildcard(rule); k == 0 || counts[rule] < counts[rarest] {
-				rarest = rule
+		path = path[:0]
+		for _, rule := range rules {
+			path = append(path, x.ranks[wildcard(rule)])
+		}
+		slices.Sort(path)
+		node := int32(0)
+		for _, rank := range slices.Compact(path) {
+			step := ruleStep{node, rank}
+			next, known := x.next[step]
+			if !known {
+				next = int32(len(x.nodes))
+				x.nodes[node].inner = true
+				x.next[step], x.nodes = next, append(x.nodes, ruleNode{})
 			}
+			node = next
 		}
-		if len(rules) == 0 {
-			x.any = append(x.any, int32(i))
-		} else {
-			x.byRule[rarest] = append(x.byRule[rarest], int32(i))
-		}
+		x.nodes[node].lists = append(x.nodes[node].lists, int32(i))
 	}
 	return x
 }
@@ -47,15 +72,34 @@ func wildcard(rule string) string {
 	return rule
 }
 
-// candidates calls f with lists that contain all lists which an agent with the tags satisfies, and
-// may contain others. Each is in order.
-func (x ruleIndex) candidates(tags []string, f func(lists []int32)) {
-	f(x.any)
+// each calls f with the lists that an agent with the tags satisfies, in several parts. Each is in order.
+func (x ruleIndex) each(tags []string, f func(lists []int32)) {
+	var some [64]int32
+	ranks := some[:0]
 	for _, tag := range tags {
-		f(x.byRule[tag])
-		if key, value, ok := strings.Cut(tag, "="); ok && value != "*" {
+		if rank, known := x.ranks[tag]; known {
+			ranks = append(ranks, rank)
+		}
+		if key, _, ok := strings.Cut(tag, "="); ok {
 			var place [64]byte
-			f(x.byRule[string(append(append(place[:0], key...), "=*"...))])
+			if rank, known := x.ranks[string(append(append(place[:0], key...), "=*"...))]; known {
+				ranks = append(ranks, rank)
+			}
+		}
+	}
+	slices.Sort(ranks)
+	x.below(0, slices.Compact(ranks), f)
+}
+
+// below calls f with the lists of a node and of those below it that the ranks lead to.
+func (x ruleIndex) below(node int32, ranks []int32, f func(lists []int32)) {
+	n := &x.nodes[node]
+	if len(n.lists) > 0 {
+		f(n.lists)
+	}
+	for i := 0; n.inner && i < len(ranks); i++ {
+		if next, known := x.next[ruleStep{node, ranks[i]}]; known {
+			x.below(next, ranks[i+1:], f)
 		}
 	}
 }
@@ -63,15 +107,9 @@ func (x ruleIndex) candidates(tags []string, f func(lists []int32)) {
 // satisfied appends the lists that an agent with the tags satisfies, in order.
 func (x ruleIndex) satisfied(to []int32, tags []string) []int32 {
 	begin := len(to)
-	x.candidates(tags, func(lists []int32) {
-		for _, i := range lists {
-			if Satisfies(tags, x.rules[i]) {
-				to = append(to, i)
-			}
-		}
-	})
+	x.each(tags, func(lists []int32) { to = append(to, lists...) })
 	slices.Sort(to[begin:])
-	return to[:begin+len(slices.Compact(to[begin:]))]
+	return to
 }
 
 // A set of numbers as a text: texts are in the order of the sets' bits, those of the first numbers

@@ -78,6 +78,7 @@ var Bounds = map[string]Bound{
 	"decision over 5,000 queues and 60,000 jobs":                once(400, "ms"),
 	"growth exponent of CPU time over 50, 500 and 5,000 queues": once(1.3, ""),
 	"growth exponent of CPU time over 20 to 2,000 overlays":     once(1.3, ""),
+	"decision over 2,000 overlays, 2,000 combinations of tags":  once(5, "s"),
 	"decision over 300 rule sets and 450 idle agents":           once(100, "ms"),
 	"decision over 20 overlays of max 1,000, 1,000 rule sets":   once(100, "ms"),
 	"tick over 10,000 builds / decoding them: CPU":              once(2, "x"),
