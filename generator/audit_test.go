@@ -307,8 +307,9 @@ func (a *audit) checkFleet(m *muster, c *commit, name string) {
 		if s.Overlay != name {
 			continue
 		}
-		if id := c.operation.Decision.State.Identity.ID; c.operation.Decision.Overlay == name && id != m.repo.id(name) {
-			a.failf("%s: the identifier of %s is %q, and was %q", m.name, name, id, m.repo.id(name))
+		// A repair of an overlay without an identity writes none.
+		if id, first := c.operation.Decision.State.Identity.ID, m.repo.id(name); c.operation.Decision.Overlay == name && first != "" && id != first {
+			a.failf("%s: the identifier of %s is %q, and was %q", m.name, name, id, first)
 		}
 		own, namesakes := m.unlisted(name), 0
 		for _, x := range m.snapshot.Agents {

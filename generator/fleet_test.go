@@ -16,6 +16,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"muster/generator/fleet"
 	"muster/generator/ledger"
 	"muster/gitops/branch"
 )
@@ -82,7 +83,7 @@ type fleetRepository struct {
 	seen func(pushed []*commit) // triggered with every push that landed; optional
 	// branches are the names of others that the repository has.
 	branches []string
-	ids      map[string]string // identifiers of overlays in the first commits to them, by name
+	ids      map[string]string // identifiers that the first commits to overlays' state.yaml wrote, by name
 }
 
 func newFleet(now func() time.Time, files map[string][]byte) *fleetRepository {
@@ -115,8 +116,10 @@ func (f *fleetRepository) push(who, head string, ops []ledger.Operation) (*commi
 	for _, a := range ops {
 		parent = f.change(parent, who, a.Changes)
 		parent.operation = &a
-		if name := a.Decision.Overlay; f.ids[name] == "" {
-			f.ids[name] = a.Decision.State.Identity.ID
+		for _, c := range a.Changes {
+			if name := a.Decision.Overlay; f.ids[name] == "" && c.Path == fleet.StateFile(a.Path) {
+				f.ids[name] = fleet.ReadIdentity(c.Content).ID
+			}
 		}
 		// Made once, for it is read again and again.
 		parent.message = sync.OnceValue(func() string { return ledger.Message(a, "v0") })
@@ -130,7 +133,7 @@ func (f *fleetRepository) push(who, head string, ops []ledger.Operation) (*commi
 	return parent, nil
 }
 
-// id returns the identifier that the first commits to an overlay had; empty without one.
+// id returns the identifier that the first commit to an overlay's state.yaml wrote; empty without one.
 func (f *fleetRepository) id(overlay string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
