@@ -153,9 +153,8 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 	return cause, deferred, t.pause(ctx, wait-paced)
 }
 
-// shorten returns the pause after a tick: at most until the poll that must begin within some time of
-// the last one, if that is not zero, and as far as Buildkite's limit and the pace of triggered ticks
-// allow that poll.
+// shorten returns the pause after a tick. If the next poll must begin within a time of the last one, that
+// is not zero, the pause ends then, or as soon as Buildkite's limit and the pace of triggered ticks allow.
 func (t *trigger) shorten(pause time.Duration, began, end time.Time, interval, within time.Duration) time.Duration {
 	early := began.Add(max(within, t.pace.Every)).Sub(end)
 	if within == 0 || early >= pause {
