@@ -76,7 +76,10 @@ func describe(a ledger.Operation) (slog.Level, string) {
 		if worst := plan.WorstFailure(a.Decision.Retire); worst != "" {
 			return slog.LevelWarn, "retired, the order failed: " + worst.String()
 		}
-		if slices.ContainsFunc(a.Decision.Retire, func(r plan.Retirement) bool { return r.Reason == plan.Withdrawn }) {
+		if !slices.ContainsFunc(a.Decision.Retire, func(r plan.Retirement) bool { return !r.Copied }) {
+			return slog.LevelInfo, "retired copies of another overlay's dispatches"
+		}
+		if slices.ContainsFunc(a.Decision.Retire, func(r plan.Retirement) bool { return r.Reason == plan.Withdrawn && !r.Copied }) {
 			return slog.LevelWarn, "withdrawn: the template changed before an agent registered"
 		}
 		return slog.LevelInfo, "retired"

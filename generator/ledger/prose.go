@@ -195,7 +195,7 @@ func firstAgentsSentence(s plan.Sum) string {
 // retireSubject returns the subject of a retirement with its outcome: it differs for a dispatch
 // whose agents did not register.
 func retireSubject(all []plan.Retirement) string {
-	agents, registered, unknown, withdrawn := 0, 0, 0, 0
+	agents, registered, unknown, withdrawn, copied := 0, 0, 0, 0, 0
 	failed := map[plan.Failure]int{}
 	for _, r := range all {
 		agents += r.Agents
@@ -206,6 +206,9 @@ func retireSubject(all []plan.Retirement) string {
 		}
 		if r.Reason == plan.Withdrawn {
 			withdrawn++
+		}
+		if r.Copied {
+			copied++
 		}
 	}
 	its := Pick(len(all), "its", "their")
@@ -221,6 +224,8 @@ func retireSubject(all []plan.Retirement) string {
 	}
 	worst := plan.WorstFailure(all)
 	switch {
+	case copied == len(all):
+		return subject + Pick(len(all), "a copy", "copies") + " of another overlay's"
 	case did[worst] != "":
 		return subject + whose(failed[worst]) + did[worst]
 	case withdrawn == len(all):
@@ -280,11 +285,12 @@ func retireProse(d plan.Decision) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// Unregistered returns the expired dispatches with agents that did not register.
+// Unregistered returns the expired dispatches with agents that did not register. Copies of another
+// overlay's dispatches are not among them: their Jobs have the same names.
 func Unregistered(all []plan.Retirement) []string {
 	var ids []string
 	for _, r := range all {
-		if r.Reason == plan.Expired && r.Registered < r.Agents {
+		if r.Reason == plan.Expired && r.Registered < r.Agents && !r.Copied {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -309,6 +315,8 @@ func DeletePending(ids []string) string {
 // outcomeSentence returns the outcome of one dispatch.
 func outcomeSentence(r plan.Retirement) string {
 	switch {
+	case r.Copied:
+		return fmt.Sprintf("%s is a copy of another overlay's dispatch: that overlay decides on its agents.", r.ID)
 	case r.Failure == plan.NoJobTaken:
 		return fmt.Sprintf("The agents of %s disconnected without a job, although jobs that match their tags were pending all the time.", r.ID)
 	case r.Failure == plan.WrongTags:

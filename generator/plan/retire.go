@@ -19,6 +19,8 @@ type Retirement struct {
 	Failure Failure `json:"failure,omitempty"`
 	// Withdrawn reports that it was withdrawn before.
 	Withdrawn bool `json:"withdrawn,omitempty"`
+	// Copied reports that another overlay ordered it, and its outcome is that one's.
+	Copied bool `json:"copied,omitempty"`
 	// Unknown reports that it neither failed nor succeeded, because there was no job for its agents.
 	// The circuit breaker does not change.
 	Unknown bool `json:"unknown,omitempty"`
@@ -53,8 +55,8 @@ const (
 	AllRegistered RetireReason = "registered"
 	// Expired: the lease has expired; indexes that were not seen are lost.
 	Expired RetireReason = "expired"
-	// Withdrawn: no agent of its order has registered, and the template has changed
-	// since: the syncer may have rejected it, and may apply nothing of the overlay
+	// Withdrawn: another overlay ordered it; or no agent of its order has registered, and the template
+	// has changed since: the syncer may have rejected it, and may apply nothing of the overlay
 	// meanwhile. It moves to a directory that no syncer applies. If the syncer has
 	// created its Job anyway, that runs, so its agents count as in flight until its lease
 	// expires; then it is retired. To write the corrected Job under the old name would be
@@ -93,7 +95,7 @@ func (s *share) retirements(o Observation) []Retirement {
 func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	seen := s.supply.Dispatches[d.ID]
 	registered := seen.Registered.Below(d.Agents)
-	r = Retirement{ID: d.ID, Agents: d.OrderedAgents(), Registered: min(registered, d.OrderedAgents()), Withdrawn: d.Withdrawn}
+	r = Retirement{ID: d.ID, Agents: d.OrderedAgents(), Registered: min(registered, d.OrderedAgents()), Withdrawn: d.Withdrawn, Copied: s.overlay.Copied(d)}
 	switch {
 	case registered == d.Agents && (!s.overlay.former(d) || d.Expired(o.At)):
 		r.Reason, r.Since = AllRegistered, o.At
@@ -108,7 +110,7 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	default:
 		return r, false
 	}
-	if s.overlay.Copied(d) { // its outcome is the other overlay's
+	if r.Copied {
 		r.Unknown = true
 		return r, true
 	}
