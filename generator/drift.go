@@ -60,7 +60,8 @@ func (dr *drift) recentRewrite() *Rewritten {
 	return nil
 }
 
-// wrote returns muster's last commits to an overlay in the log that was read, the newest first.
+// wrote returns muster's last commits to an overlay, without repairs, in the log that was read, the newest
+// first.
 func (dr *drift) wrote(overlay string) []string { return dr.commits[overlay] }
 
 // ordered is a dispatch that was in git.

@@ -96,7 +96,8 @@ const (
 	filesTogether = 100
 	// retryRead is the time after which a failed read is repeated.
 	retryRead = time.Minute
-	// commitsKept is how many of its commits to an overlay muster keeps to find a lost state.yaml.
+	// commitsKept is how many of its commits to an overlay, without repairs, muster keeps to find a lost
+	// state.yaml: repairs remove a damaged one.
 	commitsKept = 8
 	// maxKept and largestKept bound the files that are kept from try to try.
 	maxKept, largestKept = 1000, 64 << 10
@@ -294,7 +295,7 @@ type pushed struct {
 	settled map[string]bool
 	retired map[string][]string // the overlays that have retired a dispatch, by its ID
 	repairs map[string][]string // by overlay
-	commits map[string][]string // muster's, by overlay, the newest first
+	commits map[string][]string // muster's without repairs, by overlay, the newest first
 }
 
 // readLog reads what was pushed since the last tick, or before this process began. A
@@ -362,7 +363,7 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 
 // rememberEntry reads one commit of a muster.
 func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, loaded []fleet.Overlay, p *pushed) error {
-	if len(p.commits[e.Overlay]) < commitsKept {
+	if e.Kind != ledger.Repair && len(p.commits[e.Overlay]) < commitsKept {
 		p.commits[e.Overlay] = append(p.commits[e.Overlay], e.Commit)
 	}
 	if e.Kind == ledger.Repair {

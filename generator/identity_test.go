@@ -79,8 +79,8 @@ func TestIdentityFromTheFirstCommit(t *testing.T) {
 	}
 }
 
-// TestIdentityIsFoundAgain: state.yaml is deleted or damaged, with and without dispatches in git, before
-// and after a restart. The agents of the first order count.
+// TestIdentityIsFoundAgain: state.yaml is deleted or damaged, once or often, with and without dispatches in
+// git, before and after a restart. The agents of the first order count.
 func TestIdentityIsFoundAgain(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		for _, retired := range []bool{false, true} {
@@ -105,11 +105,13 @@ func TestIdentityIsFoundAgain(t *testing.T) {
 						t.Fatalf("the dispatch is not retired: %s", kinds(r.Operations))
 					}
 				}
-				b.fleet.edit("a person", branch.Change{Path: stateOfA, Content: content})
-				if restarted {
-					g = b.generator(onBranch("main"))
+				for range 10 {
+					b.fleet.edit("a person", branch.Change{Path: stateOfA, Content: content})
+					if restarted {
+						g = b.generator(onBranch("main"))
+					}
+					r = tick(t, g)
 				}
-				r = tick(t, g)
 				if s := r.Decisions[0].Sum; s.Dispatch != 0 || s.Current != 4 {
 					t.Errorf("%s, restarted %t, retired %t: %d current, %d dispatched, want 4 and none", name, restarted, retired, s.Current, s.Dispatch)
 				}
