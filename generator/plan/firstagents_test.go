@@ -17,6 +17,8 @@ func TestFirstAgents(t *testing.T) {
 	otherQueue.Cluster = "former"
 	var startup StartupTimes
 	startup.Add(40*time.Second, 1)
+	var beyond IndexSet
+	beyond.Add(10)
 	const all = 30 // jobs
 	for name, test := range map[string]struct {
 		fixed      bool // lease
@@ -39,6 +41,7 @@ func TestFirstAgents(t *testing.T) {
 		"failed before":         {state: State{Breaker: Breaker{Failures: 2, Cause: NeverRegistered}}, want: 1},
 		"in another queue":      {dispatches: []Dispatch{otherQueue}, want: 10},
 		"registered in part":    {dispatches: []Dispatch{order(10, 5*time.Minute)}, supply: Supply{Dispatches: map[string]Seen{"a-5m0s": {Registered: indexes(1)}}}, want: all - 9},
+		"registered beyond":     {dispatches: []Dispatch{order(10, 5*time.Minute)}, supply: Supply{Dispatches: map[string]Seen{"a-5m0s": {Registered: beyond}}}, want: 1},
 		"connected agent":       {supply: Supply{Own: 1}, want: all},
 		"stopping agent":        {supply: Supply{Stopping: 1}, want: all},
 		"known start-up times":  {state: State{StartupTimes: startup}, want: all},

@@ -95,12 +95,9 @@ func (s *share) hasRegistered() bool {
 	if !s.startupTimes.IsZero() || !s.lastServed.IsZero() || s.supply.Own+s.supply.Stopping > 0 {
 		return true
 	}
-	for _, seen := range s.supply.Dispatches {
-		if !seen.Registered.IsZero() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.overlay.Dispatches, func(d Dispatch) bool {
+		return s.supply.Dispatches[d.ID].Registered.Below(d.Agents) > 0
+	})
 }
 
 // overdueOrder is the part of what was ordered at one time that has not registered.
