@@ -79,6 +79,7 @@ func (c *commit) head() branch.Head { return branch.Head{Commit: c.id, Tree: c.t
 type fleetRepository struct {
 	mu   sync.Mutex
 	log  []*commit
+	at   map[string]int // places in log by identifier, of those that were looked up
 	now  func() time.Time
 	seen func(pushed []*commit) // triggered with every push that landed; optional
 	// branches are the names of others that the repository has.
@@ -194,15 +195,11 @@ func (f *fleetRepository) commits(from string, limit branch.Limit) iter.Seq2[bra
 
 // edits are what commits have changed in the files below some directories.
 func (f *fleetRepository) edits(commits []branch.Commit, look branch.Selection) ([]branch.Edits, error) {
-	known := map[string]*commit{}
-	for _, c := range f.history() {
-		known[c.id] = c
-	}
 	var all []branch.Edits
 	for _, x := range commits {
-		c := known[x.ID]
-		if c == nil {
-			return nil, errUnreachable
+		c, err := f.commit(x.ID)
+		if err != nil {
+			return nil, err
 		}
 		before := map[string][]byte{}
 		if c.parent != nil {
@@ -265,9 +262,15 @@ func (f *fleetRepository) file(commitID, name string) ([]byte, error) {
 func (f *fleetRepository) commit(id string) (*commit, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at := slices.IndexFunc(f.log, func(c *commit) bool { return c.id == id })
-	if at < 0 {
-		return nil, errUnreachable
+	at, found := f.at[id]
+	if !found || at >= len(f.log) || f.log[at].id != id { // the branch was reset since
+		f.at = map[string]int{}
+		for i, c := range f.log {
+			f.at[c.id] = i
+		}
+		if at, found = f.at[id]; !found {
+			return nil, errUnreachable
+		}
 	}
 	return f.log[at], nil
 }

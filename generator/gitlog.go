@@ -306,7 +306,11 @@ func (dr *drift) readLog(ctx context.Context, head branch.Head, loaded []fleet.O
 		dr.read = now
 		return nil
 	}
-	if err := dr.rememberLog(ctx, head, loaded, pushed{known: dr.scanned, since: now.Add(-logAge)}); err != nil {
+	since := now.Add(-logAge)
+	if dr.scanned == "" && slices.ContainsFunc(loaded, func(o fleet.Overlay) bool { return o.LostState() }) {
+		since = since.Add(-policy.LongestUptime) // agents with the lost identity may be connected for that long
+	}
+	if err := dr.rememberLog(ctx, head, loaded, pushed{known: dr.scanned, since: since}); err != nil {
 		return fmt.Errorf("fleet repository: reading the commits since the last tick: %w (nothing is ordered until the history can be read. "+
 			"If the history is lost, stop muster for %s and push the files as a first commit)", err, policy.LongestLease)
 	}

@@ -53,6 +53,9 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 	free := func(id plan.Identity, path string) bool {
 		return id.ID != "" && (owner[id.ID] == "" || owner[id.ID] == path)
 	}
+	own := func(other, path string) func(plan.Identity) bool {
+		return func(id plan.Identity) bool { return id.ID != other && id.Branch == k.branch && free(id, path) }
+	}
 	for i := range loaded {
 		o := &loaded[i]
 		id, before := o.Identity, k.known[o.Path]
@@ -60,32 +63,31 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 			delete(k.known, o.Path)
 			before = plan.Identity{}
 		}
-		switch {
-		case id.ID != "" && id.Branch != "" && k.branch != "" && id.Branch != k.branch:
+		if id.ID == "" && id.CopiedFrom == "" && o.LostState() {
+			var err error
+			if id, err = k.lost(ctx, o, before, wrote(o.Path), free); err != nil {
+				return err
+			}
+		}
+		if id.ID != "" && id.Branch != "" && k.branch != "" && id.Branch != k.branch {
 			if _, asked := branches[id.Branch]; !asked {
 				var err error
 				if branches[id.Branch], err = k.repository.HasBranch(ctx, id.Branch); err != nil {
 					return fmt.Errorf("fleet repository: looking up the branch %q: %w", id.Branch, err)
 				}
 			}
-			if branches[id.Branch] {
-				id = plan.Identity{CopiedFrom: id.ID}
-			}
-		case id.ID == "" && id.CopiedFrom == "" && o.LostState():
-			var err error
-			if id, err = k.lost(ctx, o, before, wrote(o.Path), free); err != nil {
+			merged, err := k.owned(ctx, o, before, wrote(o.Path), own(id.ID, o.Path))
+			if err != nil {
 				return err
+			}
+			if branches[id.Branch] || merged.ID != "" { // otherwise that branch was renamed
+				id = plan.Identity{CopiedFrom: id.ID}
 			}
 		}
 		if id.CopiedFrom != "" && id.ID == "" { // the copy may have replaced its files
-			own := func(x plan.Identity) bool {
-				return x.ID != id.CopiedFrom && x.Branch == k.branch && free(x, o.Path)
-			}
-			if !own(before) {
-				var err error
-				if before, err = k.written(ctx, o, wrote(o.Path), own); err != nil {
-					return err
-				}
+			before, err := k.owned(ctx, o, before, wrote(o.Path), own(id.CopiedFrom, o.Path))
+			if err != nil {
+				return err
 			}
 			id.ID = before.ID
 		}
@@ -104,10 +106,7 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 // lost returns the identity of an overlay without state.yaml: what this process knows, what muster's
 // last commits contain, or the one that its last dispatch was ordered by; the zero value if it had none.
 func (k *identities) lost(ctx context.Context, o *fleet.Overlay, before plan.Identity, wrote []string, free func(plan.Identity, string) bool) (plan.Identity, error) {
-	if free(before, o.Path) {
-		return before, nil
-	}
-	if id, err := k.written(ctx, o, wrote, func(x plan.Identity) bool { return free(x, o.Path) }); id.ID != "" || err != nil {
+	if id, err := k.owned(ctx, o, before, wrote, func(x plan.Identity) bool { return free(x, o.Path) }); id.ID != "" || err != nil {
 		return id, err
 	}
 	byAge := slices.SortedFunc(slices.Values(o.Dispatches), func(a, b plan.Dispatch) int { return b.At.Compare(a.At) })
@@ -118,6 +117,14 @@ func (k *identities) lost(ctx context.Context, o *fleet.Overlay, before plan.Ide
 		}
 	}
 	return plan.Identity{}, nil
+}
+
+// owned returns the identity that this process knows if it is accepted, otherwise what written returns.
+func (k *identities) owned(ctx context.Context, o *fleet.Overlay, before plan.Identity, wrote []string, accept func(plan.Identity) bool) (plan.Identity, error) {
+	if accept(before) {
+		return before, nil
+	}
+	return k.written(ctx, o, wrote, accept)
 }
 
 // written returns the newest accepted identity in muster's last commits to the overlay; the zero value

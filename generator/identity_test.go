@@ -204,6 +204,29 @@ func TestCopiedBranch(t *testing.T) {
 	}
 }
 
+// TestCopiedBranchWithoutState: a copy of a branch whose state.yaml was deleted ("Delete it to forget") before
+// muster's first commit there is still a copy while the original exists.
+func TestCopiedBranchWithoutState(t *testing.T) {
+	for name, content := range map[string][]byte{"deleted": nil, "damaged": []byte("x: [\n")} {
+		for _, exists := range []bool{true, false} {
+			b := newBench("a")
+			b.jobs("a", 3)
+			r := tick(t, b.generator(onBranch("east")))
+			d, id := r.Operations[0].Decision.Dispatch[0], b.identity("a").ID
+			if b.fleet.branches = []string{"west"}; exists {
+				b.fleet.branches = append(b.fleet.branches, "east")
+			}
+			b.snapshot.Agents = []plan.Agent{{ID: "1", State: plan.AgentBusy, Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index=0")}}
+			b.fleet.edit("a person", branch.Change{Path: stateOfA, Content: content})
+			r = tick(t, b.generator(onBranch("west")))
+			now := r.Input.Overlays[0].Identity
+			if (now.ID == id) == exists {
+				t.Errorf("%s: the other branch exists: %t; the identity is %+v, that of the original %q", name, exists, now, id)
+			}
+		}
+	}
+}
+
 // TestBranchCreatedLater asserts that each tick looks up the former branch, once for all overlays, until a
 // commit makes the answer permanent: the branch may be created at any time.
 func TestBranchCreatedLater(t *testing.T) {
@@ -431,5 +454,74 @@ func TestRewrittenBranch(t *testing.T) {
 	}
 	if b.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("y")}); rewritten(tick(t, g)) != "" {
 		t.Error("a push on top counts as rewritten")
+	}
+}
+
+// TestIdentityLongAgo asserts that a restarted muster finds the identity of a deleted state.yaml as long as agents
+// with it may be connected: reusable ones for a week.
+func TestIdentityLongAgo(t *testing.T) {
+	for _, age := range []time.Duration{10 * time.Hour, 30 * time.Hour, 7 * 24 * time.Hour} {
+		b := newBench("a")
+		b.limit(4)
+		b.jobs("a", 4)
+		g := b.generator(onBranch("main"))
+		r := tick(t, g)
+		id, d := b.identity("a").ID, r.Operations[0].Decision.Dispatch[0]
+		for i := range d.Agents {
+			b.snapshot.Agents = append(b.snapshot.Agents, plan.Agent{
+				ID: d.ID + string(rune('0'+i)), State: plan.AgentBusy, Connected: b.now.Add(time.Minute),
+				Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index="+string(rune('0'+i))),
+			})
+		}
+		b.now = b.now.Add(6 * time.Minute)
+		tick(t, g)
+		b.now = b.now.Add(6 * time.Minute)
+		tick(t, g)
+		b.now = b.now.Add(age)
+		b.fleet.edit("a person", branch.Change{Path: stateOfA})
+		r = tick(t, b.generator(onBranch("main")))
+		s := r.Decisions[0].Sum
+		if got := r.Input.Overlays[0].Identity; got.ID != id || s.Current != 4 || s.Dispatch != 0 {
+			t.Errorf("%s: %+v, want %s; %d current, %d dispatched", age, got, id, s.Current, s.Dispatch)
+		}
+	}
+}
+
+// TestMergedBranch asserts that a branch keeps its identity when another branch that has a muster of its own is merged
+// into it, also if that branch is deleted then.
+func TestMergedBranch(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		for _, exists := range []bool{true, false} {
+			b := newBench("a")
+			b.limit(4)
+			b.jobs("a", 4)
+			g := b.generator(onBranch("main"))
+			r := tick(t, g)
+			id, d := b.identity("a").ID, r.Operations[0].Decision.Dispatch[0]
+			for i := range d.Agents {
+				b.snapshot.Agents = append(b.snapshot.Agents, plan.Agent{
+					ID: d.ID + string(rune('0'+i)), State: plan.AgentBusy, Connected: b.now.Add(time.Minute),
+					Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index="+string(rune('0'+i))),
+				})
+			}
+			b.now = b.now.Add(6 * time.Minute)
+			tick(t, g)
+			b.now = b.now.Add(6 * time.Minute)
+			tick(t, g)
+			text := b.fleet.head().tree.files[stateOfA]
+			merged := bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(id), []byte("eeeeeeeeee")), []byte("branch: main"), []byte("branch: east"))
+			b.fleet.edit("Merge branch east", branch.Change{Path: stateOfA, Content: merged})
+			if b.fleet.branches = []string{"main"}; exists {
+				b.fleet.branches = append(b.fleet.branches, "east")
+			}
+			if restarted {
+				g = b.generator(onBranch("main"))
+			}
+			r = tick(t, g)
+			s := r.Decisions[0].Sum
+			if got := r.Input.Overlays[0].Identity; got.ID != id || s.Current != 4 || s.Dispatch != 0 {
+				t.Errorf("restarted %t, east exists %t: %+v, want %s; %d current, %d dispatched", restarted, exists, got, id, s.Current, s.Dispatch)
+			}
+		}
 	}
 }

@@ -109,7 +109,7 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 	lost := func(parents ...string) branch.Commit {
 		return own(ledger.Dispatch, "lost", -time.Minute, -time.Minute, parents...)
 	}
-	old := func(parents ...string) branch.Commit { return own(ledger.Repair, "old", -2*day, -2*day, parents...) }
+	old := func(parents ...string) branch.Commit { return own(ledger.Repair, "old", -10*day, -10*day, parents...) }
 	for _, test := range []struct {
 		name string
 		log  []branch.Commit
@@ -119,8 +119,8 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 		{"to the root", []branch.Commit{theirs(head, 0, "b"), theirs("b", -90*day)}, "", 2},
 		{"a date of others that is old", []branch.Commit{theirs(head, -90*day, "lost"), lost()}, "found", 2},
 		{"an old one of muster's", []branch.Commit{theirs(head, 0, "old"), old("b"), theirs("b", -3*day)}, "", 2},
-		{"an old one that was committed again", []branch.Commit{theirs(head, 0, "old"), own(ledger.Repair, "old", -2*day, 0, "lost"), lost()}, "found", 3},
-		{"an old date of muster's", []branch.Commit{theirs(head, 0, "new"), own(ledger.Repair, "new", 0, -2*day, "lost"), lost()}, "found", 3},
+		{"an old one that was committed again", []branch.Commit{theirs(head, 0, "old"), own(ledger.Repair, "old", -10*day, 0, "lost"), lost()}, "found", 3},
+		{"an old date of muster's", []branch.Commit{theirs(head, 0, "new"), own(ledger.Repair, "new", 0, -10*day, "lost"), lost()}, "found", 3},
 		{"cut off", []branch.Commit{theirs(head, 0, "b"), theirs("b", -90*day, "nowhere")}, "git fetch --unshallow", 2},
 		{"a line behind an old date", []branch.Commit{theirs(head, 0, "old", "skewed"), old("b"), theirs("skewed", -5*day, "lost"), lost("b"), theirs("b", -9*day, "nowhere")}, "found", 4},
 		{"a line that ends twice", []branch.Commit{theirs(head, 0, "old", "side"), old("b"), theirs("b", -3*day, "root"), theirs("side", -4*day, "b"), theirs("root", -9*day)}, "", 4},

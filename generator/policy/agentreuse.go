@@ -16,8 +16,11 @@ import (
 // next ping, some 10 seconds later). The longest uptime equals that of warmIdleTimeout: the base's
 // activeDeadlineSeconds must cover the time for which an agent may run.
 const (
-	minReuseIdle, maxReuseIdle     = 5 * time.Second, 24 * time.Hour
-	minReuseUptime, maxReuseUptime = time.Minute, 7 * 24 * time.Hour
+	minReuseIdle, maxReuseIdle = 5 * time.Second, 24 * time.Hour
+	minReuseUptime             = time.Minute
+
+	// LongestUptime is the longest reuse.uptime and warmIdleTimeout that a policy may set.
+	LongestUptime = 7 * 24 * time.Hour
 )
 
 // reuseFields are the fields of reuse, in the order of the documentation.
@@ -26,7 +29,7 @@ var reuseFields = []string{"idle", "uptime"}
 // reuseType is the field's type in the documentation.
 func reuseType() string {
 	return fmt.Sprintf("map: `idle` (duration, %s to %s) and `uptime` (%s to %s), or neither",
-		Span(minReuseIdle), Span(maxReuseIdle), Span(minReuseUptime), Span(maxReuseUptime))
+		Span(minReuseIdle), Span(maxReuseIdle), Span(minReuseUptime), Span(LongestUptime))
 }
 
 // reuse reads the times for which agents take further jobs. An empty mapping means the same as a
@@ -38,7 +41,7 @@ func (r *policyReader) reuse(n *yaml.Node) {
 	before, idle := len(r.findings), finding.Lookup(n, "idle")
 	said := plan.Reuse{
 		Idle:   r.span(idle, "reuse.idle", minReuseIdle, maxReuseIdle),
-		Uptime: r.span(finding.Lookup(n, "uptime"), "reuse.uptime", minReuseUptime, maxReuseUptime),
+		Uptime: r.span(finding.Lookup(n, "uptime"), "reuse.uptime", minReuseUptime, LongestUptime),
 	}
 	if len(r.findings) > before {
 		return
@@ -74,7 +77,7 @@ func (r *policyReader) wholeReuse(n *yaml.Node) bool {
 
 // reuseShape has the fields of reuse, as reuseFields lists them.
 func reuseShape() keywords {
-	idle, uptime := spanShape(minReuseIdle, maxReuseIdle), spanShape(minReuseUptime, maxReuseUptime)
+	idle, uptime := spanShape(minReuseIdle, maxReuseIdle), spanShape(minReuseUptime, LongestUptime)
 	idle["description"] = "how long an agent that was ordered for a job stays idle, each time"
 	uptime["description"] = "for how long an agent takes jobs in all; what it has then it finishes"
 	return keywords{
