@@ -65,7 +65,9 @@ func (m *Metrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error)
 				wait = soonAfterFailure
 			}
 			if reset := resetOf(err); reset > 0 {
-				wait = reset
+				if wait = reset; passing(err) {
+					wait = min(reset, answersFor)
+				}
 			}
 			err = limitedStack(err, scopeMetrics)
 			if limited, ok := errors.AsType[*RateLimited](err); ok {
