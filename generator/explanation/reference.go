@@ -49,7 +49,9 @@ var (
 		regexp.MustCompile(`[?&#;/]jid=(` + uuid + `)\b`), regexp.MustCompile(`/jobs/(` + uuid + `)\b`), regexp.MustCompile(`#(?:job[-_])?(` + uuid + `)\b`),
 	}
 	agentPageRule = regexp.MustCompile(`/agents(/|$|[?#])`)
-	buildkiteRule = regexp.MustCompile(`^https?://([a-z0-9-]+\.)*buildkite\.com(:[0-9]+)?(/|$|[?#])|/v2/organizations/|/builds/[0-9]+`)
+	buildkiteRule = regexp.MustCompile(`^https?://([a-z0-9-]+\.)*buildkite\.com(:[0-9]+)?(/|$|[?#])`)
+	// proxiedRule is a page of Buildkite on another host. A path on a git host may look like one.
+	proxiedRule = regexp.MustCompile(`/v2/organizations/|/builds/[0-9]+`)
 	// commitRules find a commit where hosts put that of the page: gitweb's page of a file has the
 	// commit in hb, and the file in h. anyRule finds a whole identifier anywhere else.
 	commitRules = []*regexp.Regexp{
@@ -109,12 +111,8 @@ func refersToAddress(address string) reference {
 			return reference{jobName, found[1]}
 		}
 	}
-	switch {
-	case !buildkiteRule.MatchString(address):
-	case agentPageRule.MatchString(address):
-		return reference{kind: agentPage}
-	default:
-		return reference{kind: buildkitePage}
+	if buildkiteRule.MatchString(address) {
+		return buildkiteReference(address)
 	}
 	for _, rule := range commitRules {
 		if found := rule.FindStringSubmatch(address); found != nil {
@@ -124,7 +122,18 @@ func refersToAddress(address string) reference {
 	if all := anyRule.FindAllStringSubmatch(address, 2); len(all) == 1 {
 		return reference{commitName, all[0][1]}
 	}
+	if proxiedRule.MatchString(address) {
+		return buildkiteReference(address)
+	}
 	return reference{}
+}
+
+// buildkiteReference returns what the address of a page of Buildkite without a job refers to.
+func buildkiteReference(address string) reference {
+	if agentPageRule.MatchString(address) {
+		return reference{kind: agentPage}
+	}
+	return reference{kind: buildkitePage}
 }
 
 // decoded returns the text of an identifier in base64; empty if it is not one.
