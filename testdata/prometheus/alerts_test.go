@@ -144,6 +144,10 @@ func incidents() []incident {
 			raises: "MusterGitSlow", delay: 15 * time.Minute, text: "git server",
 		},
 		{
+			name: "requests to Buildkite fail", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.requestsFail = true },
+			raises: "MusterRequestsFail", delay: 15 * time.Minute, text: "Buildkite's status page",
+		},
+		{
 			name: "another muster serves the queue", lasts: 40 * time.Minute, begin: func(_ *site, f *fleet) { f.otherMuster = true },
 			raises: "MusterOtherMuster", delay: 15 * time.Minute, text: "another muster",
 		},

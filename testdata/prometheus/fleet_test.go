@@ -36,6 +36,7 @@ type fleet struct {
 	failsAt         generator.Step // the step in which ticks fail; empty: none
 	limited         bool           // Buildkite answers with 429
 	gitSlow         bool           // git takes 20 s
+	requestsFail    bool           // half of the requests to Buildkite fail
 	rewritten       bool           // the branch was rewritten
 	otherMuster     bool           // another muster has an agent in the queue
 	webhooksRefused bool           // a sender of webhooks has another secret
@@ -251,6 +252,9 @@ func (f *fleet) tick(now time.Time) generator.Report {
 	}
 	if f.gitSlow {
 		r.Result.GitTook = 20 * time.Second
+	}
+	if f.requestsFail {
+		r.Result.Input.Snapshot.Failing = "32 of the last 64 requests failed"
 	}
 	if f.rewritten {
 		r.Result.Rewritten = &generator.Rewritten{From: "before", To: "after"}

@@ -130,7 +130,8 @@ var expectedAlerts = map[condition.Type]map[string]expected{
 	},
 	condition.Drifted: {condition.EditedByHand: {}},
 	condition.Degraded: {
-		condition.PollSlow: {}, condition.RequestsFail: {}, condition.MetricsUnavailable: {},
+		condition.PollSlow: {}, condition.MetricsUnavailable: {},
+		condition.RequestsFail:       {"MusterRequestsFail", 15 * time.Minute, "After 15 minutes"},
 		condition.AgentsInOtherQueue: {}, // MusterAgentsInOtherQueue fires after 10 minutes
 		condition.OtherMuster:        {"MusterOtherMuster", 15 * time.Minute, "After 15 minutes"},
 		condition.BranchRewritten:    {alert: "MusterBranchRewritten"},
