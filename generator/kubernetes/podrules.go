@@ -66,6 +66,11 @@ func (c *checker) pod(s spot) {
 				}
 			}
 			c.handlers(x, s)
+			for _, policy := range x.at("resizePolicy").items() {
+				if at := policy.at("restartPolicy"); at.text() == "RestartContainer" && s.at("restartPolicy").text() == "Never" {
+					c.bad(at, "is RestartContainer in a pod that never restarts", "write NotRequired")
+				}
+			}
 		}
 	}
 	for _, x := range s.at("initContainers").items() {

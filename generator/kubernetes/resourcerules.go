@@ -87,31 +87,41 @@ func (c *checker) podResources(s spot) {
 	}
 	for _, kind := range []string{"limits", "requests"} {
 		for _, name := range whole.at(kind).keys() {
-			at := whole.at(kind, name)
-			if name != "cpu" && name != "memory" && !strings.HasPrefix(name, "hugepages-") {
+			if at := whole.at(kind, name); name != "cpu" && name != "memory" && !strings.HasPrefix(name, "hugepages-") {
 				c.bad(at, "is not for the pod as a whole", "write it in a container's resources")
 				continue
 			}
-			most, ok := parseQuantity(at.text())
-			var sum resource.Quantity
-			for _, x := range s.at("containers").items() {
-				amount, set := parseQuantity(x.at("resources", kind, name).text())
-				if !set && kind == "requests" {
-					amount, set = parseQuantity(x.at("resources", "limits", name).text())
-				}
-				switch {
-				case !set:
-				case kind == "requests":
-					sum.Add(amount)
-				case amount.Cmp(sum) > 0:
-					sum = amount
-				}
-			}
-			if ok && sum.Cmp(most) > 0 {
-				c.badf(at, "write more, or less in the containers", "is %s, and the containers have more", at.text())
+			own, needed := sum(s, kind, name), sum(s, "requests", name)
+			limit, limited := parseQuantity(whole.at("limits", name).text())
+			most, ok := parseQuantity(whole.at(kind, name).text())
+			switch {
+			case kind == "requests" && ok && limited && most.Cmp(limit) > 0:
+				c.badf(whole.at(kind, name), "write less, or a larger limit", "is %s, more than the limit", whole.at(kind, name).text())
+			case ok && own.Cmp(most) > 0,
+				// without its own, the request is the limit
+				kind == "limits" && ok && !whole.at("requests", name).set() && needed.Cmp(most) > 0:
+				c.badf(whole.at(kind, name), "write more, or less in the containers", "is %s, and the containers have more", whole.at(kind, name).text())
 			}
 		}
 	}
+}
+
+// sum returns the largest limit of a pod's containers, or the sum of their requests.
+func sum(s spot, kind, name string) (sum resource.Quantity) {
+	for _, x := range s.at("containers").items() {
+		amount, set := parseQuantity(x.at("resources", kind, name).text())
+		if !set && kind == "requests" {
+			amount, set = parseQuantity(x.at("resources", "limits", name).text())
+		}
+		switch {
+		case !set:
+		case kind == "requests":
+			sum.Add(amount)
+		case amount.Cmp(sum) > 0:
+			sum = amount
+		}
+	}
+	return sum
 }
 
 const quantityRemedy = `write one as in 500m or "2" for CPU, 2Gi or 512Mi for memory and disk`

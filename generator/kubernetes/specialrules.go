@@ -43,6 +43,8 @@ func (c *checker) special(s spot, typ string) {
 		}
 	case "KeyToPath":
 		c.relative(s.at("path"), true)
+	case "FileKeySelector":
+		c.relative(s.at("path"), false)
 	case "HostPathVolumeSource":
 		c.noSteps(s.at("path"))
 	case "GitRepoVolumeSource":

@@ -22,11 +22,18 @@ func (c *checker) volume(s spot) {
 
 // mounts checks that the volumes of a container exist.
 func (c *checker) mounts(x, list spot, volumes map[string]bool) {
+	var names []spot
 	for _, field := range []string{"volumeMounts", "volumeDevices"} {
 		for _, m := range x.at(field).items() {
-			if name := m.at("name"); name.text() != "" && !volumes[name.text()] {
-				c.badf(name, "add a volume of that name, or write one of those that are there", "there is no volume %s in the pod", name.quoted())
-			}
+			names = append(names, m.at("name"))
+		}
+	}
+	for _, v := range x.at("env").items() {
+		names = append(names, v.at("valueFrom", "fileKeyRef", "volumeName"))
+	}
+	for _, name := range names {
+		if name.text() != "" && !volumes[name.text()] {
+			c.badf(name, "add a volume of that name, or write one of those that are there", "there is no volume %s in the pod", name.quoted())
 		}
 	}
 	for _, m := range x.at("volumeDevices").items() {

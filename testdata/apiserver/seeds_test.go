@@ -49,5 +49,9 @@ const seeds = `
       preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: zone, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [x]}}]
 - topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 1, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [x]}]
 - schedulingGates: [{name: example.com/a}]
+- hostAliases: [{ip: 10.0.0.1, hostnames: [a, b.c]}]
+- tolerations: [{key: a, operator: Equal, value: b, effect: NoExecute, tolerationSeconds: 5}]
+- resourceClaims: [{name: a, resourceClaimName: c}, {name: b, resourceClaimTemplateName: d}]
+- imagePullSecrets: [{name: a}]
 - dnsConfig: {nameservers: [10.0.0.1, 10.0.0.2, 10.0.0.3]}
 `
