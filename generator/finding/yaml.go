@@ -189,6 +189,9 @@ func faultyLine(data []byte) int {
 	}
 }
 
+// Plain reports duplicate keys, keys that are not plain words, aliases and merges anywhere in a document.
+func Plain(file string, top *yaml.Node) *Finding { return plainly(file, top, 0) }
+
 // plainly reports duplicate keys, keys that are not plain words, aliases and merges anywhere below
 // n.
 func plainly(file string, n *yaml.Node, depth int) *Finding {

@@ -166,6 +166,8 @@ func TestCheckNeeded(t *testing.T) {
 		{"volumes: [{name: v, configMap: {name: needed}}]", "ConfigMap", both, ""},
 		{"volumes: [{name: v, configMap: {name: needed}}]", "ConfigMap", ", annotations: {kustomize.toolkit.fluxcd.io/prune: disabled}", strings.TrimSuffix(want, " and kustomize.toolkit.fluxcd.io/prune: disabled")},
 		{"volumes: [{name: v, configMap: {name: needed}}]", "Secret", "", ""},
+		{"volumes: [{name: v, configMap: {name: needed}}]", "ConfigMap", both + "}\ndata: {environment: 'case ${BUILDKITE_BRANCH:-} in main) ;; esac'", file + ":4: metadata.annotations: agents need the ConfigMap needed, and Flux would replace \"${BUILDKITE_BRANCH:-}\" in it if its Kustomization has postBuild; write kustomize.toolkit.fluxcd.io/substitute: disabled"},
+		{"volumes: [{name: v, configMap: {name: needed}}]", "ConfigMap", strings.Replace(both, "}", ", kustomize.toolkit.fluxcd.io/substitute: disabled}", 1) + "}\ndata: {environment: 'case ${BUILDKITE_BRANCH:-} in main) ;; esac'", ""},
 		{"volumes: [{name: needed, emptyDir: {}}]", "ConfigMap", "", ""},
 		{"volumes: [{name: v, configMap: {name: other}}]", "ConfigMap", "", ""},
 	} {
@@ -256,6 +258,18 @@ func TestCheckSyncer(t *testing.T) {
 		{"syncer/a.yaml", flux + "  commonMetadata: {labels: {a: b}}\n", "syncer/a.yaml:6: spec.commonMetadata: " + changes},
 		{"syncer/a.yaml", flux + "  force: false\n", ""},
 		{"syncer/a.yaml", flux + "  force: true\n", "syncer/a.yaml:6: spec.force: is true: Flux would delete a running Job to create it again; remove it"},
+		{"syncer/a.yaml", flux + "  force: True\n", "syncer/a.yaml:6: spec.force: is true: Flux would delete a running Job to create it again; remove it"},
+		{"syncer/a.yaml", flux + "  patchesJson6902: [{patch: x}]\n", "syncer/a.yaml:6: spec.patchesJson6902: " + changes},
+		// Flux makes a kustomization of all directories below a path.
+		{"syncer/a.yaml", strings.Replace(flux, "./ci/overlays/default", "./ci/overlays", 1) + "  commonMetadata: {labels: {a: b}}\n", "syncer/a.yaml:6: spec.commonMetadata: " + changes},
+		{"syncer/a.yaml", strings.Replace(flux, "./ci/overlays/default", "./", 1) + "  commonMetadata: {labels: {a: b}}\n", "syncer/a.yaml:6: spec.commonMetadata: " + changes},
+		{"syncer/a.yaml", strings.Replace(flux, "  path: ./ci/overlays/default\n", "", 1) + "  commonMetadata: {labels: {a: b}}\n", "syncer/a.yaml:5: spec.commonMetadata: " + changes},
+		{"syncer/a.yaml", strings.Replace(flux, "./ci/overlays/default", "./clusters/a", 1) + "  commonMetadata: {labels: {a: b}}\n", ""},
+		{"syncer/a.yaml", strings.Replace(flux, "spec:\n", "x: &x {commonMetadata: {labels: {a: b}}}\nspec:\n  <<: *x\n", 1), "syncer/a.yaml:3: uses a YAML anchor or alias; write the value out"},
+		{"syncer/a.yaml", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: kustomize.toolkit.fluxcd.io/v1\n  kind: Kustomization\n  spec: {path: overlays/default, images: [a]}\n", "syncer/a.yaml:6: spec.images: " + changes},
+		{"syncer/a.yaml", strings.Replace(argo, "kustomize: {}", "plugin: {name: envsubst}", 1), "syncer/a.yaml:4: spec.source.plugin: " + changes},
+		{"syncer/a.yaml", strings.Replace(argo, "path: overlays/default, kustomize: {}", "chart: x, kustomize: {nameSuffix: -a}", 1), ""},
+		{source, "plugin: {name: envsubst}\n", source + ":1: plugin: " + changes},
 		{"syncer/a.yaml", "[", ""},
 	} {
 		tree := sound(t)

@@ -90,24 +90,35 @@ func checkJob(tree fs.FS, o *Overlay, job *yaml.Node, onlyHarm bool) []finding.F
 // and its functions, and $$, in the whole text of an object, unless a label or annotation says
 // otherwise (fluxcd.io/flux/components/kustomize/kustomizations "Post build variable substitution").
 func (c *jobChecker) substitution(o *Overlay) {
-	const key, off = "kustomize.toolkit.fluxcd.io/substitute", "disabled"
-	at := annotation(key)
-	if finding.Scalar(c.job, at...) == off || finding.Scalar(c.job, "metadata", "labels", key) == off {
-		return
-	}
-	replaced := ""
-	look := func(text string) {
-		if m := variable.FindString(text); replaced == "" {
+	replaced := substituted(c.job)
+	for _, tag := range o.Policy.Tags {
+		if m := variable.FindString(tag); replaced == "" && !keepsVariables(c.job) {
 			replaced = m
 		}
 	}
-	walk(c.job, nil, func(n *yaml.Node, _ []string) { look(n.Value) })
-	for _, tag := range o.Policy.Tags {
-		look(tag)
-	}
 	if replaced != "" {
-		c.bad("is missing: Flux would replace "+finding.Quote(replaced)+" if its Kustomization has postBuild", "write "+key+": "+off, at...)
+		c.bad("is missing: Flux would replace "+finding.Quote(replaced)+" if its Kustomization has postBuild", "write "+substituteKey+": "+substituteOff, annotation(substituteKey)...)
 	}
+}
+
+const substituteKey, substituteOff = "kustomize.toolkit.fluxcd.io/substitute", "disabled"
+
+// keepsVariables reports whether an object tells Flux to replace nothing.
+func keepsVariables(object *yaml.Node) bool {
+	return finding.Scalar(object, annotation(substituteKey)...) == substituteOff || finding.Scalar(object, "metadata", "labels", substituteKey) == substituteOff
+}
+
+// substituted returns the first text of an object that Flux replaces; it may be empty.
+func substituted(object *yaml.Node) (replaced string) {
+	if keepsVariables(object) {
+		return ""
+	}
+	walk(object, nil, func(n *yaml.Node, _ []string) {
+		if replaced == "" {
+			replaced = variable.FindString(n.Value)
+		}
+	})
+	return replaced
 }
 
 // variable matches what Flux replaces.

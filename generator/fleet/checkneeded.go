@@ -71,20 +71,20 @@ func checkNeeded(tree fs.FS, o *Overlay) (findings []finding.Finding) {
 		if of := finding.Scalar(object, "metadata", "namespace"); of != "" && of != namespace {
 			continue
 		}
-		lacks := prunedBy(object)
-		if len(lacks) == 0 {
-			continue
+		add := func(problem, remedy string) {
+			f := finding.Finding{Field: "metadata.annotations", Problem: fmt.Sprintf("agents need the %s %s, and %s", x.Kind, x.Name, problem), Remedy: "write " + remedy}
+			if f.File, f.Line = v.definedIn(x); f.File == "" {
+				f.File, f.Line = v.generatedIn(o.Path, x)
+				f.Field = "generatorOptions.annotations"
+			}
+			findings = append(findings, f)
 		}
-		f := finding.Finding{
-			Field:   "metadata.annotations",
-			Problem: fmt.Sprintf("agents need the %s %s, and the syncer deletes it with its file: pods that start later would wait forever", x.Kind, x.Name),
-			Remedy:  "write " + strings.Join(lacks, " and "),
+		if lacks := prunedBy(object); len(lacks) > 0 {
+			add("the syncer deletes it with its file: pods that start later would wait forever", strings.Join(lacks, " and "))
 		}
-		if f.File, f.Line = v.definedIn(x); f.File == "" {
-			f.File, f.Line = v.generatedIn(o.Path, x)
-			f.Field = "generatorOptions.annotations"
+		if replaced := substituted(object); replaced != "" { // such as an agent hook
+			add("Flux would replace "+finding.Quote(replaced)+" in it if its Kustomization has postBuild", substituteKey+": "+substituteOff)
 		}
-		findings = append(findings, f)
 	}
 	return findings
 }

@@ -18,7 +18,8 @@ const syncerDir = "syncer"
 // (argo-cd.readthedocs.io/en/stable/user-guide/kustomize and fluxcd.io/flux/components/kustomize/kustomizations).
 var (
 	argoParameters = []string{"namePrefix", "nameSuffix", "namespace", "images", "commonLabels", "commonAnnotations", "patches", "components"}
-	fluxParameters = []string{"namePrefix", "nameSuffix", "targetNamespace", "images", "commonMetadata", "patches", "components"}
+	fluxParameters = []string{"namePrefix", "nameSuffix", "targetNamespace", "images", "commonMetadata", "patches", "patchesStrategicMerge", "patchesJson6902", "components"}
+	pluginOnly     = []string{"plugin"} // a program that changes anything
 )
 
 // checkSyncer checks what the repository tells the syncer of an overlay: parameter files of
@@ -29,6 +30,7 @@ func checkSyncer(tree fs.FS, o *Overlay) []finding.Finding {
 	for _, file := range files {
 		c.documents(tree, file, func(doc *yaml.Node) {
 			c.parameters(finding.Lookup(doc, "kustomize"), []string{"kustomize"}, argoParameters)
+			c.parameters(doc, nil, pluginOnly)
 		})
 	}
 	files, _ = fs.Glob(tree, path.Join(path.Dir(o.loader.dir), syncerDir, "*.yaml"))
@@ -77,13 +79,24 @@ func (c *syncerChecker) object(doc *yaml.Node) {
 	at := []string{"spec"}
 	spec := finding.Lookup(doc, at...)
 	group, _, _ := strings.Cut(finding.Scalar(doc, "apiVersion"), "/")
+	if group == "kustomize.toolkit.fluxcd.io" || group == "argoproj.io" {
+		if f := finding.Plain(c.file, doc); f != nil { // fields may be behind an alias or a merge
+			c.findings = append(c.findings, *f)
+			return
+		}
+	}
 	switch group + " " + finding.Scalar(doc, "kind") {
+	case "v1 List":
+		for _, item := range finding.Items(finding.Lookup(doc, "items")) {
+			c.object(item)
+		}
+		return
 	case "kustomize.toolkit.fluxcd.io Kustomization":
 		if !c.applies(spec) {
 			return
 		}
 		c.parameters(spec, at, fluxParameters)
-		if key, value := finding.Entry(spec, "force"); key != nil && value.Value == "true" {
+		if key, value := finding.Entry(spec, "force"); key != nil && slices.Contains([]string{"true", "yes", "on"}, strings.ToLower(value.Value)) {
 			c.bad(key, below(at, "force"), "is true: Flux would delete a running Job to create it again", "remove it")
 		}
 		return
@@ -96,9 +109,10 @@ func (c *syncerChecker) object(doc *yaml.Node) {
 	}
 	found := false
 	source := func(n *yaml.Node, at []string) {
-		if c.applies(n) {
+		if finding.Scalar(n, "path") != "" && c.applies(n) {
 			found = true
 			c.parameters(finding.Lookup(n, "kustomize"), below(at, "kustomize"), argoParameters)
+			c.parameters(n, at, pluginOnly)
 		}
 	}
 	source(finding.Lookup(spec, "source"), below(at, "source"))
@@ -112,9 +126,17 @@ func (c *syncerChecker) object(doc *yaml.Node) {
 	}
 }
 
-// applies reports whether a source or a Kustomization is of the overlay's directory, or of one that an
-// ApplicationSet fills in.
+// applies reports whether a source or a Kustomization is of the overlay's directory, of one above it (Flux
+// makes a kustomization of all below it), or of one that an ApplicationSet fills in.
 func (c *syncerChecker) applies(n *yaml.Node) bool {
+	if n == nil {
+		return false
+	}
 	dir := path.Clean("/" + finding.Scalar(n, "path"))
-	return strings.HasSuffix(dir, "/"+c.overlay.Path) || strings.Contains(dir, "{{")
+	for above := c.overlay.Path; above != "."; above = path.Dir(above) {
+		if strings.HasSuffix(dir, "/"+above) {
+			return true
+		}
+	}
+	return dir == "/" || strings.Contains(dir, "{{")
 }
