@@ -122,7 +122,11 @@ func shown(target string) string {
 		return "an invalid URL"
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return strings.TrimSuffix(u.String(), "/info/refs")
+	text := u.String()
+	for _, request := range []string{"/info/refs", "/" + transport.UploadPackServiceName, "/" + transport.ReceivePackServiceName} {
+		text = strings.TrimSuffix(text, request)
+	}
+	return text
 }
 
 // readCapabilities reads the capabilities from the first line of an advertisement.

@@ -62,7 +62,10 @@ func refused(response *http.Response, censor func(string) string) error {
 	}
 	a := &Answer{Status: response.StatusCode, Words: wordsOf(textOf(response.Body, censor), censor), wait: retryAfter(response.Header)}
 	if isRedirect(response) {
-		a.Words = "a redirect that is not followed; use the address that it leads to"
+		a.Words = "a redirect to no valid URL"
+		if to, err := response.Location(); err == nil {
+			a.Words = censor(fmt.Sprintf("a redirect that is not followed, to %s: use that address, or check whether the host requires a login", shown(to.String())))
+		}
 	}
 	if RateLimited.MatchStatus(a.Status) && a.wait == 0 {
 		a.wait = usualWait
