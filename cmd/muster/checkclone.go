@@ -68,6 +68,9 @@ type cloned struct {
 func (p program) clonedIn(dir string) *cloned {
 	top, err := p.cloneAt(dir)
 	if err != nil {
+		if strings.Contains(err.Error(), "dubious ownership") {
+			p.printMessage("whether git contains these files was not checked, because git does not read the clone: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+		}
 		return nil
 	}
 	if dir, err = filepath.Abs(dir); err == nil {
@@ -173,11 +176,11 @@ func (c *cloned) foreign(tree fs.FS, name string) (at, kind string) {
 			continue
 		}
 		part := name[:i]
-		mode, tracked := c.modes[part]
+		mode := c.modes[part]
 		if mode == "160000" {
 			return part, "submodule"
 		}
-		if info, err := fs.Lstat(tree, part); mode == "120000" || !tracked && err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if info, err := fs.Lstat(tree, part); mode == "120000" || err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			return part, "link"
 		}
 		if _, err := fs.Stat(tree, path.Join(part, ".git")); err == nil {

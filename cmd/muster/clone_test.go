@@ -175,6 +175,14 @@ func TestHostileWorkTreeGivesNoCredentials(t *testing.T) {
 // fetch, and otherwise say what the clone lacks.
 func TestCloneBehindOrigin(t *testing.T) {
 	unraced.Only(t)
+	t.Run("origin", func(t *testing.T) { cloneBehind(t, "origin", false) })
+	t.Run("acme", func(t *testing.T) { cloneBehind(t, "acme", false) })
+	t.Run("fork", func(t *testing.T) { cloneBehind(t, "upstream", true) })
+}
+
+// cloneBehind is TestCloneBehindOrigin for a remote that the branch follows; with fork, origin is a fork that
+// nobody updates.
+func cloneBehind(t *testing.T, remote string, fork bool) {
 	w, _, _, _ := fleetProgram(t)
 	clone := filepath.Join(t.TempDir(), "clone")
 	git := func(args ...string) {
@@ -182,8 +190,15 @@ func TestCloneBehindOrigin(t *testing.T) {
 		_, err := gitserver.Repository{Dir: clone}.Git(args...)
 		check(t, err)
 	}
-	_, err := w.repo.Git("clone", "--quiet", w.git.URL+"/fleet.git", clone)
+	_, err := w.repo.Git("clone", "--quiet", "--origin", remote, w.git.URL+"/fleet.git", clone)
 	check(t, err)
+	if fork {
+		copied := filepath.Join(t.TempDir(), "fork.git")
+		_, err := w.repo.Git("clone", "--quiet", "--bare", w.repo.Dir, copied)
+		check(t, err)
+		git("remote", "add", "origin", copied)
+		git("fetch", "--quiet", "origin")
+	}
 	t.Chdir(clone)
 	run := func(command string) (out, errs string) {
 		t.Helper()
@@ -206,7 +221,7 @@ func TestCloneBehindOrigin(t *testing.T) {
 	run("pause default --yes" + manualAuthor)
 	_, err = w.repo.Commit("Change something else", start.Add(time.Minute))
 	check(t, err)
-	if _, errs := run("verify HEAD"); !strings.Contains(errs, "the clone lacks the newest commits of origin, until ") {
+	if _, errs := run("verify HEAD"); !strings.Contains(errs, "the clone lacks the newest commits of "+remote+", until ") {
 		t.Errorf("verify of a range prints %s", errs)
 	}
 	shows("before git fetch")
@@ -220,15 +235,15 @@ func TestCloneBehindOrigin(t *testing.T) {
 	}
 	_, err = w.repo.Commit("Change more", start.Add(2*time.Minute))
 	check(t, err)
-	if _, errs := run("status"); !strings.Contains(errs, "the clone lacks the newest commits of origin, until ") {
+	if _, errs := run("status"); !strings.Contains(errs, "the clone lacks the newest commits of "+remote+", until ") {
 		t.Errorf("with an own commit and without the newest of origin it prints %s", errs)
 	}
 	git("fetch", "--quiet")
-	if _, errs := run("status"); !strings.Contains(errs, "has commits of its own, and lacks 1 of origin") {
+	if _, errs := run("status"); !strings.Contains(errs, "has commits of its own, and lacks 1 of "+remote) {
 		t.Errorf("with an own commit it prints %s", errs)
 	}
 	w.git.Close()
-	if out, errs := run("status"); !strings.Contains(errs, "origin cannot be read; this is what the clone has") || !strings.Contains(out, "paused") {
+	if out, errs := run("status"); !strings.Contains(errs, remote+" cannot be read; this is what the clone has") || !strings.Contains(out, "paused") {
 		t.Errorf("without origin it prints %s%s", out, errs)
 	}
 }

@@ -247,6 +247,7 @@ func (p program) overlayCommand(
 		if err != nil {
 			return err
 		}
+		m.until = until
 		return m.onOverlay(cmd.Context(), args[0], func(f *fleetState, o *fleet.Overlay) (manual.Edit, error) {
 			return edit(f, o, until)
 		})
@@ -286,6 +287,7 @@ reuse=none removes it.`,
 			if err != nil {
 				return err
 			}
+			m.until = until
 			values := map[string]string{}
 			for _, arg := range args[1:] {
 				name, value, ok := strings.Cut(arg, "=")
@@ -325,6 +327,7 @@ type manualFlags struct {
 	reason      string
 	yes, dryRun bool
 	pr          bool
+	until       time.Time           // the end of the change; zero if it is permanent
 	lost        []*branch.Unsettled // the pushes whose result is unknown
 }
 
@@ -419,6 +422,9 @@ func (m *manualFlags) change(
 		case try == 1:
 			if proceed, err := m.confirm(ctx, at, e); !proceed {
 				return err
+			}
+			if now := p.clock.Now(); !m.until.IsZero() && !now.Before(m.until) { // the confirmation took long
+				return output.Usage(fmt.Errorf("nothing was pushed: the change would have ended at %s, and it is %s", m.until.Format(time.RFC3339), now.UTC().Format(time.RFC3339)))
 			}
 			if confirmed = e; m.pr {
 				return m.propose(ctx, at, e)
@@ -553,11 +559,12 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 	}
 	top := ""
 	if git.repo == "" {
-		if top, git.repo, err = m.settings.program.originOfClone(); err != nil {
+		var up upstream
+		if top, up, err = m.settings.program.upstreamOf(git.branchName()); err != nil {
 			return nil, err
 		}
-		if git.repo == "" {
-			return nil, output.Usage(fmt.Errorf("which repository? %s has no remote origin: give --repo", top))
+		if git.repo = up.push; git.repo == "" {
+			return nil, output.Usage(fmt.Errorf("which repository? %s has no remote that the branch follows: give --repo", top))
 		}
 	}
 	ident, _ := m.settings.program.discoverOutput(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")

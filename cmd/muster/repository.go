@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -107,15 +108,15 @@ func (s *gitSettings) addReading(c *cobra.Command) {
 	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
 }
 
-// trackingOrigin is how names of branches of origin begin in a clone.
-const trackingOrigin = "refs/remotes/origin/"
+// tracked matches how names of branches of remotes begin in a clone.
+var tracked = regexp.MustCompile(`^refs/(heads|remotes/[^/]+)/`)
 
 // branchName returns the name of the branch; empty if it is what a repository has checked out.
 func (s *gitSettings) branchName() string {
 	if s.branch == "HEAD" {
 		return ""
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(s.branch, "refs/heads/"), trackingOrigin)
+	return tracked.ReplaceAllString(s.branch, "")
 }
 
 // requireRepo returns an error if no repository is given.
@@ -353,14 +354,14 @@ func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, e
 	}
 	log = slog.New(slog.DiscardHandler) // a clone needs no warnings about the server
 	p := s.program
-	top, origin, err := p.originOfClone()
+	top, up, err := p.upstreamOf(s.git.branchName())
 	if err != nil {
 		return nil, err
 	}
 	head, failed := "", error(nil)
-	if origin != "" {
-		p.progress.Doing("reading the head of origin")
-		s.git.repo = origin
+	if up.fetch != "" {
+		p.progress.Doing("reading the head of " + up.name)
+		s.git.repo = up.fetch
 		var repository *gitops.Repository
 		if repository, failed = s.git.reader(log); failed == nil {
 			head, failed = headOf(ctx, repository)
@@ -372,7 +373,7 @@ func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, e
 			return repository, nil
 		}
 	}
-	name, tracking := s.git.branch, trackingOrigin+s.git.branch
+	name, tracking := s.git.branch, "refs/remotes/"+up.name+"/"+s.git.branch
 	local, fetched := p.commit(top, "refs/heads/"+name), p.commit(top, tracking)
 	own := local != "" && (fetched == "" || p.gitOutput(top, "merge-base", local, fetched) != local)
 	lacks := head != "" && p.commit(top, head) == ""
@@ -383,14 +384,14 @@ func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, e
 	case failed != nil && local+fetched == "":
 		return nil, failed
 	case failed != nil:
-		p.printMessage("origin cannot be read; this is what the clone has, as of its last git fetch: %v", failed)
+		p.printMessage("%s cannot be read; this is what the clone has, as of its last git fetch: %v", up.name, failed)
 	case lacks && !own && from == nearest:
 		return s.git.reader(log)
 	case lacks:
-		p.printMessage("the clone lacks the newest commits of origin, until %.7s: git pull", head)
+		p.printMessage("the clone lacks the newest commits of %s, until %.7s: git pull", up.name, head)
 	case own && fetched != "":
 		if behind := p.gitOutput(top, "rev-list", "--count", local+".."+fetched); behind != "0" {
-			p.printMessage("the branch %s of the clone has commits of its own, and lacks %s of origin: git pull", name, behind)
+			p.printMessage("the branch %s of the clone has commits of its own, and lacks %s of %s: git pull", name, behind, up.name)
 		}
 	}
 	s.git.repo, s.git.branch = top, tracking

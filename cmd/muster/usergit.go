@@ -54,16 +54,42 @@ func (p program) cloneAt(named string) (string, error) {
 	return top, nil
 }
 
-// originOfClone returns the clone that contains the current directory, and the address of its origin;
-// empty if it has none.
-func (p program) originOfClone() (top, origin string, err error) {
+// upstream is the remote that a branch of a clone follows: that of git's configuration, otherwise origin or
+// the only one. The zero value is none.
+type upstream struct {
+	// name is the remote's name; fetch and push are its addresses, which are mostly the same.
+	name, fetch, push string
+}
+
+// upstreamOf returns the clone that contains the current directory, and the remote that a branch follows.
+func (p program) upstreamOf(branch string) (top string, up upstream, err error) {
 	if top, err = p.cloneAt(""); err != nil {
-		return "", "", output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or run it in a clone: %w", err))
+		return "", up, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or run it in a clone: %w", err))
 	}
-	if origin = p.gitOutput(top, "remote", "get-url", "origin"); strings.HasPrefix(origin, ".") {
-		origin = filepath.Join(top, origin)
+	remotes := strings.Fields(p.gitOutput(top, "remote"))
+	up.name = p.gitOutput(top, "config", "branch."+branch+".remote")
+	switch {
+	case slices.Contains(remotes, up.name):
+	case slices.Contains(remotes, "origin"):
+		up.name = "origin"
+	case len(remotes) == 1:
+		up.name = remotes[0]
+	default:
+		return top, upstream{}, nil
 	}
-	return top, origin, nil
+	up.fetch = belowTop(top, p.gitOutput(top, "remote", "get-url", up.name))
+	up.push = belowTop(top, p.gitOutput(top, "remote", "get-url", "--push", up.name))
+	return top, up, nil
+}
+
+// belowTop returns the address of a remote with a relative path resolved from the top of the clone, as git
+// resolves it. An invalid address is reported where it is used.
+func belowTop(top, address string) string {
+	a, err := branch.ParseAddress(address)
+	if err == nil && a.Scheme == "file" && !strings.Contains(address, "://") && !filepath.IsAbs(address) {
+		return filepath.Join(top, address)
+	}
+	return address
 }
 
 // discoverOutput returns the output of the git program in a directory, for the repository that
