@@ -151,7 +151,7 @@ func notGit(response *http.Response, expected string, censor func(string) string
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil // reading it shows the error
 	}
-	if packetLine.Match(beginning) && (kind == expected || strings.HasSuffix(expected, "-result")) {
+	if packetLine.Match(beginning) && (kind == expected || strings.HasSuffix(expected, "-result") && wholePacket(response, string(beginning))) {
 		return nil
 	}
 	text := textOf(response.Body, censor)
@@ -159,6 +159,17 @@ func notGit(response *http.Response, expected string, censor func(string) string
 		return errors.New("the host answered with the files of a repository instead of git's protocol: the host needs git http-backend, or another server of the smart protocol")
 	}
 	return fmt.Errorf("the host answered with %s instead of git's protocol: %s", contentOf(response, text, censor), loginRemedy)
+}
+
+// wholePacket reports whether a body begins with a whole line of git's protocol of this length: a text may
+// begin with four hexadecimal digits, too.
+func wholePacket(response *http.Response, length string) bool {
+	size, err := strconv.ParseUint(length, 16, 16)
+	if err != nil || size <= uint64(len(length)) {
+		return err == nil // a special line, such as a flush packet
+	}
+	_, err = peek(response, int(size))
+	return !errors.Is(err, io.EOF) // reading it shows another error
 }
 
 const loginRemedy = "check the address, and whether it requires a login"
