@@ -107,13 +107,18 @@ func TestMoment(t *testing.T) {
 		"2026-11-20T03:04:05+01:00": "2026-11-20T02:04:05Z", "2026-11-20 03:04": "2026-11-20T03:04:00Z",
 		"02:15": "2026-11-21T02:15:00Z", "02:16": "2026-11-20T02:16:00Z", "00:00": "2026-11-21T00:00:00Z",
 	} {
-		if got, err := moment("since", text, now); err != nil || got.UTC().Format(time.RFC3339) != want {
+		if got, err := moment("until", text, now); err != nil || got.UTC().Format(time.RFC3339) != want {
 			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"soon", "-5m", "5", "2026-13-01", "24:00", "999999d", "1y", "0001-01-01T00:00:00Z"} {
-		if got, err := moment("since", text, now); err == nil {
+		if got, err := moment("until", text, now); err == nil {
 			t.Errorf("%s is %s, want a mistake", text, got)
+		}
+	}
+	for _, text := range []string{"0s", "0d", "02:15", "2026-11-21T02:15:00Z", "2030-01-01"} {
+		if got, err := moment("since", text, now); err == nil {
+			t.Errorf("--since %s is %s, which is not in the past", text, got)
 		}
 	}
 }

@@ -225,7 +225,9 @@ func (s *simulate) check() error {
 // checkSurroundings validates the flags of the simulated syncer and of start-up times.
 func checkSurroundings(syncer string, bootMin, bootMax time.Duration) error {
 	switch {
-	case bootMin < 0 || bootMax < bootMin:
+	case bootMin < 0:
+		return fmt.Errorf("--boot-min %s is below zero", bootMin)
+	case bootMax < bootMin:
 		return fmt.Errorf("--boot-min %s must not exceed --boot-max %s", bootMin, bootMax)
 	case syncer != "" && !slices.Contains(syncerNames(), syncer):
 		return fmt.Errorf("--syncer %s: use one of %s", syncer, strings.Join(syncerNames(), ", "))
