@@ -59,8 +59,8 @@ type cloned struct {
 	// folded are the paths without case, and ignored the files that git leaves out.
 	folded  map[string][]string
 	ignored map[string]bool
-	// filtered are files that git stores in another form.
-	filtered map[string]bool
+	// filtered are files that git stores in another form, and hidden those with changes that git ignores.
+	filtered, hidden map[string]bool
 }
 
 // clonedIn returns what git contains of a directory of a clone; nil if it is in none, or the git
@@ -95,7 +95,7 @@ func (p program) clonedIn(dir string) *cloned {
 		}
 		return strings.TrimPrefix(name, below+"/")
 	}
-	c := &cloned{modes: map[string]string{}, folded: map[string][]string{}, ignored: map[string]bool{}, filtered: map[string]bool{}}
+	c := &cloned{modes: map[string]string{}, folded: map[string][]string{}, ignored: map[string]bool{}, filtered: map[string]bool{}, hidden: map[string]bool{}}
 	list(func(line string) {
 		stat, name, _ := strings.Cut(line, "\t")
 		name = local(name)
@@ -104,6 +104,12 @@ func (p program) clonedIn(dir string) *cloned {
 			c.folded[fold] = append(c.folded[fold], name)
 		}
 	}, "--stage", "--", below)
+	list(func(line string) {
+		tag, name, _ := strings.Cut(line, " ")
+		if tag == "S" || tag == strings.ToLower(tag) { // skip-worktree, assume-unchanged (git-ls-files(1), -t and -v)
+			c.hidden[local(name)] = p.gitOutput(top, "hash-object", "--", name) != p.gitOutput(top, "rev-parse", ":"+name)
+		}
+	}, "-v", "--", below)
 	list(func(name string) { c.ignored[local(name)] = true }, "--others", "--ignored", "--exclude-standard", "--", below)
 	for _, attribute := range []string{"filter", "working-tree-encoding"} {
 		list(func(name string) { c.filtered[local(name)] = true }, "--cached", "--", below, ":(exclude,top,attr:!"+attribute+")", ":(exclude,top,attr:-"+attribute+")")
@@ -138,6 +144,9 @@ func (c *cloned) differences(tree fs.FS, read map[string]bool) []finding.Finding
 	isNew := func(name string) bool {
 		return !begun || slices.ContainsFunc(added, func(dir string) bool { return strings.HasPrefix(name, dir) })
 	}
+	for _, name := range c.nextToOverlays(tree, read) {
+		read[name] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(read)) {
 		if path.Base(path.Dir(name)) == syncerDirectory { // read by people alone
 			continue
@@ -162,11 +171,32 @@ func (c *cloned) differences(tree fs.FS, read map[string]bool) []finding.Finding
 			add(name, "is not in git, because git ignores it", "remove the pattern from .gitignore, or git add --force it")
 		case !tracked && !isNew(name):
 			add(name, "is not in git", "git add it, or remove it")
+		case c.hidden[name]:
+			add(name, "has changes that git ignores", "git update-index --no-skip-worktree "+name+" or --no-assume-unchanged, and commit it")
 		case c.filtered[name]:
 			add(name, "is in git as its filter or encoding stores it, which muster and the syncer cannot read", "except it in .gitattributes, and git add --renormalize it")
 		}
 	}
 	return findings
+}
+
+// nextToOverlays returns the links and submodules in the directories that contain overlays: none is read as
+// an overlay.
+func (c *cloned) nextToOverlays(tree fs.FS, read map[string]bool) (names []string) {
+	for name := range read {
+		if path.Base(name) != "scaling.yaml" {
+			continue
+		}
+		dir := path.Dir(path.Dir(name))
+		entries, _ := fs.ReadDir(tree, dir)
+		for _, e := range entries {
+			at := path.Join(dir, e.Name())
+			if mode := c.modes[at]; mode == "120000" || mode == "160000" || e.Type()&fs.ModeSymlink != 0 {
+				names = append(names, at)
+			}
+		}
+	}
+	return names
 }
 
 // foreign returns the part of a path that is a repository of its own, or a symbolic link.
