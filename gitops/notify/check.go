@@ -7,19 +7,14 @@ import (
 	"net/http"
 )
 
-// nowhere is a repository that no application has: .invalid never resolves (RFC 2606).
-const nowhere = "https://muster.invalid/check"
-
 // zero is the identifier of no commit.
 const zero = "0000000000000000000000000000000000000000"
 
 // Check checks whether each receiver would accept a push, and returns the problems as the receivers
 // report them.
 //
-//   - Argo CD as GitHub gets a signed ping, which it checks and ignores (argo-cd,
-//     util/webhook/webhook.go, Handler). As another git host it gets a signed push to a
-//     repository that no application has: Argo CD does not check Bitbucket's ping, and the
-//     other hosts have no ping.
+//   - Argo CD gets a signed ping, which it checks and ignores (argo-cd,
+//     util/webhook/webhook.go, Handler).
 //   - Flux defines no such event, and a request without a signature does not test the
 //     secret. So it gets a signed event, for which it fetches the repository once, as it
 //     does at each interval.
@@ -47,10 +42,8 @@ func (t *sender) check(ctx context.Context) error {
 		}
 		made.body = nil
 		return t.headed(p.do(ctx, http.MethodHead, made, secrets))
-	case p.Kind == ArgoCD && p.As == "github":
-		return p.ping(ctx)
 	case p.Kind == ArgoCD:
-		p.about = about{nowhere, "check"}
+		return p.ping(ctx)
 	}
 	return p.send(ctx, Push{Before: zero, After: zero, Unlisted: true})
 }

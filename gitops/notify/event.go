@@ -48,14 +48,13 @@ func fluxEvent(a about, p Push, secret []byte) event {
 	return event{body, http.Header{"X-Signature": {"sha256=" + signature(body, secret)}}}
 }
 
-// argoEvent returns a push event of a kind of git host, with the fields that Argo CD reads (argo-cd,
-// util/webhook/webhook.go, affectedRevisionInfo), signed as it expects
-// (github.com/go-playground/webhooks v6). GitHub and Gogs have the same event
-// (docs.github.com/webhooks/webhook-events-and-payloads, "push"; gogs.io/docs/features/webhook).
+// argoEvent returns GitHub's push event (docs.github.com/webhooks/webhook-events-and-payloads, "push"), with
+// the fields that Argo CD reads. Argo CD finds applications by the address in the event, whatever their git
+// host is (argo-cd, util/webhook/webhook.go, affectedRevisionInfo).
 //
 // The default branch is set to the branch that was pushed to: muster does not know the default
 // branch, and only this value notifies applications that follow HEAD.
-func argoEvent(kind string, a about, p Push, secret []byte) (event, error) {
+func argoEvent(a about, p Push, secret []byte) (event, error) {
 	host, path := place(a.repository)
 	if host == "" {
 		return event{}, errNoHost
@@ -64,20 +63,11 @@ func argoEvent(kind string, a about, p Push, secret []byte) (event, error) {
 		host = "[" + host + "]"
 	}
 	web := url.URL{Scheme: "https", Host: host, Path: "/" + path} // only host and path are compared (GetWebURLRegex)
-	switch kind {
-	case "gitlab":
-		return gitlabEvent(web.String(), a, p, secret), nil
-	case "bitbucket-server":
-		return bitbucketEvent(web, a, p, secret), nil
-	}
 	address := web.String()
 	body := inJSON(map[string]any{
 		"ref": "refs/heads/" + a.branch, "before": p.Before, "after": p.After, "commits": commitsOf(p),
 		"repository": map[string]string{"html_url": address, "clone_url": address + ".git", "default_branch": a.branch},
 	})
-	if kind == "gogs" {
-		return event{body, http.Header{"X-Gogs-Event": {"push"}, "X-Gogs-Signature": {signature(body, secret)}}}, nil // gogs/gogs.go
-	}
 	return event{body, hubHeader("push", body, secret)}, nil
 }
 
@@ -98,31 +88,6 @@ func commitsOf(p Push) []map[string]any {
 
 // list returns paths as a slice that JSON does not write as null.
 func list(paths []string) []string { return append([]string{}, paths...) }
-
-// gitlabEvent returns GitLab's event (docs.gitlab.com/user/project/integrations/webhook_events,
-// "Push events"), which contains the secret itself.
-func gitlabEvent(web string, a about, p Push, secret []byte) event {
-	body := inJSON(map[string]any{
-		"object_kind": "push", "ref": "refs/heads/" + a.branch, "before": p.Before, "after": p.After, "commits": commitsOf(p),
-		"project": map[string]string{"web_url": web, "git_http_url": web + ".git", "default_branch": a.branch},
-	})
-	return event{body, http.Header{"X-Gitlab-Event": {"Push Hook"}, "X-Gitlab-Token": {string(secret)}}}
-}
-
-// bitbucketEvent returns the event of Bitbucket Data Center
-// (confluence.atlassian.com/bitbucketserver/event-payload, "Push"). Argo CD compares the clone links.
-func bitbucketEvent(web url.URL, a about, p Push, secret []byte) event {
-	type object = map[string]any
-	ssh := url.URL{Scheme: "ssh", User: url.User("git"), Host: web.Host, Path: web.Path}
-	links := []object{{"href": web.String(), "name": "http"}, {"href": ssh.String(), "name": "ssh"}}
-	reference := object{"id": "refs/heads/" + a.branch, "displayId": a.branch, "type": "BRANCH"}
-	body := inJSON(object{
-		"eventKey":   "repo:refs_changed",
-		"repository": object{"links": object{"clone": links}},
-		"changes":    []object{{"ref": reference, "fromHash": p.Before, "toHash": p.After, "type": "UPDATE"}},
-	})
-	return event{body, http.Header{"X-Event-Key": {"repo:refs_changed"}, "X-Hub-Signature": {"sha256=" + signature(body, secret)}}}
-}
 
 // signature returns the HMAC-SHA256 of a body in hexadecimal.
 func signature(body, secret []byte) string {

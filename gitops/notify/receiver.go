@@ -36,9 +36,6 @@ type Receiver struct {
 	URL  string
 	// SecretFile contains the secret that Flux or Argo CD is configured with.
 	SecretFile string
-	// As is the kind of git host whose push event Argo CD receives: github, gitlab,
-	// bitbucket-server or gogs. Other kinds of receiver have none.
-	As string
 	// Repository is the receiver's address of the repository; empty means muster's.
 	Repository string
 	// CAFile contains certificate authorities besides the machine's, in PEM; optional.
@@ -47,9 +44,6 @@ type Receiver struct {
 	// optional.
 	TemplateFile, HeaderFile string
 }
-
-// hosts returns the kinds of git host whose events Argo CD accepts with a secret.
-func hosts() []string { return []string{"github", "gitlab", "bitbucket-server", "gogs"} }
 
 // named matches names that are valid in metrics and logs.
 var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$`)
@@ -61,7 +55,7 @@ func Parse(text string) (Receiver, error) {
 	var r Receiver
 	kind := ""
 	fields := map[string]*string{
-		"kind": &kind, "url": &r.URL, "name": &r.Name, "secret-file": &r.SecretFile, "as": &r.As, "repository": &r.Repository,
+		"kind": &kind, "url": &r.URL, "name": &r.Name, "secret-file": &r.SecretFile, "repository": &r.Repository,
 		"ca-file": &r.CAFile, "template-file": &r.TemplateFile, "header-file": &r.HeaderFile,
 	}
 	for part := range strings.SplitSeq(text, ",") {
@@ -69,7 +63,7 @@ func Parse(text string) (Receiver, error) {
 		field := fields[key]
 		switch {
 		case field == nil && named.MatchString(key):
-			return r, fmt.Errorf("a receiver has no %q: give kind, url, name, secret-file, as, repository, ca-file, template-file and header-file, separated by commas", key)
+			return r, fmt.Errorf("a receiver has no %q: give kind, url, name, secret-file, repository, ca-file, template-file and header-file, separated by commas", key)
 		case field == nil:
 			return r, errors.New("a receiver is written as KEY=VALUE,KEY=VALUE, as in kind=flux,url=https://...,secret-file=FILE")
 		case value == "":
@@ -93,10 +87,6 @@ func (r *Receiver) complete() error {
 		return errors.New("a receiver's url is https://HOST/PATH, or http:// inside of the cluster")
 	case u.User != nil:
 		return errors.New("a receiver's url must have no password in it: logs and lists of processes would show it; give a header-file")
-	case r.As != "" && r.Kind != ArgoCD:
-		return errors.New("only a receiver with kind=argocd takes as")
-	case r.As != "" && !slices.Contains(hosts(), r.As):
-		return fmt.Errorf("a receiver's as is one of %s", strings.Join(hosts(), ", "))
 	case r.Kind == URL && r.SecretFile != "":
 		return errors.New("a receiver with kind=url takes no secret-file: put its credentials into a header-file")
 	case r.Kind != URL && r.SecretFile == "":
@@ -113,22 +103,6 @@ func (r *Receiver) complete() error {
 		return errors.New("a receiver's name is made of letters, digits and . _ : -, at most 100 of them")
 	}
 	return nil
-}
-
-// hostKind returns the kind of git host of a repository if the name of its host shows it; otherwise
-// github. Argo CD finds applications by the repository's address for every kind, so the kind only
-// selects the secret.
-func hostKind(repository string) string {
-	host, _ := place(repository)
-	for _, h := range []struct{ part, kind string }{
-		{"github", "github"}, {"gitlab", "gitlab"}, {"gitea", "gogs"}, {"forgejo", "gogs"}, {"codeberg", "gogs"}, {"gogs", "gogs"}, {"bitbucket", "bitbucket-server"},
-	} {
-		// Bitbucket's cloud signs nothing that Argo CD could check.
-		if strings.Contains(host, h.part) && host != "bitbucket.org" {
-			return h.kind
-		}
-	}
-	return "github"
 }
 
 // place returns the host and the path of a repository's address, without .git. Both are empty for a

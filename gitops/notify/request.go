@@ -36,7 +36,6 @@ type post struct {
 // newPost returns a post for a receiver. Only their context ends requests.
 func newPost(r Receiver, a about) (post, error) {
 	a.repository = cmp.Or(r.Repository, a.repository)
-	r.As = cmp.Or(r.As, hostKind(a.repository))
 	pool, err := r.authorities()
 	if err != nil {
 		return post{}, err
@@ -67,7 +66,7 @@ func (p post) event(push Push) (made event, secrets []string, err error) {
 	if p.Kind == Flux {
 		return fluxEvent(p.about, push, []byte(key)), secrets, nil
 	}
-	made, err = argoEvent(p.As, p.about, push, []byte(key))
+	made, err = argoEvent(p.about, push, []byte(key))
 	return made, secrets, err
 }
 

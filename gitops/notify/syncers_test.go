@@ -81,8 +81,7 @@ func (s *syncer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // verify checks a signature as the syncer's own code does: notification-controller,
 // internal/server/receiver_handlers.go (X-Signature); argo-cd, util/webhook/scm.go with
-// go-playground/webhooks v6 (the others, in the order in which Argo CD looks at them).
-// testdata/webhooks tests the events with that library itself.
+// go-playground/webhooks v6 (the others). testdata/webhooks tests the events with that library itself.
 func verify(h http.Header, body []byte, secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
@@ -96,14 +95,8 @@ func verify(h http.Header, body []byte, secret string) string {
 	switch {
 	case h.Get("X-Signature") != "":
 		return is("X-Signature", "sha256="+sum)
-	case h.Get("X-Gogs-Event") == "push":
-		return is("X-Gogs-Signature", sum)
 	case h.Get("X-Github-Event") == "push", h.Get("X-Github-Event") == "ping":
 		return is("X-Hub-Signature-256", "sha256="+sum)
-	case h.Get("X-Gitlab-Event") == "Push Hook":
-		return is("X-Gitlab-Token", secret)
-	case h.Get("X-Event-Key") == "repo:refs_changed":
-		return is("X-Hub-Signature", "sha256="+sum)
 	}
 	return "event not defined to be parsed"
 }

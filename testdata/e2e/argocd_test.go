@@ -35,7 +35,7 @@ func (a *argoCD) object(overlay string) string {
 }
 
 func (a *argoCD) notify() string {
-	return "kind=argocd,name=argocd,as=github,url=" + a.url + ",secret-file=" + a.suite.secretFile()
+	return "kind=argocd,name=argocd,url=" + a.url + ",secret-file=" + a.suite.secretFile()
 }
 
 func startArgoCD(ctx context.Context, t tb, s *suite, c *cluster) *argoCD {

@@ -7,7 +7,6 @@ require (
 	github.com/fluxcd/notification-controller/api v1.9.2
 	github.com/fluxcd/source-controller/api v1.9.3
 	github.com/go-playground/webhooks/v6 v6.4.0
-	github.com/gogits/go-gogs-client v0.0.0-20200905025246-8bb8a50cb355
 	muster v0.0.0
 	sigs.k8s.io/yaml v1.6.0
 )
