@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/gitops/git/remote"
+
 	"github.com/google/go-github/v50/github"
 )
 
@@ -95,8 +97,8 @@ func heldFor(response *http.Response) time.Duration {
 	if response == nil {
 		return secondaryWait
 	}
-	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds >= 0 {
-		return time.Duration(min(max(1, seconds), int(longestHeld/time.Second))) * time.Second
+	if wait, known := remote.RetryAfter(response.Header); known {
+		return max(time.Second, wait)
 	}
 	reset, err := strconv.ParseInt(response.Header.Get("X-RateLimit-Reset"), 10, 64)
 	now, dateErr := http.ParseTime(response.Header.Get("Date"))

@@ -165,6 +165,9 @@ func TestLimitOfACommit(t *testing.T) {
 	}{
 		// docs.github.com/rest, "Rate limits for the REST API", "Exceeding the rate limit".
 		"You have exceeded a secondary rate limit": {map[string]string{"Retry-After": "86400"}, time.Hour},
+		"abuse detection mechanism": {map[string]string{
+			"Retry-After": "Fri, 21 Nov 2025 02:30:50 GMT", "Date": "Fri, 21 Nov 2025 02:30:00 GMT", // RFC 9110, 10.2.3
+		}, 50 * time.Second},
 		"API rate limit exceeded for installation ID 42": {map[string]string{
 			"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1763692240", "Date": "Fri, 21 Nov 2025 02:30:00 GMT",
 		}, 41 * time.Second},

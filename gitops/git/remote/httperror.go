@@ -60,7 +60,8 @@ func refused(response *http.Response, censor func(string) string) error {
 	if response.StatusCode < http.StatusMultipleChoices {
 		return nil
 	}
-	a := &Answer{Status: response.StatusCode, Words: wordsOf(textOf(response.Body, censor), censor), wait: retryAfter(response.Header)}
+	a := &Answer{Status: response.StatusCode, Words: wordsOf(textOf(response.Body, censor), censor)}
+	a.wait, _ = RetryAfter(response.Header)
 	if isRedirect(response) {
 		a.Words = "a redirect to no valid URL"
 		if to, err := response.Location(); err == nil {
@@ -80,19 +81,20 @@ func refused(response *http.Response, censor func(string) string) error {
 	return a
 }
 
-// retryAfter returns the value of the header, which is in seconds or a date (RFC 9110, 10.2.3). A
-// date is relative to that of the response, so that the local clock does not matter.
-func retryAfter(header http.Header) time.Duration {
+// RetryAfter returns how long a host asks its client to wait, at most an hour. It reports whether the header
+// Retry-After contains a time, which is in seconds or a date (RFC 9110, 10.2.3). A date is relative to that
+// of the response, so that the local clock does not matter.
+func RetryAfter(header http.Header) (wait time.Duration, known bool) {
 	value := header.Get("Retry-After")
-	var wait time.Duration
-	if seconds, err := strconv.Atoi(value); err == nil {
-		wait = time.Duration(min(max(0, seconds), int(longestWait/time.Second))) * time.Second
-	} else if until, err := http.ParseTime(value); err == nil {
-		if now, err := http.ParseTime(header.Get("Date")); err == nil {
-			wait = until.Sub(now)
-		}
+	if seconds, err := strconv.ParseInt(value, 10, 64); seconds >= 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
+		return time.Duration(min(seconds, int64(longestWait/time.Second))) * time.Second, true
 	}
-	return min(max(0, wait), longestWait)
+	until, err := http.ParseTime(value)
+	now, noDate := http.ParseTime(header.Get("Date"))
+	if err != nil || noDate != nil {
+		return 0, false
+	}
+	return min(max(0, until.Sub(now)), longestWait), true
 }
 
 var (
