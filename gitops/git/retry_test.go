@@ -75,6 +75,7 @@ func TestComparesOnly(t *testing.T) {
 		"command error on refs/heads/main: incorrect old value provided":                true, // git from 2.50
 		"command error on refs/heads/main: atomic transaction failed":                   true,
 		"command error on refs/heads/main: invalid old id sent":                         true, // JGit
+		"command error on refs/heads/main: already exists":                              true, // JGit, of a branch with one commit
 		"command error on refs/heads/main: cannot lock ref 'refs/heads/main': is at 12": true,
 		"command error on refs/heads/main: pre-receive hook declined":                   false,
 		"command error on refs/heads/main: hook declined":                               false,
