@@ -137,7 +137,7 @@ var Quirks = []Quirk{
 		Words:  regexp.MustCompile(`(?i)incorrect old value|reference .*already exists|transaction failed|non-fast-forward|stale info`),
 		Source: "git, builtin/receive-pack.c, refs.c, transport.c"},
 	{Host: "JGit", Behavior: "`invalid old id sent` or `already exists`", Meaning: StaleHead,
-		Words:  regexp.MustCompile(`(?i)invalid old id|: already exists$`),
+		Words:  regexp.MustCompile(`(?i)invalid old id|(^|: )already exists$`),
 		Source: "JGit, ReceivePack.java"},
 	{Host: "go-git", Behavior: "`reference has changed concurrently`", Meaning: StaleHead,
 		Words:  regexp.MustCompile(`(?i)reference .*has changed`),
