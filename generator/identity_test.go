@@ -457,29 +457,37 @@ func TestRewrittenBranch(t *testing.T) {
 	}
 }
 
+// busyBench returns a bench whose overlay a has an identifier, four busy agents of a retired order, and max 4.
+func busyBench(t *testing.T) (b *bench, g *generator.Generator, id string) {
+	t.Helper()
+	b = newBench("a")
+	b.limit(4)
+	b.jobs("a", 4)
+	g = b.generator(onBranch("main"))
+	r := tick(t, g)
+	id = b.identity("a").ID
+	d := r.Operations[0].Decision.Dispatch[0]
+	for i := range d.Agents {
+		b.snapshot.Agents = append(b.snapshot.Agents, plan.Agent{
+			ID: d.ID + string(rune('0'+i)), State: plan.AgentBusy, Connected: b.now.Add(time.Minute),
+			Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index="+string(rune('0'+i))),
+		})
+	}
+	b.now = b.now.Add(6 * time.Minute)
+	tick(t, g)
+	b.now = b.now.Add(6 * time.Minute)
+	tick(t, g)
+	return b, g, id
+}
+
 // TestIdentityLongAgo asserts that a restarted muster finds the identity of a deleted state.yaml as long as agents
 // with it may be connected: reusable ones for a week.
 func TestIdentityLongAgo(t *testing.T) {
 	for _, age := range []time.Duration{10 * time.Hour, 30 * time.Hour, 7 * 24 * time.Hour} {
-		b := newBench("a")
-		b.limit(4)
-		b.jobs("a", 4)
-		g := b.generator(onBranch("main"))
-		r := tick(t, g)
-		id, d := b.identity("a").ID, r.Operations[0].Decision.Dispatch[0]
-		for i := range d.Agents {
-			b.snapshot.Agents = append(b.snapshot.Agents, plan.Agent{
-				ID: d.ID + string(rune('0'+i)), State: plan.AgentBusy, Connected: b.now.Add(time.Minute),
-				Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index="+string(rune('0'+i))),
-			})
-		}
-		b.now = b.now.Add(6 * time.Minute)
-		tick(t, g)
-		b.now = b.now.Add(6 * time.Minute)
-		tick(t, g)
+		b, _, id := busyBench(t)
 		b.now = b.now.Add(age)
 		b.fleet.edit("a person", branch.Change{Path: stateOfA})
-		r = tick(t, b.generator(onBranch("main")))
+		r := tick(t, b.generator(onBranch("main")))
 		s := r.Decisions[0].Sum
 		if got := r.Input.Overlays[0].Identity; got.ID != id || s.Current != 4 || s.Dispatch != 0 {
 			t.Errorf("%s: %+v, want %s; %d current, %d dispatched", age, got, id, s.Current, s.Dispatch)
@@ -492,22 +500,7 @@ func TestIdentityLongAgo(t *testing.T) {
 func TestMergedBranch(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		for _, exists := range []bool{true, false} {
-			b := newBench("a")
-			b.limit(4)
-			b.jobs("a", 4)
-			g := b.generator(onBranch("main"))
-			r := tick(t, g)
-			id, d := b.identity("a").ID, r.Operations[0].Decision.Dispatch[0]
-			for i := range d.Agents {
-				b.snapshot.Agents = append(b.snapshot.Agents, plan.Agent{
-					ID: d.ID + string(rune('0'+i)), State: plan.AgentBusy, Connected: b.now.Add(time.Minute),
-					Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index="+string(rune('0'+i))),
-				})
-			}
-			b.now = b.now.Add(6 * time.Minute)
-			tick(t, g)
-			b.now = b.now.Add(6 * time.Minute)
-			tick(t, g)
+			b, g, id := busyBench(t)
 			text := b.fleet.head().tree.files[stateOfA]
 			merged := bytes.ReplaceAll(bytes.ReplaceAll(text, []byte(id), []byte("eeeeeeeeee")), []byte("branch: main"), []byte("branch: east"))
 			b.fleet.edit("Merge branch east", branch.Change{Path: stateOfA, Content: merged})
@@ -517,7 +510,7 @@ func TestMergedBranch(t *testing.T) {
 			if restarted {
 				g = b.generator(onBranch("main"))
 			}
-			r = tick(t, g)
+			r := tick(t, g)
 			s := r.Decisions[0].Sum
 			if got := r.Input.Overlays[0].Identity; got.ID != id || s.Current != 4 || s.Dispatch != 0 {
 				t.Errorf("restarted %t, east exists %t: %+v, want %s; %d current, %d dispatched", restarted, exists, got, id, s.Current, s.Dispatch)

@@ -92,6 +92,9 @@ var errWanted = errors.New("found")
 // other people's commits do not stop it, and a shallow history is an error.
 func TestLogIsReadToItsEnds(t *testing.T) {
 	b := newBench("a")
+	without := newBench("a") // without state.yaml, whose identity may be a week older
+	state := []byte("apiVersion: muster.dev/v1alpha1\nkind: OverlayState\nidentity: {id: a, overlay: overlays/a}\n")
+	b.fleet.head().tree = b.fleet.head().tree.with([]branch.Change{{Path: stateOfA, Content: state}})
 	day := 24 * time.Hour
 	own := func(kind ledger.Kind, id string, observed, made time.Duration, parents ...string) branch.Commit {
 		op := ledger.Operation{Kind: kind, Path: "overlays/a"}
@@ -109,7 +112,7 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 	lost := func(parents ...string) branch.Commit {
 		return own(ledger.Dispatch, "lost", -time.Minute, -time.Minute, parents...)
 	}
-	old := func(parents ...string) branch.Commit { return own(ledger.Repair, "old", -10*day, -10*day, parents...) }
+	old := func(parents ...string) branch.Commit { return own(ledger.Repair, "old", -2*day, -2*day, parents...) }
 	for _, test := range []struct {
 		name string
 		log  []branch.Commit
@@ -119,8 +122,8 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 		{"to the root", []branch.Commit{theirs(head, 0, "b"), theirs("b", -90*day)}, "", 2},
 		{"a date of others that is old", []branch.Commit{theirs(head, -90*day, "lost"), lost()}, "found", 2},
 		{"an old one of muster's", []branch.Commit{theirs(head, 0, "old"), old("b"), theirs("b", -3*day)}, "", 2},
-		{"an old one that was committed again", []branch.Commit{theirs(head, 0, "old"), own(ledger.Repair, "old", -10*day, 0, "lost"), lost()}, "found", 3},
-		{"an old date of muster's", []branch.Commit{theirs(head, 0, "new"), own(ledger.Repair, "new", 0, -10*day, "lost"), lost()}, "found", 3},
+		{"an old one that was committed again", []branch.Commit{theirs(head, 0, "old"), own(ledger.Repair, "old", -2*day, 0, "lost"), lost()}, "found", 3},
+		{"an old date of muster's", []branch.Commit{theirs(head, 0, "new"), own(ledger.Repair, "new", 0, -2*day, "lost"), lost()}, "found", 3},
 		{"cut off", []branch.Commit{theirs(head, 0, "b"), theirs("b", -90*day, "nowhere")}, "git fetch --unshallow", 2},
 		{"a line behind an old date", []branch.Commit{theirs(head, 0, "old", "skewed"), old("b"), theirs("skewed", -5*day, "lost"), lost("b"), theirs("b", -9*day, "nowhere")}, "found", 4},
 		{"a line that ends twice", []branch.Commit{theirs(head, 0, "old", "side"), old("b"), theirs("b", -3*day, "root"), theirs("side", -4*day, "b"), theirs("root", -9*day)}, "", 4},
@@ -129,6 +132,12 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 		_, err := b.generator(func(c *generator.Config) { c.Repository = g }).Tick(t.Context())
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) || g.read != test.read {
 			t.Errorf("%s: %v after %d commits, want %q after %d", test.name, err, g.read, test.want, test.read)
+		}
+	}
+	for age, read := range map[time.Duration]int{-2 * day: 3, -9 * day: 2} {
+		g := &graph{bench: without, log: []branch.Commit{theirs(head, 0, "old"), own(ledger.Repair, "old", age, age, "b"), theirs("b", -90*day)}}
+		if _, err := without.generator(func(c *generator.Config) { c.Repository = g }).Tick(t.Context()); err != nil || g.read != read {
+			t.Errorf("without state.yaml, muster's last commit %s ago: %v after %d commits, want %d", -age, err, g.read, read)
 		}
 	}
 }

@@ -241,15 +241,15 @@ var ago = regexp.MustCompile(`^([0-9]{1,5})([dw])$`)
 //
 // The zero time is not accepted, because callers take it for an absent flag.
 func moment(flag, text string, now time.Time) (time.Time, error) {
-	at, err := momentIn(flag, text, now)
+	at, err := readMoment(flag, text, now)
 	if err == nil && flag == "since" && !at.IsZero() && !at.Before(now) {
 		return at, output.Usage(fmt.Errorf("--since %s: must be in the past", text))
 	}
 	return at, err
 }
 
-// momentIn is moment without the rule for --since.
-func momentIn(flag, text string, now time.Time) (time.Time, error) {
+// readMoment is moment without the rule for --since.
+func readMoment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}

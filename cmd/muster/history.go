@@ -124,7 +124,7 @@ func (h *historyFlags) prepare(ctx context.Context, args []string) error {
 	}
 	from := nearest
 	if h.follow {
-		from = inOrigin
+		from = inUpstream
 	}
 	h.repository, err = h.settings.open(ctx, from)
 	return err

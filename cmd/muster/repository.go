@@ -326,24 +326,23 @@ func (s *gitSettings) pastOverrides(
 	})
 }
 
-// originTime limits the time that origin takes to return its head.
-const originTime = 10 * time.Second
+// upstreamTime limits the time that the upstream takes to return its head.
+const upstreamTime = 10 * time.Second
 
-// source is where a command that runs in a clone reads the branch of origin.
+// source is where a command that runs in a clone reads the branch of its [upstream].
 type source int
 
 const (
-	// nearest is the clone if it has the head of origin's branch, otherwise origin.
+	// nearest is the clone if it has the head of the upstream's branch, otherwise the upstream.
 	nearest source = iota
-	// inOrigin is origin, for commands that wait for new commits, or for what muster does next.
-	inOrigin
+	// inUpstream is the upstream, for commands that wait for new commits, or for what muster does next.
+	inUpstream
 	// inClone is the clone, for commands that need git's revisions or keys.
 	inClone
 )
 
 // open opens the repository for reading. By default this is the clone that contains the current
-// directory: its branch if it has commits that origin has not, otherwise the branch of origin, to which
-// manual changes are pushed.
+// directory: its branch if it has commits that the upstream has not, otherwise the branch of the upstream.
 func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, error) {
 	log, err := s.logger()
 	if err != nil {
@@ -369,7 +368,7 @@ func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, e
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if failed == nil && from == inOrigin {
+		if failed == nil && from == inUpstream {
 			return repository, nil
 		}
 	}
@@ -400,7 +399,7 @@ func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, e
 
 // headOf returns the ID of the newest commit of a repository's branch.
 func headOf(ctx context.Context, repository *gitops.Repository) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, originTime)
+	ctx, cancel := context.WithTimeout(ctx, upstreamTime)
 	defer cancel()
 	for c, err := range repository.Commits(ctx, "", branch.Limit{Commits: 1}) {
 		return c.ID, err

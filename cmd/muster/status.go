@@ -40,7 +40,7 @@ also if overlays are suspended.`,
 			}
 			from := nearest
 			if w {
-				from = inOrigin
+				from = inUpstream
 			}
 			repository, err := s.open(cmd.Context(), from)
 			if err != nil {

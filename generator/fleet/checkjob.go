@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -90,11 +91,12 @@ func checkJob(tree fs.FS, o *Overlay, job *yaml.Node, onlyHarm bool) []finding.F
 // and its functions, and $$, in the whole text of an object, unless a label or annotation says
 // otherwise (fluxcd.io/flux/components/kustomize/kustomizations "Post build variable substitution").
 func (c *jobChecker) substitution(o *Overlay) {
+	if keepsVariables(c.job) {
+		return
+	}
 	replaced := substituted(c.job)
 	for _, tag := range o.Policy.Tags {
-		if m := variable.FindString(tag); replaced == "" && !keepsVariables(c.job) {
-			replaced = m
-		}
+		replaced = cmp.Or(replaced, variable.FindString(tag))
 	}
 	if replaced != "" {
 		c.bad("is missing: Flux would replace "+finding.Quote(replaced)+" if its Kustomization has postBuild", "write "+substituteKey+": "+substituteOff, annotation(substituteKey)...)

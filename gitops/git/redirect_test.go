@@ -8,7 +8,8 @@ import (
 	"muster/gitops/git"
 )
 
-// TestRefusedRedirectsNameTheirTarget: permissions.md: "Other redirects are errors that name their target."
+// TestRefusedRedirectsNameTheirTarget asserts that the error of a redirect that is not followed names its target,
+// without a token.
 func TestRefusedRedirectsNameTheirTarget(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for _, request := range []string{"/git-upload-pack", "/git-receive-pack", "loop"} {
@@ -36,7 +37,6 @@ func TestRefusedRedirectsNameTheirTarget(t *testing.T) {
 			if request == "loop" {
 				want = "/fleet.git"
 			}
-			t.Logf("%d %s: %v", status, request, err)
 			if err == nil || !strings.Contains(err.Error(), "redirect") || !strings.Contains(err.Error(), want+": ") || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%d %s: %v, want an error that names %s", status, request, err, want)
 			}

@@ -9,8 +9,8 @@ import (
 	"muster/gitops/gitserver"
 )
 
-// TestTextThatBeginsLikeGit asserts that the text of a successful response to a POST is not taken for git's protocol,
-// whose lines begin with four hexadecimal digits.
+// TestTextThatBeginsLikeGit asserts that the error names a successful response to a POST that is text, also if the
+// text begins with four hexadecimal digits, like a line of git's protocol.
 func TestTextThatBeginsLikeGit(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{"2026-11-27 maintenance until noon", "Bad", "dead host", "face the login page", "<html>"} {

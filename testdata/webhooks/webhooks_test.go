@@ -88,8 +88,8 @@ func notifier(t *testing.T, url, key string) *notify.Notifier {
 	return n
 }
 
-// TestPush asserts that Argo CD reads which branch of which repository moved from which commit to which,
-// and which files changed.
+// TestPush asserts that Argo CD reads the repository, the branch, its commits before and after the push, and the
+// changed files.
 func TestPush(t *testing.T) {
 	t.Parallel()
 	push := notify.Push{Before: "0a", After: "0b", Written: []string{"overlays/default/dispatches/new.yaml"}, Removed: []string{"overlays/default/dispatches/old.yaml"}}
