@@ -148,7 +148,9 @@ func (e *EditedError) Unwrap() error { return ErrEdited }
 // patch is a syncer's patch of a Job that is there. Its pod template is immutable,
 // and an Indexed Job's completions change only together with its parallelism, to
 // the same number: then pods of the highest indexes are ended, or more are made
-// (kubernetes.io/docs/concepts/workloads/controllers/job "Elastic Indexed Jobs").
+// (kubernetes.io/docs/concepts/workloads/controllers/job "Elastic Indexed Jobs"),
+// of an index whose pod still finishes its job once that has ended (podReplacementPolicy
+// Failed; firstPendingIndexes in pkg/controller/job of Kubernetes 1.37).
 // Anything else the API server refuses.
 func (c *Cluster) patch(to Job, text string) {
 	j := c.jobs[to.Name]
@@ -168,8 +170,22 @@ func (c *Cluster) patch(to Job, text string) {
 	}
 	for index := from; index < to.Agents; index++ {
 		j.open++
+		if p := c.ending(j, index); p != nil {
+			p.spare, p.drained, j.pods[index] = false, true, p
+			continue
+		}
 		c.create(j, index)
 	}
+}
+
+// ending returns the pod of an index that finishes its job although it is not its index's pod; nil without one.
+func (c *Cluster) ending(j *Job, index int) *Pod {
+	for _, p := range c.pods {
+		if p.Job == j && p.Index == index && p.spare {
+			return p
+		}
+	}
+	return nil
 }
 
 // drop ends a pod whose agent has not connected.

@@ -160,3 +160,35 @@ func TestTwins(t *testing.T) {
 		}
 	}
 }
+
+// TestResizedJob: if a Job is made smaller and larger again, an index has no new pod before its former one
+// has finished its job.
+func TestResizedJob(t *testing.T) {
+	const m = time.Minute
+	fates := []Fate{{Startup: 20 * time.Second}, {Startup: 20 * time.Second, Twin: time.Hour, TwinStartup: 30 * time.Second}, {Startup: 20 * time.Second}}
+	c := newCluster(func() Fate {
+		f := fates[0]
+		fates = fates[1:]
+		return f
+	})
+	c.Patches = true
+	b := c.Buildkite
+	j := Job{Name: "j", Agents: 2, Tags: []string{"queue=default"}, IdleTimeout: 5 * m}
+	c.Run(j)
+	for range 3 {
+		b.CreateBuild(fakebuildkite.Build{Steps: []fakebuildkite.Step{{Agents: []string{"queue=default"}, Duration: 9 * m}}})
+	}
+	b.Advance(2 * m)
+	j.Agents = 1
+	c.patch(j, "smaller")
+	j.Agents = 2
+	c.patch(j, "larger")
+	b.Advance(2 * m)
+	if len(fates) != 1 || c.Connected() != 2 {
+		t.Fatalf("%d pods are still to be made and %d agents are connected, want 1, and 2 that work", len(fates), c.Connected())
+	}
+	b.Advance(time.Hour)
+	if len(fates) != 0 || c.running != 0 || c.jobs["j"].open != 0 {
+		t.Errorf("%d pods are still to be made, %d are on nodes, %d indexes have not ended", len(fates), c.running, c.jobs["j"].open)
+	}
+}
