@@ -34,7 +34,7 @@ const uuid = `[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`
 // Forms of names. Those of addresses match within lower-case addresses without percent-encoding.
 var (
 	commitRule = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
-	uuidRule   = regexp.MustCompile(`^` + uuid + `$`)
+	uuidRule   = regexp.MustCompile(`^#?(?:job[-_])?(` + uuid + `)$`)
 	// agentRule is the name of an agent, a dispatch and an index, or of its pod, which has a random
 	// suffix too. dispatchRule is a dispatch, its tag or its file.
 	agentRule    = regexp.MustCompile(`^(?:.*[/=])?([a-z0-9-]+-[0-9a-hjkmnp-tv-z]{8})-[0-9]{1,5}(?:-[a-z0-9]{5})?$`)
@@ -49,6 +49,8 @@ var (
 		regexp.MustCompile(`[?&#;/]jid=(` + uuid + `)\b`), regexp.MustCompile(`/jobs/(` + uuid + `)\b`), regexp.MustCompile(`#(?:job[-_])?(` + uuid + `)\b`),
 	}
 	agentPageRule = regexp.MustCompile(`/agents(/|$|[?#])`)
+	// fileRule is a dispatch's file at a git host.
+	fileRule      = regexp.MustCompile(`/dispatches/(?:withdrawn/)?([a-z0-9-]+-[0-9a-hjkmnp-tv-z]{8})\.yaml`)
 	buildkiteRule = regexp.MustCompile(`^https?://([a-z0-9-]+\.)*buildkite\.com(:[0-9]+)?(/|$|[?#])`)
 	// proxiedRule is a page of Buildkite on another host. A path on a git host may look like one.
 	proxiedRule = regexp.MustCompile(`/v2/organizations/|/builds/[0-9]+`)
@@ -73,9 +75,10 @@ func refersTo(name string) reference {
 	}
 	name = strings.TrimRight(name, "/")
 	lower := strings.ToLower(name)
+	if job := uuidRule.FindStringSubmatch(lower); job != nil {
+		return reference{jobName, job[1]}
+	}
 	switch global := globalRule.FindStringSubmatch(decoded(name)); {
-	case uuidRule.MatchString(lower):
-		return reference{jobName, lower}
 	case global != nil && global[1] == "Job":
 		return reference{jobName, global[2]}
 	case global != nil && global[1] == "Agent":
@@ -114,6 +117,9 @@ func refersToAddress(address string) reference {
 	if buildkiteRule.MatchString(address) {
 		return buildkiteReference(address)
 	}
+	if found := fileRule.FindStringSubmatch(address); found != nil {
+		return reference{dispatchName, found[1]}
+	}
 	for _, rule := range commitRules {
 		if found := rule.FindStringSubmatch(address); found != nil {
 			return reference{commitName, found[1]}
@@ -128,8 +134,12 @@ func refersToAddress(address string) reference {
 	return reference{}
 }
 
-// buildkiteReference returns what the address of a page of Buildkite without a job refers to.
+// buildkiteReference returns what the address of a page of Buildkite without a job refers to: the list of
+// agents may be filtered by an agent's name.
 func buildkiteReference(address string) reference {
+	if found := agentRule.FindStringSubmatch(address); found != nil {
+		return reference{dispatchName, found[1]}
+	}
 	if agentPageRule.MatchString(address) {
 		return reference{kind: agentPage}
 	}
