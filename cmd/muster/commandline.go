@@ -87,6 +87,27 @@ func (p program) environment(root *cobra.Command) error {
 	return output.Usage(failed)
 }
 
+// refusePipes returns an error if a file of secrets or certificates is a pipe. muster reads these files each
+// time that it needs them; a pipe, such as the process substitution of a shell, returns its content once, and
+// then never answers.
+func refusePipes(flags *pflag.FlagSet) (failed error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !strings.HasSuffix(f.Name, "-file") {
+			return
+		}
+		files := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			files = strings.Fields(strings.Join(list.GetSlice(), " "))
+		}
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+				failed = fmt.Errorf("--%s: %s is a pipe, which can be read once; muster reads the file each time that it needs it", f.Name, file)
+			}
+		}
+	})
+	return failed
+}
+
 // expected describes the values of a type of flag.
 func expected(kind string) string {
 	switch kind {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,8 +21,8 @@ import (
 const stopTime = 25 * time.Second
 
 // notStopped is the message of a process that ends after stopTime: something does not return, such
-// as a write to a pipe that nobody reads.
-const notStopped = "interrupted, but something does not stop, such as a write to a full pipe: what was not pushed is lost"
+// as a write to a pipe that nobody reads, or a file that is a pipe.
+const notStopped = "interrupted, but something does not return, such as a write to a full pipe or the read of a pipe that nobody writes: what was not pushed is lost"
 
 // run runs the command line and returns the exit code. After the context has ended, it returns at
 // the latest when stopTime has passed, if the program limits it.
@@ -93,23 +94,43 @@ func interrupted(c *cobra.Command, err error) error {
 	return fmt.Errorf("%s (%s)", text, doing)
 }
 
-// readLine returns a line of standard input, which may lack its end, or the error of the context.
-func (p program) readLine(ctx context.Context) (line string, whole bool, err error) {
-	type result struct {
-		line string
-		err  error
+// returned returns the results of do, or the error of the context if that ends first. do waits for
+// something outside without a deadline, such as a pipe, and its own results are then lost.
+func returned[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type results struct {
+		value T
+		err   error
 	}
-	read := make(chan result, 1)
+	done := make(chan results, 1)
 	go func() {
-		line, err := bufio.NewReader(p.stdin).ReadString('\n')
-		read <- result{line, err}
+		value, err := do()
+		done <- results{value, err}
 	}()
 	select {
-	case r := <-read:
-		return strings.TrimSpace(r.line), r.err == nil, nil
+	case r := <-done:
+		return r.value, r.err
 	case <-ctx.Done():
-		return "", false, ctx.Err()
+		var none T
+		return none, ctx.Err()
 	}
+}
+
+// readLine returns a line of standard input, which may lack its end, or the error of the context.
+func (p program) readLine(ctx context.Context) (line string, whole bool, err error) {
+	line, err = returned(ctx, func() (string, error) { return bufio.NewReader(p.stdin).ReadString('\n') })
+	return strings.TrimSpace(line), err == nil, ctx.Err()
+}
+
+// readFile returns the content of a file, which may be a pipe, or the error of the invocation's context.
+func (p program) readFile(name string) ([]byte, error) {
+	return returned(p.ctx, func() ([]byte, error) { return os.ReadFile(name) })
+}
+
+// writeFile writes a file, which may be a pipe. It returns the error of the invocation's context if that
+// ends first.
+func (p program) writeFile(name string, content []byte) error {
+	_, err := returned(p.ctx, func() (struct{}, error) { return struct{}{}, os.WriteFile(name, content, 0o666) })
+	return err
 }
 
 // outputError is an error of standard output.
@@ -131,24 +152,14 @@ func (o *standardOutput) Write(text []byte) (int, error) {
 		o.cut.Store(true)
 		return 0, err
 	}
-	type result struct {
-		n   int
-		err error
-	}
-	written := make(chan result, 1)
-	text = bytes.Clone(text)
-	go func() {
-		n, err := o.to.Write(text)
-		written <- result{n, err}
-	}()
-	select {
-	case r := <-written:
-		if r.err != nil {
-			o.report(outputError{r.err})
-		}
-		return r.n, r.err
-	case <-o.ctx.Done():
+	text = bytes.Clone(text) // which the caller may change once this method has returned
+	n, err := returned(o.ctx, func() (int, error) { return o.to.Write(text) })
+	switch {
+	case err == nil:
+	case o.ctx.Err() != nil:
 		o.cut.Store(true)
-		return 0, o.ctx.Err()
+	default:
+		o.report(outputError{err})
 	}
+	return n, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -291,6 +292,56 @@ func atOutput(_ *testing.T, h *peer, _ *scenario, p *program) { p.stdout = h }
 // atInput makes reads of standard input wait.
 func atInput(_ *testing.T, h *peer, _ *scenario, p *program) { p.stdin, p.terminal = h, true }
 
+// atFile makes the file that a flag names wait for its writer.
+func atFile(flag string) func(*testing.T, *peer, *scenario, *program) {
+	return func(t *testing.T, h *peer, _ *scenario, p *program) {
+		pipe := namedPipe(t)
+		p.args = append(p.args, flag, pipe)
+		go func() {
+			if f, err := os.OpenFile(pipe, os.O_WRONLY, 0); err == nil { // the command has opened it
+				h.wait()
+				f.Close()
+			}
+		}()
+	}
+}
+
+func namedPipe(t *testing.T) string {
+	t.Helper()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	check(t, syscall.Mkfifo(pipe, 0o600))
+	return pipe
+}
+
+// TestInterruptedWrite asserts that the write of a file that nobody reads ends with the context.
+func TestInterruptedWrite(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p := program{ctx: ctx}
+	written := make(chan error, 1)
+	go func() { written <- p.writeFile(namedPipe(t), []byte("text")) }()
+	cancel()
+	if err := <-written; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestPipesRefused asserts that files which are read repeatedly are not pipes.
+func TestPipesRefused(t *testing.T) {
+	pipe := namedPipe(t)
+	for _, c := range []struct{ args, environ, flag string }{
+		{"plan --git-password-file " + pipe, "", "--git-password-file"},
+		{"status", "MUSTER_GIT_CA_FILE=" + pipe, "--git-ca-file"},
+		{"check --agent-token-file " + tempFile(t, "token", "x") + " --agent-token-file " + pipe, "", "--agent-token-file"},
+	} {
+		_, p, _, stderr := fleetProgram(t, strings.Fields(c.args)...)
+		p.environ = append(p.environ, c.environ)
+		if code := p.run(t.Context()); code != exitUsage || !strings.Contains(stderr.String(), "muster: "+c.flag+": "+pipe+" is a pipe") {
+			t.Errorf("%s: exit code %d, printed %s", c.args, code, stderr)
+		}
+	}
+}
+
 // atSSH makes the ssh program wait.
 func atSSH(t *testing.T, h *peer, _ *scenario, p *program) {
 	p.environ = append(p.environ, "MUSTER_REPO=ssh://git@host.invalid/fleet.git", "GIT_SSH="+h.program(t, "exit 1"), "PATH="+os.Getenv("PATH"))
@@ -395,6 +446,8 @@ func blockingPoints() []blockingPoint {
 		{"follow", "history --follow", atSleep, "", ""},
 		{"ssh", "status", atSSH, "interrupted: the fleet was not read; run it again", ""},
 		{"credential helper", "status", atHelper, "interrupted: the fleet was not read; run it again", ""},
+		{"file", "simulate", atFile("--policy"), "interrupted: the simulation was not completed; run it again (--policy)", ""},
+		{"file", "simulate", atFile("--csv"), "interrupted: the simulation was not completed; run it again (--csv)", ""},
 		{"workers", "verify", atVerification, "interrupted: not all commits were verified; run it again", "EOF"},
 	}
 	for _, c := range [][2]string{

@@ -177,6 +177,8 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return output.Usage(refusePipes(cmd.Flags())) },
+
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(flagError)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"regexp"
 	"time"
 
@@ -142,7 +141,7 @@ func (r *reportFlags) write(made report.Report) error {
 		_, err := p.output().Raw.Write(text.Bytes())
 		return err
 	}
-	if err := os.WriteFile(r.out, text.Bytes(), 0o666); err != nil {
+	if err := p.writeFile(r.out, text.Bytes()); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
 	p.printMessage("wrote %s, %d KB", r.out, (text.Len()+1023)/1024)

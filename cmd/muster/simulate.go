@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -189,7 +189,7 @@ func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named,
 	text, err := d.JSON()
 	write := func(name string, content []byte) {
 		if name != "" && err == nil {
-			err = os.WriteFile(name, content, 0o666)
+			err = s.git.program.writeFile(name, content)
 		}
 	}
 	write(s.jsonFile, text)
@@ -287,7 +287,7 @@ func (s *simulate) scenario() (simulation.Scenario, error) {
 	if s.policy == "" {
 		return w, nil
 	}
-	text, err := os.ReadFile(s.policy)
+	text, err := s.git.program.readFile(s.policy)
 	if err != nil {
 		return w, fmt.Errorf("--policy: %w", err)
 	}
@@ -310,12 +310,11 @@ func simulatedClient(server *fakebuildkite.Server) simulation.Client {
 func (s *simulate) cases(cmd *cobra.Command, scenario simulation.Scenario) ([]simulation.Case, error) {
 	switch {
 	case s.csv != "":
-		in, err := os.Open(s.csv)
+		text, err := s.git.program.readFile(s.csv)
 		if err != nil {
 			return nil, output.Usage(fmt.Errorf("--csv: %w", err))
 		}
-		defer in.Close()
-		workload, err := simulation.ReadCSV(output.ShownAs(filepath.Base(s.csv)), in, scenario.Policy.Queue)
+		workload, err := simulation.ReadCSV(output.ShownAs(filepath.Base(s.csv)), bytes.NewReader(text), scenario.Policy.Queue)
 		if err != nil {
 			return nil, output.Usage(fmt.Errorf("%s: %w", s.csv, err))
 		}
