@@ -44,7 +44,7 @@ func (c *checker) special(s spot, typ string) {
 	case "KeyToPath":
 		c.relative(s.at("path"), true)
 	case "FileKeySelector":
-		c.relative(s.at("path"), false)
+		c.noSteps(s.at("path"))
 	case "HostPathVolumeSource":
 		c.noSteps(s.at("path"))
 	case "GitRepoVolumeSource":

@@ -160,6 +160,15 @@ var broken = `
 - {volumes.0: {name: home, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOncePod, ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}}
 - {containers.0.securityContext: {windowsOptions: {hostProcess: true}}}
 - {securityContext.windowsOptions: {hostProcess: true}, containers.0.securityContext: {windowsOptions: {hostProcess: false}}}
+- {securityContext.windowsOptions: {hostProcess: true}, hostNetwork: true, initContainers: [{name: i, image: i, securityContext: {windowsOptions: {hostProcess: false}}}]}
+- {initContainers: [{name: i, image: i, securityContext: {windowsOptions: {gmsaCredentialSpecName: A_B}}}]}
+- {initContainers: [{name: i, image: i, securityContext: {windowsOptions: {gmsaCredentialSpec: ""}}}]}
+- {initContainers: [{name: i, image: i, securityContext: {windowsOptions: {runAsUserName: ""}}}]}
+- {initContainers: [{name: i, image: i, securityContext: {windowsOptions: {runAsUserName: 'a\b\c'}}}]}
+- {initContainers: [{name: i, image: i, resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: cpu, restartPolicy: NotRequired}]}]}
+- {containers.0.resizePolicy: [{resourceName: cpu, restartPolicy: RestartContainer}]}
+- {initContainers: [{name: i, image: i, env: [{name: A, valueFrom: {resourceFieldRef: {containerName: i, resource: limits.cpu, divisor: 3m}}}]}]}
+- {initContainers: [{name: i, image: i, env: [{name: A, valueFrom: {resourceFieldRef: {containerName: i, resource: limits.memory, divisor: 3}}}]}]}
 - {containers.0.securityContext: {windowsOptions: {gmsaCredentialSpecName: A_B}}}
 - {containers.0.securityContext: {windowsOptions: {gmsaCredentialSpec: ""}}}
 - {containers.0.securityContext: {windowsOptions: {runAsUserName: ""}}}
@@ -175,6 +184,10 @@ var broken = `
 - {job.podFailurePolicy: {rules: [{action: Ignore, onExitCodes: {operator: In, values: [1, 1]}}]}}
 - {job.podFailurePolicy: {rules: [{action: Ignore, onExitCodes: {operator: In, values: [2, 1]}}]}}
 - {job.template.metadata.annotations: {kubernetes.io/config.mirror: a}}
+- {job.template.metadata.annotations: {seccomp.security.alpha.kubernetes.io/pod: a}}
+- {job.template.metadata.annotations: {seccomp.security.alpha.kubernetes.io/pod: runtime/default}, securityContext.seccompProfile: {type: Unconfined}}
+- {job.template.metadata.annotations: {container.seccomp.security.alpha.kubernetes.io/agent: a}}
+- {job.template.metadata.annotations: {container.seccomp.security.alpha.kubernetes.io/agent: runtime/default}, containers.0.securityContext: {seccompProfile: {type: Unconfined}}}
 - {job.template.metadata.annotations: {controller.kubernetes.io/pod-deletion-cost: a}}
 - {job.template.metadata.annotations: {container.apparmor.security.beta.kubernetes.io/none: runtime/default}}
 - {job.template.metadata.annotations: {container.apparmor.security.beta.kubernetes.io/agent: a}}
