@@ -252,6 +252,8 @@ func TestCheckSyncer(t *testing.T) {
 		{"syncer/a.yaml", strings.Replace(argo, "source: {path: overlays/default, kustomize: {}}", "sources: [{path: x}, {path: overlays/default, kustomize: {patches: [{patch: x}]}}]", 1), "syncer/a.yaml:4: spec.sources[1].kustomize.patches: " + changes},
 		{"syncer/a.yaml", strings.Replace(argo, "[ApplyOutOfSyncOnly=true]", "[A=true, Replace=true]", 1), "syncer/a.yaml:5: spec.syncPolicy.syncOptions[1]: is Replace=true: Argo CD would delete a running Job to create it again; remove that option"},
 		{"syncer/a.yaml", strings.Replace(set, "kustomize: {}", "kustomize: {images: [a]}", 1), "syncer/a.yaml:6: spec.template.spec.source.kustomize.images: " + changes},
+		{"syncer/a.yaml", set + "  templatePatch: |\n    spec: {source: {kustomize: {images: [{{.image}}]}}}\n", "syncer/a.yaml:7: spec.templatePatch: may change dispatches of overlays/default (kustomize): that would change running Jobs, or create them again; do it in overlays/default/template, which changes only later Jobs"},
+		{"syncer/a.yaml", set + "  templatePatch: |\n    spec: {project: {{.project}}}\n", ""},
 		{"syncer/a.yaml", flux, ""},
 		{"syncer/a.yaml", flux + "  targetNamespace: buildkite\n", ""},
 		{"syncer/a.yaml", "a: b\n---\n" + flux + "  targetNamespace: other\n", "syncer/a.yaml:8: spec.targetNamespace: " + changes},

@@ -3,6 +3,7 @@ package fleet
 import (
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,6 +22,9 @@ var (
 	fluxParameters = []string{"namePrefix", "nameSuffix", "targetNamespace", "images", "commonMetadata", "patches", "patchesStrategicMerge", "patchesJson6902", "components"}
 	pluginOnly     = []string{"plugin"} // a program that changes anything
 )
+
+// changing matches what a patch of an ApplicationSet, a template rather than YAML, changes Jobs with.
+var changing = regexp.MustCompile(`kustomize|plugin|(Replace|Force)=true`)
 
 // checkSyncer checks what the repository tells the syncer of an overlay: parameter files of
 // Argo CD in its directory, and the Applications and Flux Kustomizations in [syncerDir].
@@ -118,6 +122,10 @@ func (c *syncerChecker) object(doc *yaml.Node) {
 	source(finding.Lookup(spec, "source"), below(at, "source"))
 	for i, n := range finding.Items(finding.Lookup(spec, "sources")) {
 		source(n, below(at, "sources", nth(i)))
+	}
+	if key, patch := finding.Entry(finding.Lookup(doc, "spec"), "templatePatch"); found && key != nil && changing.MatchString(patch.Value) {
+		c.bad(key, []string{"spec", "templatePatch"}, "may change dispatches of "+c.overlay.Path+" ("+changing.FindString(patch.Value)+"): that would change running Jobs, or create them again",
+			"do it in "+path.Join(c.overlay.Path, templateDir)+", which changes only later Jobs")
 	}
 	for i, option := range finding.Items(finding.Lookup(spec, "syncPolicy", "syncOptions")) {
 		if found && (option.Value == "Replace=true" || option.Value == "Force=true") {

@@ -64,6 +64,7 @@ const (
 	rPolicy      = "overlays/default/scaling.yaml"
 	rSyncer      = "syncer/overlay.yaml"
 	rArgo        = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nspec:\n  source: {path: overlays/default, kustomize: {}}\n"
+	rSet         = "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nspec:\n  template: {spec: {source: {path: '{{.path.path}}'}}}\n"
 	rFlux        = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec:\n  path: ./overlays/default\n"
 	rEnv         = "          env:\n"
 	rSpec        = "      restartPolicy: Never\n"
@@ -216,6 +217,7 @@ func remedyRows(t *testing.T) []remedyRow {
 		// The syncer's manifests.
 		{broken: []change{{rSyncer, "", rFlux + "  force: true\n"}}},
 		{[]change{{rSyncer, "", rArgo + "  syncPolicy: {syncOptions: [Replace=true]}\n"}}, []remedyStep{{"remove that option", []change{{rSyncer, "[Replace=true]", "[]"}}}}},
+		fromSyncer(rSet, "spec:\n", "spec:\n  templatePatch: 'spec: {source: {kustomize: {nameSuffix: -a}}}'\n", "nameSuffix: -a\n"),
 		fromSyncer(rFlux, "spec:\n", "spec:\n  targetNamespace: other\n", "namespace: other\n"),
 		fromSyncer(rFlux, "spec:\n", "spec:\n  commonMetadata: {labels: {a: b}}\n", "labels: [{pairs: {a: b}}]\n"),
 		fromSyncer(rArgo, "kustomize: {}", "kustomize: {nameSuffix: -a}", "nameSuffix: -a\n"),
