@@ -60,7 +60,7 @@ a pod: they are proposed if the policy has reuse, or with --reuse
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args) },
 	}
 	git.addReading(c)
-	a.settings.addLog(c)
+	a.settings.git.addLog(c)
 	f := c.Flags()
 	f.StringVar(&a.since, "since", "14d", "replay jobs since this time or age, such as 7d")
 	f.Float64Var(&a.more, "more", 0, "share of today's pod time that a proposal may add, such as 0.1; if negative, it must save that share")
@@ -90,7 +90,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if a.repository, err = a.settings.open(ctx, nearest); err != nil {
+	if a.repository, err = a.settings.git.open(ctx, nearest); err != nil {
 		return err
 	}
 	defer p.progress.Done()
@@ -99,7 +99,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	overlays, err := a.settings.load(ctx, head.Tree)
+	overlays, err := a.settings.git.load(ctx, head.Tree)
 	if err != nil {
 		return err
 	}

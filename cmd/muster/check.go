@@ -104,7 +104,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	p.progress.Doing("building the overlays")
-	loader := s.loader()
+	loader := s.git.loader()
 	for _, namespace := range deployNamespaces(tree, path.Dir(s.git.overlays)) {
 		loader.Reserve(namespace)
 	}
@@ -154,7 +154,7 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool,
 	if s.git.repo == "" {
 		return nil, nil, output.Usage(errors.New("nothing to check: give a directory or --repo"))
 	}
-	log, err := s.logger()
+	log, err := s.git.logger()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -257,7 +257,7 @@ func patiently[T any](ctx context.Context, s *settings, log *slog.Logger, ask fu
 
 // overlays returns the overlays with a valid policy; the loader reports the others.
 func (s *settings) overlays(ctx context.Context, tree fs.FS) []plan.Overlay {
-	loaded, err := s.loader().LoadContext(ctx, tree)
+	loaded, err := s.git.loader().LoadContext(ctx, tree)
 	if err != nil {
 		return nil
 	}

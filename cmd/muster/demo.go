@@ -259,17 +259,6 @@ func (d *demo) conclude(out io.Writer) error {
 	return err
 }
 
-// shellWord quotes a word for a shell, if necessary.
-func shellWord(text string) string {
-	plain := func(c rune) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("/._-+:@%", c)
-	}
-	if text != "" && strings.IndexFunc(text, func(c rune) bool { return !plain(c) }) < 0 {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
 // account is the result of the morning for one overlay.
 type account struct {
 	waits          []time.Duration

@@ -53,7 +53,7 @@ repository. Times are in UTC. --at takes a time, as in 2026-11-21T02:15Z or 09:4
 		},
 	}
 	git.addReading(c)
-	e.settings.addLog(c)
+	e.settings.git.addLog(c)
 	f := c.Flags()
 	f.StringVar(&e.at, "at", "", "moment to explain: a time or an age, such as 09:40 or 90m")
 	f.StringVarP(&e.output, "output", "o", "text", "text, json or yaml")
@@ -72,7 +72,7 @@ func (e *explainFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	repository, err := e.settings.open(ctx, nearest)
+	repository, err := e.settings.git.open(ctx, nearest)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (e *explainFlags) run(ctx context.Context, name string) error {
 	defer p.progress.Done()
 	config := explanation.Config{
 		Repository: readingAhead{repository}, Overlays: git.overlays, Now: p.clock.Now(),
-		Loader: e.settings.loader(),
+		Loader: e.settings.git.loader(),
 		Doing:  func(n int) { p.progress.Doing(fmt.Sprintf("reading the history: %d commits", n)) },
 	}
 	all, err := config.Explain(ctx, explanation.Question{Name: name, At: at})

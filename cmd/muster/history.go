@@ -70,7 +70,7 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
 		},
 	}
 	git.addReading(c)
-	h.settings.addLog(c)
+	h.settings.git.addLog(c)
 	f := c.Flags()
 	f.StringVar(&h.since, "since", "", "omit commits older than this time or age, such as 24h or 7d")
 	f.StringVar(&h.until, "until", "", "omit commits at or after this time or age")
@@ -106,7 +106,7 @@ func (h *historyFlags) prepare(ctx context.Context, args []string) error {
 		}
 		h.filter.Operations = append(h.filter.Operations, history.Operation(name))
 	}
-	h.filter.Overlays = h.settings.git.overlayNames(args)
+	h.filter.Overlays = namesOf(args, h.settings.git.overlays)
 	h.out = output.NewHistoryOutput(h.settings.program.output(), h.settings.program.doneOnTerminal)
 	h.printer = output.NewHistoryPrinter(h.output, h.by, h.out)
 	by := history.By(h.by)
@@ -126,13 +126,13 @@ func (h *historyFlags) prepare(ctx context.Context, args []string) error {
 	if h.follow {
 		from = inUpstream
 	}
-	h.repository, err = h.settings.open(ctx, from)
+	h.repository, err = h.settings.git.open(ctx, from)
 	return err
 }
 
-// overlayNames returns the names of overlays; the arguments are names or directories.
-func (s *gitSettings) overlayNames(args []string) []string {
-	top := path.Clean(s.overlays) + "/"
+// namesOf returns the names of overlays; the arguments are names or directories.
+func namesOf(args []string, overlays string) []string {
+	top := path.Clean(overlays) + "/"
 	return mapSlice(args, func(arg string) string { return strings.TrimPrefix(path.Clean(arg), top) })
 }
 

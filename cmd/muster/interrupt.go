@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/spf13/cobra"
 )
 
 // stopTime is the longest time between a signal and the end of the process. It is longer than all
@@ -24,11 +22,11 @@ const stopTime = 25 * time.Second
 // as a write to a pipe that nobody reads, or a file that is a pipe.
 const notStopped = "interrupted, but something does not return, such as a write to a full pipe or the read of a pipe that nobody writes: what was not pushed is lost"
 
-// run runs the command line and returns the exit code. After the context has ended, it returns at
+// runCommands runs the command line and returns the exit code. After the context has ended, it returns at
 // the latest when stopTime has passed, if the program limits it.
-func (p program) run(ctx context.Context) int {
+func (p program) runCommands(ctx context.Context, commands commands) int {
 	code := make(chan int, 1)
-	go func() { code <- p.execute(ctx) }()
+	go func() { code <- p.execute(ctx, commands) }()
 	select {
 	case c := <-code:
 		return c
@@ -54,40 +52,18 @@ func (p program) run(ctx context.Context) int {
 	return exitOutside
 }
 
-// unfinished maps the name of a command to a description of its incomplete work if a signal ends it.
-var unfinished = map[string]string{
-	"advise":        "no policy is proposed",
-	"cancel":        "nothing was pushed",
-	"check":         "the files are not checked",
-	"close-breaker": "nothing was pushed",
-	"explain":       "nothing was explained",
-	"history":       "the history was not read to its end",
-	"init":          "files may be missing",
-	"pause":         "nothing was pushed",
-	"plan":          "nothing was decided",
-	"preview":       "the preview is incomplete",
-	"report":        "no report was written",
-	"resume":        "nothing was pushed",
-	"revert":        "nothing was pushed",
-	"run":           "the tick was not completed; muster history shows what it pushed",
-	"set":           "nothing was pushed",
-	"simulate":      "the simulation was not completed",
-	"status":        "the fleet was not read",
-	"verify":        "not all commits were verified",
-}
-
 // interruption is an error that says itself what a signal left undone.
 type interruption struct{ error }
 
-// interrupted returns the error of a command that a signal ended: what was not done, the remedy, and
+// interrupted returns the error of a command that a signal ended: what was not done (unfinished), the remedy, and
 // what the command was doing.
-func interrupted(c *cobra.Command, err error) error {
+func interrupted(unfinished string, err error) error {
 	doing := strings.ReplaceAll(err.Error(), ": "+context.Canceled.Error(), "")
 	var own interruption
 	if errors.As(err, &own) {
 		return errors.New(doing)
 	}
-	text := "interrupted: " + cmp.Or(unfinished[c.Name()], "the output is incomplete") + "; run it again"
+	text := "interrupted: " + cmp.Or(unfinished, "the output is incomplete") + "; run it again"
 	if doing == context.Canceled.Error() {
 		return errors.New(text)
 	}

@@ -348,7 +348,7 @@ func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {
 	c.Long += manualFooter
 	git := &m.settings.git
 	git.addReading(c)
-	m.settings.addLog(c)
+	m.settings.git.addLog(c)
 	m.settings.addNotify(c)
 	f := c.Flags()
 	f.StringVar(&git.authorName, "author-name", "", "author and committer of the commit (default git's user.name)")
@@ -483,7 +483,7 @@ func (m *manualFlags) prepare(
 		}
 	}
 	m.lost = unknown
-	if at.overlays, err = m.settings.load(ctx, at.head.Tree); err != nil {
+	if at.overlays, err = m.settings.git.load(ctx, at.head.Tree); err != nil {
 		return e, nil, err
 	}
 	e, err = edit(ctx, at)
@@ -553,7 +553,7 @@ func (m *manualFlags) confirm(ctx context.Context, at *fleetState, e manual.Edit
 // open opens the repository, with the author of git's configuration.
 func (m *manualFlags) open() (*gitops.Repository, error) {
 	git := &m.settings.git
-	log, err := m.settings.logger()
+	log, err := m.settings.git.logger()
 	if err != nil {
 		return nil, err
 	}

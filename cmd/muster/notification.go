@@ -143,7 +143,7 @@ func (p *jobNotifier) send(ctx context.Context, s jobMessage) {
 // checkJobNotifications returns the problems that prevent job notifications. err reports invalid
 // flags.
 func (s *settings) checkJobNotifications(ctx context.Context, tree fs.FS) ([]error, error) {
-	log, err := s.logger()
+	log, err := s.git.logger()
 	if err != nil {
 		return nil, err
 	}

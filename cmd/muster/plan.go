@@ -45,7 +45,7 @@ current clone. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
 			}
 			s.progress = p.progress
 			if s.git.repo == "" {
-				if _, err := s.open(cmd.Context(), inUpstream); err != nil {
+				if _, err := s.git.open(cmd.Context(), inUpstream); err != nil {
 					return err
 				}
 			}

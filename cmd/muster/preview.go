@@ -137,7 +137,7 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 		if err != nil {
 			return r, err
 		}
-		loader := v.settings.loader()
+		loader := v.settings.git.loader()
 		if fleets[i], err = loader.LoadContext(ctx, tree.Tree); err != nil && i == 1 {
 			return r, fmt.Errorf("the overlays of %.7s cannot be read: %w", commit, err)
 		}

@@ -56,7 +56,7 @@ func TestExitCodes(t *testing.T) {
 		got = append(got, cells[0])
 	}
 	if !slices.Equal(got, want) || !slices.Contains(want, strconv.Itoa(exitConflicts)) {
-		t.Errorf("docs/reference/cli.md lists the exit codes %v, main.go has %v", got, want)
+		t.Errorf("docs/reference/cli.md lists the exit codes %v, program.go has %v", got, want)
 	}
 }
 

@@ -57,7 +57,7 @@ duration ago, as in 90m, 24h or 7d.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
 	}
 	git.addReading(c)
-	r.settings.addLog(c)
+	r.settings.git.addLog(c)
 	f := c.Flags()
 	f.StringVar(&r.since, "since", "7d", "start of the report: a time or an age, such as 24h or 7d")
 	f.StringVar(&r.until, "until", "", "end of the report: a time or an age (default now)")
@@ -75,7 +75,7 @@ var currencyRule = regexp.MustCompile(`^[\p{L}\p{Sc}]{0,12}$`)
 // config validates the flags.
 func (r *reportFlags) config(args []string) (report.Config, error) {
 	now := r.settings.program.clock.Now()
-	c := report.Config{Overlays: r.settings.git.overlays, Names: r.settings.git.overlayNames(args), Now: now}
+	c := report.Config{Overlays: r.settings.git.overlays, Names: namesOf(args, r.settings.git.overlays), Now: now}
 	var err error
 	if c.From, err = moment("since", r.since, now); err != nil {
 		return c, err
@@ -106,7 +106,7 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	repository, err := r.settings.open(ctx, nearest)
+	repository, err := r.settings.git.open(ctx, nearest)
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,7 @@ type gitSettings struct {
 	signSSH                 string
 	app, appKey, githubAPI  string
 	installation            int64
+	logFormat, logLevel     string
 	commitThroughGitHub     bool
 
 	// signOff, coAuthors and skipMarker configure the commit messages.
@@ -343,26 +344,26 @@ const (
 
 // open opens the repository for reading. By default this is the clone that contains the current
 // directory: its branch if it has commits that the upstream has not, otherwise the branch of the upstream.
-func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, error) {
+func (s *gitSettings) open(ctx context.Context, from source) (*gitops.Repository, error) {
 	log, err := s.logger()
 	if err != nil {
 		return nil, err
 	}
-	if s.git.repo != "" {
-		return s.git.reader(log)
+	if s.repo != "" {
+		return s.reader(log)
 	}
 	log = slog.New(slog.DiscardHandler) // a clone needs no warnings about the server
 	p := s.program
-	top, up, err := p.upstreamOf(s.git.branchName())
+	top, up, err := p.upstreamOf(s.branchName())
 	if err != nil {
 		return nil, err
 	}
 	head, failed := "", error(nil)
 	if up.fetch != "" {
 		p.progress.Doing("reading the head of " + up.name)
-		s.git.repo = up.fetch
+		s.repo = up.fetch
 		var repository *gitops.Repository
-		if repository, failed = s.git.reader(log); failed == nil {
+		if repository, failed = s.reader(log); failed == nil {
 			head, failed = headOf(ctx, repository)
 		}
 		if err := ctx.Err(); err != nil {
@@ -372,7 +373,7 @@ func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, e
 			return repository, nil
 		}
 	}
-	name, tracking := s.git.branch, "refs/remotes/"+up.name+"/"+s.git.branch
+	name, tracking := s.branch, "refs/remotes/"+up.name+"/"+s.branch
 	local, fetched := p.commit(top, "refs/heads/"+name), p.commit(top, tracking)
 	own := local != "" && (fetched == "" || p.gitOutput(top, "merge-base", local, fetched) != local)
 	lacks := head != "" && p.commit(top, head) == ""
@@ -385,7 +386,7 @@ func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, e
 	case failed != nil:
 		p.printMessage("%s cannot be read; this is what the clone has, as of its last git fetch: %v", up.name, failed)
 	case lacks && !own && from == nearest:
-		return s.git.reader(log)
+		return s.reader(log)
 	case lacks:
 		p.printMessage("the clone lacks the newest commits of %s, until %.7s: git pull", up.name, head)
 	case own && fetched != "":
@@ -393,8 +394,8 @@ func (s *settings) open(ctx context.Context, from source) (*gitops.Repository, e
 			p.printMessage("the branch %s of the clone has commits of its own, and lacks %s of %s: git pull", name, behind, up.name)
 		}
 	}
-	s.git.repo, s.git.branch = top, tracking
-	return s.git.reader(log)
+	s.repo, s.branch = top, tracking
+	return s.reader(log)
 }
 
 // headOf returns the ID of the newest commit of a repository's branch.

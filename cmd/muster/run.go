@@ -138,7 +138,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	if p.hangup != nil {
 		s.pause = sleepUntilSignal(p.hangup())
 	}
-	log, err := s.logger()
+	log, err := s.git.logger()
 	if err != nil {
 		return err
 	}

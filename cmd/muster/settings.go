@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -16,8 +13,6 @@ import (
 	"muster/cmd/muster/page"
 	"muster/generator"
 	"muster/generator/buildkite"
-	"muster/generator/fleet"
-	"muster/generator/kustomize"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -25,69 +20,6 @@ import (
 
 	"github.com/spf13/cobra"
 )
-
-// Limits of kustomize builds, which run in a separate process because templates are untrusted.
-const (
-	// buildArgument is the argument of that process.
-	buildArgument = "build-on-standard-input"
-	// programMemory is the memory limit of muster run. With two builds at a time, the sum is
-	// 128 MiB.
-	programMemory = 64 << 20
-	// buildMemory and buildTime are the limits of one build: several times the needs of any
-	// template, on a machine that is ten times slower.
-	buildMemory = 32 << 20
-	buildTime   = 30 * time.Second
-	// buildPatience is the time that other overlays wait for a build, and buildIdle the time
-	// that its process waits for the next one.
-	buildPatience = 2 * time.Second
-	buildIdle     = time.Second
-)
-
-// builder returns the builder of templates; nil, only in tests: this process. The process has an
-// empty environment, so that it has no tokens.
-func (p program) builder() kustomize.Builder {
-	if p.executable == "" {
-		return nil
-	}
-	command := func() *exec.Cmd {
-		c := exec.Command(p.executable, buildArgument)
-		c.Env = []string{}
-		return c
-	}
-	return &kustomize.Process{Command: command, Time: buildTime, Memory: buildMemory, Idle: buildIdle}
-}
-
-// loader returns a loader that waits for each overlay.
-func (s *settings) loader() *fleet.Loader {
-	l := fleet.NewLoader(s.git.overlays)
-	if b := s.program.builder(); b != nil {
-		l.BuildWith(b, 0)
-	}
-	return l
-}
-
-// load returns the overlays of the repository at a commit.
-func (s *settings) load(ctx context.Context, tree fs.FS) ([]fleet.Overlay, error) {
-	all, err := s.loader().LoadContext(ctx, tree)
-	if err != nil {
-		return nil, fmt.Errorf("no overlays can be read below %q of the repository: %w", s.git.overlays, err)
-	}
-	return all, nil
-}
-
-func overlayNames(all []fleet.Overlay) []string {
-	return mapSlice(all, func(o fleet.Overlay) string { return o.Name })
-}
-
-// thisExecutable returns the running program's file. On Linux the path works even after the file is
-// replaced.
-func thisExecutable() (string, error) {
-	const self = "/proc/self/exe"
-	if _, err := os.Stat(self); err == nil {
-		return self, nil
-	}
-	return os.Executable()
-}
 
 // settings are the flags of the repository, of Buildkite and of the log.
 type settings struct {
@@ -100,7 +32,6 @@ type settings struct {
 
 	program             program
 	org, url, tokenFile string
-	logFormat, logLevel string
 	countLimited        bool
 	pause               func(context.Context, time.Duration) error // of run between two ticks; nil: the clock's
 	watchToken          bool                                       // not a flag: set by long-running commands
@@ -116,39 +47,8 @@ func newSettings(p program, c *cobra.Command) *settings {
 	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "Buildkite REST API URL")
 	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read at each tick; or set "+variableToken)
 	f.BoolVar(&s.countLimited, "count-limited", false, "count scheduled jobs without runnable_at, which are presumed limited by concurrency")
-	s.addLog(c)
+	s.git.addLog(c)
 	return s
-}
-
-// addLog adds the flags of the log.
-func (s *settings) addLog(c *cobra.Command) {
-	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
-	c.Flags().StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
-}
-
-// logger returns the logger, which writes to standard error.
-func (s *settings) logger() (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		return nil, output.Usage(fmt.Errorf("--log-level %q: use debug, info, warn or error", s.logLevel))
-	}
-	switch s.logFormat {
-	case "text":
-		return slog.New(slog.NewTextHandler(s.program.stderr, &slog.HandlerOptions{Level: level})), nil
-	case "json":
-		return slog.New(jsonLog(s.program.stderr, level)), nil
-	}
-	return nil, output.Usage(fmt.Errorf("--log-format %q: use text or json", s.logFormat))
-}
-
-// jsonLog returns a handler for JSON, with durations in seconds.
-func jsonLog(w io.Writer, level slog.Level) slog.Handler {
-	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindDuration {
-			a.Value = slog.Float64Value(a.Value.Duration().Seconds())
-		}
-		return a
-	}})
 }
 
 // client returns the client for Buildkite.
@@ -221,7 +121,7 @@ func readSecret(what, file string) (string, error) {
 // generator wires the tick. patience is how long overlays wait for a template that takes long to
 // build. watch returns the watcher of the ticks and their triggers; nil: neither.
 func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*buildkite.Client, page.Commits) (generator.Watcher, *generator.Triggers, error)) (*generator.Generator, error) {
-	log, err := s.logger()
+	log, err := s.git.logger()
 	if err != nil {
 		return nil, err
 	}
@@ -265,9 +165,6 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		Pause:      s.pause,
 	}), nil
 }
-
-// lineStart separates the lines of an error.
-const lineStart = "\nmuster: "
 
 // invalidOverlays combines the overlays with invalid files into one error, a line each; nil if
 // all are valid.
@@ -371,7 +268,7 @@ const leaveTime = 3 * time.Second
 
 // leave deregisters the stack of a command that only reads, even after an interrupt.
 func (s *settings) leave(ctx context.Context) {
-	log, err := s.logger()
+	log, err := s.git.logger()
 	if s.agent.stacks == nil || err != nil {
 		return
 	}

@@ -42,14 +42,14 @@ also if overlays are suspended.`,
 			if w {
 				from = inUpstream
 			}
-			repository, err := s.open(cmd.Context(), from)
+			repository, err := s.git.open(cmd.Context(), from)
 			if err != nil {
 				return err
 			}
-			loader := s.loader() // it keeps its builds between polls
+			loader := s.git.loader() // it keeps its builds between polls
 			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out output.Output) error {
 				p.progress.Doing("reading the fleet repository")
-				f, err := s.git.status(ctx, repository, loader)
+				f, err := readStatus(ctx, &s.git, repository, loader)
 				p.progress.Done()
 				if err != nil {
 					return err
@@ -62,7 +62,7 @@ also if overlays are suspended.`,
 		},
 	}
 	s.git.addReading(c)
-	s.addLog(c)
+	s.git.addLog(c)
 	w.addTo(c)
 	c.Flags().StringVarP(&format, "output", "o", "table", "table, wide, json, yaml or name")
 	oneOf(c, "output", "table", "wide", "json", "yaml", "name")
@@ -90,9 +90,9 @@ func statusPrinters() map[string]func(out output.Output, f output.FleetStatus, w
 	}
 }
 
-// status reads the fleet repository as it is now.
-func (s *gitSettings) status(
-	ctx context.Context, repository *gitops.Repository, loader *fleet.Loader,
+// readStatus reads the fleet repository as it is now.
+func readStatus(
+	ctx context.Context, git *gitSettings, repository *gitops.Repository, loader *fleet.Loader,
 ) (output.FleetStatus, error) {
 	head, err := repository.Head(ctx)
 	if err != nil {
@@ -100,12 +100,12 @@ func (s *gitSettings) status(
 	}
 	overlays, err := loader.LoadContext(ctx, head.Tree)
 	if err != nil {
-		return output.FleetStatus{}, output.Usage(fmt.Errorf("no overlays can be read below %q of the repository (--overlays says where they are): %w", path.Clean(s.overlays), err))
+		return output.FleetStatus{}, output.Usage(fmt.Errorf("no overlays can be read below %q of the repository (--overlays says where they are): %w", path.Clean(git.overlays), err))
 	}
 	if err := output.IsOverlays(overlays); err != nil {
 		return output.FleetStatus{}, err
 	}
-	now := s.program.clock.Now().UTC().Truncate(time.Second)
+	now := git.program.clock.Now().UTC().Truncate(time.Second)
 	log := ledger.Read(repository.Commits(ctx, head.Commit, branch.Limit{Commits: output.MaxStatusCommits}))
 	return output.ReadStatus(overlays, head.Commit, now, log)
 }

@@ -68,7 +68,7 @@ repository. --signatures needs a clone, and uses its git and its keys.`,
 		},
 	}
 	git.addReading(c)
-	v.settings.addLog(c)
+	v.settings.git.addLog(c)
 	f := c.Flags()
 	f.StringVar(&v.since, "since", "", "omit commits older than this time or age, such as 24h or 7d")
 	f.StringVarP(&v.output, "output", "o", "text", "text or json")
@@ -96,7 +96,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 	if text != "" || v.signatures {
 		from = inClone
 	}
-	repository, err := v.settings.open(ctx, from)
+	repository, err := v.settings.git.open(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository,
 	s := v.settings
 	clone := isClone(s.git.repo)
 	c = verification.Config{
-		Overlays: s.git.overlays, Version: s.program.build.String(), Loader: s.loader,
+		Overlays: s.git.overlays, Version: s.program.build.String(), Loader: s.git.loader,
 		Workers: runtime.GOMAXPROCS(0), Count: &v.count,
 		Files: func(ctx context.Context) (verification.Files, error) {
 			a, err := repository.PastTrees(ctx)
