@@ -32,7 +32,7 @@ BENCH_PAGE  := docs/explanation/performance.md
 # What the program says of itself; without git, it says the source's version.
 VERSION    ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 COMMIT     ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>/dev/null)
-LDFLAGS     = -s -w -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)
+LDFLAGS     = -s -w -X muster/cmd/invocation.linkedVersion=$(VERSION) -X muster/cmd/invocation.linkedCommit=$(COMMIT)
 # The race detector needs a C compiler. Where there is none, go env says so.
 RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Packages in which goroutines run, in the code or in the tests. In the others (SEQUENTIAL) the race

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator/advice"
 	"muster/generator/fleet"
 	"muster/generator/plan"
@@ -36,7 +37,7 @@ type adviseFlags struct {
 }
 
 func (p program) adviseCommand() *cobra.Command {
-	a := &adviseFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	a := &adviseFlags{settings: &settings{program: p, git: invocation.Repository{Program: p.Program}}}
 	git := &a.settings.git
 	w := simulation.DefaultScenario()
 	c := &cobra.Command{
@@ -56,11 +57,11 @@ a pod: they are proposed if the policy has reuse, or with --reuse
 		Example: `  muster advise
   muster advise linux --reuse --more 0.1
   muster advise --syncer told --webhooks`,
-		ValidArgsFunction: git.completion(unlimited, func(o cloneNames) []string { return o.overlays }),
+		ValidArgsFunction: git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays }),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args) },
 	}
-	git.addReading(c)
-	a.settings.git.addLog(c)
+	git.AddReading(c)
+	a.settings.git.AddLog(c)
 	f := c.Flags()
 	f.StringVar(&a.since, "since", "14d", "replay jobs since this time or age, such as 7d")
 	f.Float64Var(&a.more, "more", 0, "share of today's pod time that a proposal may add, such as 0.1; if negative, it must save that share")
@@ -69,7 +70,7 @@ a pod: they are proposed if the policy has reuse, or with --reuse
 	f.BoolVar(&a.webhooks, "webhooks", false, "assume that Buildkite's webhooks trigger muster")
 	f.DurationVar(&a.startupMin, "boot-min", w.Startup[0], "shortest time from pod creation to agent registration")
 	f.DurationVar(&a.startupMax, "boot-max", w.Startup[1], "longest time from pod creation to agent registration")
-	oneOf(c, "syncer", syncerNames()...)
+	invocation.OneOf(c, "syncer", syncerNames()...)
 	return c
 }
 
@@ -86,25 +87,25 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 		return output.Usage(err)
 	}
 	p := a.settings.program
-	since, err := moment("since", a.since, p.clock.Now())
+	since, err := invocation.Moment("since", a.since, p.Clock.Now())
 	if err != nil {
 		return err
 	}
-	if a.repository, err = a.settings.git.open(ctx, nearest); err != nil {
+	if a.repository, err = a.settings.git.Open(ctx, invocation.Nearest); err != nil {
 		return err
 	}
-	defer p.progress.Done()
-	p.progress.Doing("reading " + a.repository.String())
+	defer p.Progress.Done()
+	p.Progress.Doing("reading " + a.repository.String())
 	head, err := a.repository.Head(ctx)
 	if err != nil {
 		return err
 	}
-	overlays, err := a.settings.git.load(ctx, head.Tree)
+	overlays, err := a.settings.git.Load(ctx, head.Tree)
 	if err != nil {
 		return err
 	}
-	names := overlayNames(overlays)
-	chosen, err := output.ChooseOverlays(args, names, a.settings.git.overlays)
+	names := invocation.OverlayNames(overlays)
+	chosen, err := output.ChooseOverlays(args, names, a.settings.git.Overlays)
 	if err != nil {
 		return err
 	}
@@ -112,18 +113,18 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	for i := range overlays {
 		current[overlays[i].Path] = overlays[i].Policy
 	}
-	past, err := readPast(ctx, a.repository, head.Commit, since, nil)
+	past, err := invocation.ReadPast(ctx, a.repository, head.Commit, since, nil)
 	var overrides map[string][]plan.Override
 	if err == nil {
-		overrides, err = a.settings.git.pastOverrides(ctx, a.repository, past, current)
+		overrides, err = a.settings.git.PastOverrides(ctx, a.repository, past, current)
 	}
-	p.progress.Done()
+	p.Progress.Done()
 	if err != nil {
 		return fmt.Errorf("reading the history before %.7s: %w", head.Commit, err)
 	}
 	for i, name := range chosen {
 		if i > 0 {
-			fmt.Fprintln(p.stdout)
+			fmt.Fprintln(p.Stdout)
 		}
 		o := &overlays[slices.Index(names, name)]
 		if err := a.advise(ctx, head, o, overlays, past.Observed[o.Path], overrides[o.Path]); err != nil {
@@ -139,33 +140,33 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 	load, err := simulation.Rebuild(o.Name, o.Name, observed)
 	switch {
 	case o.Policy.Lease == 0: // every valid policy has a lease
-		fmt.Fprintf(p.stdout, "%s: its policy is invalid: muster check has details\n", o.Name)
+		fmt.Fprintf(p.Stdout, "%s: its policy is invalid: muster check has details\n", o.Name)
 		return nil
 	case err != nil:
-		fmt.Fprintf(p.stdout, "%s: nothing to simulate: %v since %s\n", o.Name, err, a.since)
+		fmt.Fprintf(p.Stdout, "%s: nothing to simulate: %v since %s\n", o.Name, err, a.since)
 		return nil
 	}
-	p.progress.Doing("playing " + o.Name)
+	p.Progress.Doing("playing " + o.Name)
 	scenario := a.scenario()
 	scenario.Overrides = overrides
 	answer, err := advice.Find(ctx, advice.Question{
 		Policy: o.Policy, Scenario: scenario, Workload: load, More: a.more, Reuse: a.reuse, Workers: runtime.GOMAXPROCS(0),
 	})
-	p.progress.Done()
+	p.Progress.Done()
 	if err != nil {
 		return fmt.Errorf("simulating %s: %w", o.Name, err)
 	}
-	if err := output.PrintAdvice(p.stdout, o.Name, load, answer); err != nil {
+	if err := output.PrintAdvice(p.Stdout, o.Name, load, answer); err != nil {
 		return err
 	}
 	for _, other := range loaded {
 		if other.Name != o.Name && other.Policy.Queue == o.Policy.Queue {
-			fmt.Fprintf(p.stdout, "Other overlays serve the queue %s too, such as %s: they were not simulated.\n", o.Policy.Queue, other.Name)
+			fmt.Fprintf(p.Stdout, "Other overlays serve the queue %s too, such as %s: they were not simulated.\n", o.Policy.Queue, other.Name)
 			break
 		}
 	}
 	if !a.reuse && !o.Policy.Reuse.On() {
-		fmt.Fprintln(p.stdout, "Reusable agents were not simulated: give --reuse.")
+		fmt.Fprintln(p.Stdout, "Reusable agents were not simulated: give --reuse.")
 	}
 	if answer.Proposed == nil {
 		return nil
@@ -177,11 +178,11 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 	}
 	after, err := policy.Apply(file, before, policy.Edit{Set: answer.Proposed.Values()})
 	if err != nil {
-		fmt.Fprintf(p.stdout, "Edit the file by hand: %v\n", err)
+		fmt.Fprintf(p.Stdout, "Edit the file by hand: %v\n", err)
 		return nil
 	}
-	fmt.Fprintln(p.stdout)
-	_, err = p.stdout.Write(diff.Diff("a/"+file, before, "b/"+file, after))
+	fmt.Fprintln(p.Stdout)
+	_, err = p.Stdout.Write(diff.Diff("a/"+file, before, "b/"+file, after))
 	return err
 }
 

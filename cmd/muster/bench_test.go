@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/fleet"
 	"muster/generator/plan"
 	"muster/generator/simulation"
@@ -22,7 +23,7 @@ import (
 // ticking is the program with a clock that jumps from tick to tick.
 func ticking() {
 	clock := &jumpingClock{now: start}
-	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: clock}
+	p := program{invocation.Program{Args: os.Args[1:], Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Clock: clock}}
 	os.Exit(p.run(context.Background()))
 }
 

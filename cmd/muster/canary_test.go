@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rogpeppe/go-internal/testscript"
-
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/leaktest"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // Every script has canaries for credentials, in its environment and in files. When

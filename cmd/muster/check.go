@@ -16,7 +16,8 @@ import (
 	"time"
 	"unicode"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/condition"
@@ -56,7 +57,7 @@ invalid files, and 3 for problems outside of them.`,
 		Example: `  muster check fleet
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
-		Args: atMostOne("directory"),
+		Args: invocation.AtMostOne("directory"),
 		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd, args) },
 	}
 	k.settings = newSettings(p, c)
@@ -66,7 +67,7 @@ invalid files, and 3 for problems outside of them.`,
 	c.Flags().BoolVar(&k.notifyJobs, "say-on-jobs", false, "test whether run --say-on-jobs can notify jobs, without notifying any; needs --agent-token-file")
 	c.Flags().BoolVar(&k.offline, "offline", false, "do not use the credentials for git and Buildkite, and contact no receiver")
 	c.Flags().StringVarP(&k.output, "output", "o", "text", "text, json or github (annotations of GitHub Actions)")
-	oneOf(c, "output", "text", "json", "github")
+	invocation.OneOf(c, "output", "text", "json", "github")
 	return c
 }
 
@@ -87,7 +88,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	p.progress.Doing("reading the fleet repository")
+	p.Progress.Doing("reading the fleet repository")
 	tree, failures, err := s.treeToCheck(cmd.Context(), args, k.offline, polling{interval, k.hooks.buildkite != ""})
 	if err != nil {
 		return err
@@ -103,14 +104,14 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 			failures = append(failures, found...)
 		}
 	}
-	p.progress.Doing("building the overlays")
-	loader := s.git.loader()
-	for _, namespace := range deployNamespaces(tree, path.Dir(s.git.overlays)) {
+	p.Progress.Doing("building the overlays")
+	loader := s.git.Loader()
+	for _, namespace := range deployNamespaces(tree, path.Dir(s.git.Overlays)) {
 		loader.Reserve(namespace)
 	}
 	reading := &readFiles{FS: tree, names: map[string]bool{}}
 	findings, err := loader.Check(cmd.Context(), reading)
-	p.progress.Done()
+	p.Progress.Done()
 	if err != nil {
 		return err
 	}
@@ -151,17 +152,17 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool,
 		}
 		return root.FS(), nil, nil
 	}
-	if s.git.repo == "" {
+	if s.git.Repo == "" {
 		return nil, nil, output.Usage(errors.New("nothing to check: give a directory or --repo"))
 	}
-	log, err := s.git.logger()
+	log, err := s.git.Logger()
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := s.git.style(); err != nil {
+	if _, err := s.git.Style(); err != nil {
 		return nil, nil, err
 	}
-	repository, err := s.git.writer(log)
+	repository, err := s.git.Writer(log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -179,11 +180,11 @@ func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool,
 	if err != nil {
 		return nil, nil, err
 	}
-	s.program.progress.Doing("reading git and Buildkite")
+	s.program.Progress.Doing("reading git and Buildkite")
 	var failures []error
 	switch err := repository.Writable(ctx); {
 	case errors.Is(err, branch.ErrUnproven):
-		log.Info("this user may push; whether the branch's rules accept a commit shows only at the first push", "branch", s.git.branch, "reason", err)
+		log.Info("this user may push; whether the branch's rules accept a commit shows only at the first push", "branch", s.git.Branch, "reason", err)
 	case err != nil:
 		failures = append(failures, err)
 	}
@@ -200,7 +201,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 		return []error{err}
 	}
 	var findings []error
-	switch level, text := token.Expiry(s.program.clock.Now()); level {
+	switch level, text := token.Expiry(s.program.Clock.Now()); level {
 	case slog.LevelError:
 		findings = append(findings, errors.New(text))
 	case slog.LevelWarn:
@@ -208,7 +209,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	}
 	overlays := s.overlays(ctx, tree)
 	snapshot, err := patiently(ctx, s, log, func() (plan.Snapshot, error) { // as a tick does
-		return client.Snapshot(ctx, plan.Query{At: s.program.clock.Now(), Overlays: overlays})
+		return client.Snapshot(ctx, plan.Query{At: s.program.Clock.Now(), Overlays: overlays})
 	})
 	if err != nil {
 		return append(findings, err)
@@ -237,7 +238,7 @@ func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Clien
 		log.Info("the expiry of agent tokens was not checked", "reason", err)
 	}
 	for _, t := range tokens {
-		if level, text := t.Expiry(s.program.clock.Now()); level >= slog.LevelWarn {
+		if level, text := t.Expiry(s.program.Clock.Now()); level >= slog.LevelWarn {
 			log.Log(ctx, level, text)
 		}
 	}
@@ -246,10 +247,10 @@ func (s *settings) checkAgentTokens(ctx context.Context, client *buildkite.Clien
 // patiently returns the result of ask, and retries after Buildkite's rate limits; see
 // [generator.Patiently].
 func patiently[T any](ctx context.Context, s *settings, log *slog.Logger, ask func() (T, error)) (answer T, err error) {
-	err = generator.Patiently(ctx, s.program.clock, log, func() error {
-		s.program.progress.Doing("reading git and Buildkite")
+	err = generator.Patiently(ctx, s.program.Clock, log, func() error {
+		s.program.Progress.Doing("reading git and Buildkite")
 		answer, err = ask()
-		showRateLimit(s.program.progress, err)
+		showRateLimit(s.program.Progress, err)
 		return err
 	})
 	return answer, err
@@ -257,7 +258,7 @@ func patiently[T any](ctx context.Context, s *settings, log *slog.Logger, ask fu
 
 // overlays returns the overlays with a valid policy; the loader reports the others.
 func (s *settings) overlays(ctx context.Context, tree fs.FS) []plan.Overlay {
-	loaded, err := s.git.loader().LoadContext(ctx, tree)
+	loaded, err := s.git.Loader().LoadContext(ctx, tree)
 	if err != nil {
 		return nil
 	}
@@ -276,7 +277,7 @@ func (s *settings) overlays(ctx context.Context, tree fs.FS) []plan.Overlay {
 func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	var findings []error
 	observed := plan.Observe(overlays, snapshot, &plan.Registrations{})
-	unknown := plan.Unknown(mapSlice(observed, func(o plan.Observation) string { return o.Queue }), snapshot)
+	unknown := plan.Unknown(invocation.Map(observed, func(o plan.Observation) string { return o.Queue }), snapshot)
 	for _, o := range observed {
 		for _, supply := range o.Overlays {
 			if supply.Suspended.Active() {
@@ -475,7 +476,7 @@ func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays 
 	if m == nil {
 		return nil
 	}
-	counts, err := patiently(ctx, s, log, func() (plan.Counts, error) { return m.Counts(ctx, s.program.clock.Now()) })
+	counts, err := patiently(ctx, s, log, func() (plan.Counts, error) { return m.Counts(ctx, s.program.Clock.Now()) })
 	if err != nil {
 		return []error{fmt.Errorf("reading Buildkite's metrics: %w", err)}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
@@ -26,8 +27,8 @@ func checkAgainst(t *testing.T, s *fakebuildkite.Server, limited bool) (findings
 	})
 	check(t, err)
 	tree := fstest.MapFS{"overlays/q/scaling.yaml": {Data: []byte("apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: q, max: 5}\n")}}
-	settings := &settings{program: program{clock: s}}
-	settings.git.overlays = "overlays"
+	settings := &settings{program: program{invocation.Program{Clock: s}}}
+	settings.git.Overlays = "overlays"
 	for _, err := range settings.checkBuildkite(t.Context(), client, logger, tree, polling{interval: pollInterval}) {
 		findings = append(findings, err.Error())
 	}
@@ -182,7 +183,7 @@ func TestCheckWaitsOutRateLimitOfMetrics(t *testing.T) {
 	s.AddAgentToken(s.AddCluster("ci"), leaktest.AgentToken)
 	s.Fail(fakebuildkite.Fault{Path: "/metrics", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}})
 	server := serveHTTP(t, s)
-	settings := &settings{program: program{clock: s}}
+	settings := &settings{program: program{invocation.Program{Clock: s}}}
 	settings.org, settings.agent.files, settings.agent.url = "acme", []string{agentTokenFile(t)}, server.URL
 	began := s.Now()
 	findings := settings.checkMetrics(t.Context(), slog.New(slog.DiscardHandler), nil, plan.Snapshot{})

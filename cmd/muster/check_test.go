@@ -7,9 +7,9 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"muster/generator/finding"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestCheckGitHub asserts that each finding is one command, whatever it contains.

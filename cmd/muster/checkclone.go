@@ -66,10 +66,10 @@ type cloned struct {
 // clonedIn returns what git contains of a directory of a clone; nil if it is in none, or the git
 // program is missing.
 func (p program) clonedIn(dir string) *cloned {
-	top, err := p.cloneAt(dir)
+	top, err := p.CloneAt(dir)
 	if err != nil {
 		if strings.Contains(err.Error(), "dubious ownership") {
-			p.printMessage("whether git contains these files was not checked, because git does not read the clone: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+			p.PrintMessage("whether git contains these files was not checked, because git does not read the clone: %s", strings.ReplaceAll(err.Error(), "\n", " "))
 		}
 		return nil
 	}
@@ -82,7 +82,7 @@ func (p program) clonedIn(dir string) *cloned {
 	}
 	below = filepath.ToSlash(below)
 	list := func(yield func(string), args ...string) {
-		out := p.gitOutput(top, append([]string{"ls-files", "-z"}, args...)...)
+		out := p.GitOutput(top, append([]string{"ls-files", "-z"}, args...)...)
 		for line := range strings.SplitSeq(out, "\x00") {
 			if line != "" {
 				yield(line)
@@ -107,7 +107,7 @@ func (p program) clonedIn(dir string) *cloned {
 	list(func(line string) {
 		tag, name, _ := strings.Cut(line, " ")
 		if tag == "S" || tag == strings.ToLower(tag) { // skip-worktree, assume-unchanged (git-ls-files(1), -t and -v)
-			c.hidden[local(name)] = p.gitOutput(top, "hash-object", "--", name) != p.gitOutput(top, "rev-parse", ":"+name)
+			c.hidden[local(name)] = p.GitOutput(top, "hash-object", "--", name) != p.GitOutput(top, "rev-parse", ":"+name)
 		}
 	}, "-v", "--", below)
 	list(func(name string) { c.ignored[local(name)] = true }, "--others", "--ignored", "--exclude-standard", "--", below)

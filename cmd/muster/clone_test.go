@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
 )
@@ -27,7 +28,7 @@ func newHostileClone(t *testing.T) hostileClone {
 	t.Helper()
 	w, p, _, stderr := fleetProgram(t, "run", "--once")
 	w.addBuild(3)
-	if code := p.run(t.Context()); code != exitOK {
+	if code := p.run(t.Context()); code != invocation.ExitOK {
 		t.Fatalf("run --once: exit code %d, %s", code, stderr)
 	}
 	dir := t.TempDir()
@@ -105,12 +106,12 @@ func TestHostileWorkTreeRunsNothing(t *testing.T) {
 				{"history"}, {"verify", "--signatures"}, {"report"}, {"advise"}, {"preview", "--base", "HEAD"}, {"explain", "default"}, {"pause", "default", "--yes"}, {"set", "default", "max=1", "--yes"},
 				{"cancel", "default", "--yes"}, {"close-breaker", "default", "--yes"}, {"revert", "12345678", "--yes"}, {"__complete", "pause", ""}, {"__complete", "init", "--queue", ""},
 			} {
-				code, out, errs := execute(t, program{args: command, clock: later, environ: environ})
+				code, out, errs := execute(t, program{invocation.Program{Args: command, Clock: later, Environ: environ}})
 				if strings.HasPrefix(command[0], "__") {
 					if strings.Contains(out, "default") {
 						t.Errorf("%s, %q: read the repository: %s", who, command, out)
 					}
-				} else if code != exitUsage || !strings.Contains(errs, "bare") {
+				} else if code != invocation.ExitUsage || !strings.Contains(errs, "bare") {
 					t.Errorf("%s, %q: exit code %d, %.300s", who, command, code, errs)
 				}
 				h.ranNothing(t, "%s, %q", who, command)
@@ -123,11 +124,11 @@ func TestHostileWorkTreeRunsNothing(t *testing.T) {
 				h.configure(t, h.clone, filepath.Join(h.inner, "program"))
 			}
 			for _, command := range [][]string{{"history"}, {"verify", "--signatures"}, {"report"}, {"status"}, {"preview", "--base", "HEAD"}, {"simulate", "--history", repo, "--overlay", "overlays/default", "--algorithms", "muster"}} {
-				code, out, errs := execute(t, program{args: command, clock: later, environ: append(slices.Clone(environ), "MUSTER_REPO="+repo)})
-				if code == exitUsage || code == exitOutside {
+				code, out, errs := execute(t, program{invocation.Program{Args: command, Clock: later, Environ: append(slices.Clone(environ), "MUSTER_REPO="+repo)}})
+				if code == invocation.ExitUsage || code == invocation.ExitOutside {
 					t.Errorf("%s, %q of %s: exit code %d, %.300s", who, command, repo, code, errs)
 				}
-				if command[0] == "verify" && (code != exitChanges || !strings.Contains(out, "signature: ")) {
+				if command[0] == "verify" && (code != invocation.ExitChanges || !strings.Contains(out, "signature: ")) {
 					t.Errorf("%s: verify --signatures of %s: exit code %d, %s", who, repo, code, out)
 				}
 				h.ranNothing(t, "%s, %q of %s", who, command, repo)
@@ -149,20 +150,20 @@ func TestHostileWorkTreeGivesNoCredentials(t *testing.T) {
 	settings := fmt.Sprintf("[credential]\n\thelper = store --file %s.credentials\n[includeIf \"gitdir:%s/\"]\n\tpath = %s.clone\n", ours, h.clone, ours)
 	inClone := fmt.Sprintf("[core]\n\tsshCommand = echo >> %s\n", called)
 	check(t, errors.Join(os.WriteFile(ours, []byte(settings), 0o600), os.WriteFile(ours+".clone", []byte(inClone), 0o600)))
-	p.environ = append(append(p.environ, h.environ...), "GIT_CONFIG_GLOBAL="+ours)
+	p.Environ = append(append(p.Environ, h.environ...), "GIT_CONFIG_GLOBAL="+ours)
 	t.Chdir(h.inner)
-	if code := p.run(t.Context()); code != exitOK || stdout.String() != "overlays/default\n" {
+	if code := p.run(t.Context()); code != invocation.ExitOK || stdout.String() != "overlays/default\n" {
 		t.Errorf("exit code %d, printed %q and %q", code, stdout, stderr)
 	}
-	p.environ = append(p.environ, "MUSTER_REPO=ssh://git@git.invalid/fleet.git")
-	if code := p.run(t.Context()); code != exitOutside {
+	p.Environ = append(p.Environ, "MUSTER_REPO=ssh://git@git.invalid/fleet.git")
+	if code := p.run(t.Context()); code != invocation.ExitOutside {
 		t.Errorf("over ssh: exit code %d, %s", code, stderr)
 	}
 	h.ranNothing(t, "status")
 	// The user's settings for this clone apply, even if the clone has other settings.
 	h.configure(t, h.clone, filepath.Join(h.inner, "program"))
 	t.Chdir(h.clone)
-	if code := p.run(t.Context()); code != exitOutside {
+	if code := p.run(t.Context()); code != invocation.ExitOutside {
 		t.Errorf("over ssh in the clone: exit code %d, %s", code, stderr)
 	}
 	if _, err := os.Stat(called); err != nil {
@@ -202,8 +203,8 @@ func cloneBehind(t *testing.T, remote string, fork bool) {
 	t.Chdir(clone)
 	run := func(command string) (out, errs string) {
 		t.Helper()
-		code, out, errs := execute(t, program{args: strings.Fields(command), environ: []string{"PATH=" + os.Getenv("PATH")}, clock: stoppedClock{start.Add(time.Hour)}})
-		if code != exitOK {
+		code, out, errs := execute(t, program{invocation.Program{Args: strings.Fields(command), Environ: []string{"PATH=" + os.Getenv("PATH")}, Clock: stoppedClock{start.Add(time.Hour)}}})
+		if code != invocation.ExitOK {
 			t.Fatalf("%s: exit code %d: %s", command, code, errs)
 		}
 		return out, errs
@@ -258,9 +259,9 @@ func TestFollowInClone(t *testing.T) {
 		check(t, err)
 		t.Chdir(clone)
 		var stdout, stderr bytes.Buffer
-		p := program{args: strings.Fields(command), environ: []string{"PATH=" + os.Getenv("PATH")}, stdout: &stdout, stderr: &stderr}
+		p := program{invocation.Program{Args: strings.Fields(command), Environ: []string{"PATH=" + os.Getenv("PATH")}, Stdout: &stdout, Stderr: &stderr}}
 		runScripted(t, p, start, func() {
-			if code, _, errs := execute(t, program{args: strings.Fields("pause default --yes" + manualAuthor), environ: p.environ}); code != exitOK {
+			if code, _, errs := execute(t, program{invocation.Program{Args: strings.Fields("pause default --yes" + manualAuthor), Environ: p.Environ}}); code != invocation.ExitOK {
 				t.Errorf("pause: exit code %d: %s", code, errs)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"muster/cmd/invocation"
 	"muster/gitops/leaktest"
 )
 
@@ -57,8 +58,8 @@ func TestUsageErrors(t *testing.T) {
 		{"simulate --history", "which repository?"},
 		{"simulate fleet", `unknown argument "fleet"`},
 	} {
-		code, stdout, stderr := execute(t, program{args: strings.Fields(test.args), environ: []string{"BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken}})
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
+		code, stdout, stderr := execute(t, program{invocation.Program{Args: strings.Fields(test.args), Environ: []string{"BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken}}})
+		if code != invocation.ExitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
 			t.Errorf("%s: exit code %d, printed %q, and %q, want %q", test.args, code, stdout, stderr, test.want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"muster/cmd/invocation"
 	"muster/gitops/gitserver"
 )
 
@@ -34,7 +35,7 @@ func newFleetReader(t *testing.T, gitconfig string) *fleetReader {
 	t.Helper()
 	w, p, stdout, stderr := fleetProgram(t, "status", "-o", "name")
 	home, environ := laptop(t, gitconfig)
-	p.environ = append(p.environ, environ...)
+	p.Environ = append(p.Environ, environ...)
 	return &fleetReader{w, p, home, stdout, stderr}
 }
 
@@ -42,9 +43,9 @@ func newFleetReader(t *testing.T, gitconfig string) *fleetReader {
 func (r *fleetReader) succeeds(t *testing.T, how string, environ ...string) {
 	t.Helper()
 	p := r.program
-	p.environ = append(slices.Clone(p.environ), environ...)
+	p.Environ = append(slices.Clone(p.Environ), environ...)
 	r.stdout.Reset()
-	if code := p.run(t.Context()); code != exitOK || r.stdout.String() != "overlays/default\n" {
+	if code := p.run(t.Context()); code != invocation.ExitOK || r.stdout.String() != "overlays/default\n" {
 		t.Errorf("%s: exit code %d, printed %q and %q", how, code, r.stdout, r.stderr)
 	}
 }
@@ -53,7 +54,7 @@ func (r *fleetReader) succeeds(t *testing.T, how string, environ ...string) {
 func (r *fleetReader) fails(t *testing.T, how string, code int, text string, environ ...string) {
 	t.Helper()
 	p := r.program
-	p.environ = append(slices.Clone(p.environ), environ...)
+	p.Environ = append(slices.Clone(p.Environ), environ...)
 	r.stderr.Reset()
 	if got := p.run(t.Context()); got != code || !strings.Contains(r.stderr.String(), text) {
 		t.Errorf("%s: exit code %d, %s", how, got, r.stderr)
@@ -64,7 +65,7 @@ func (r *fleetReader) fails(t *testing.T, how string, code int, text string, env
 func TestStatusWithAHelper(t *testing.T) {
 	r := newFleetReader(t, "[credential]\n\thelper = store\n")
 	r.git.SetPassword("hunter2")
-	r.fails(t, "without a stored password", exitOutside, "none was given")
+	r.fails(t, "without a stored password", invocation.ExitOutside, "none was given")
 	url := strings.Replace(r.git.URL, "http://", "http://git:hunter2@", 1)
 	check(t, os.WriteFile(filepath.Join(r.home, ".git-credentials"), []byte(url+"\n"), 0o600))
 	r.succeeds(t, "with a stored password")
@@ -86,12 +87,12 @@ func TestNoPromptWithoutTerminal(t *testing.T) {
 	check(t, os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\necho prompted > %s\necho hunter2\n", prompted), 0o700))
 	r := newFleetReader(t, "[core]\n\taskPass = "+script+"\n")
 	r.git.SetPassword("hunter2")
-	r.fails(t, "without a terminal", exitOutside, "", "GIT_ASKPASS="+script, "SSH_ASKPASS="+script)
+	r.fails(t, "without a terminal", invocation.ExitOutside, "", "GIT_ASKPASS="+script, "SSH_ASKPASS="+script)
 	if _, err := os.Stat(prompted); err == nil {
 		t.Error("a program prompted for the password")
 	}
-	cmd := r.credentialHelper()(t.Context(), "fill")
-	if slices.ContainsFunc(cmd.Env, func(entry string) bool { return strings.HasPrefix(entry, variableToken+"=") }) {
+	cmd := r.CredentialHelper()(t.Context(), "fill")
+	if slices.ContainsFunc(cmd.Env, func(entry string) bool { return strings.HasPrefix(entry, invocation.VariableToken+"=") }) {
 		t.Error("the helper gets Buildkite's token")
 	}
 }
@@ -102,7 +103,7 @@ func TestAskpassOnATerminal(t *testing.T) {
 	check(t, os.WriteFile(script, []byte("#!/bin/sh\ncase $1 in User*) echo git;; *) echo hunter2;; esac\n"), 0o700))
 	r := newFleetReader(t, "")
 	r.git.SetPassword("hunter2")
-	r.terminal, r.screen.progress = true, true
+	r.Terminal, r.Screen.Progress = true, true
 	r.succeeds(t, "on a terminal", "GIT_ASKPASS="+script)
 }
 
@@ -132,10 +133,10 @@ func TestStatusOverSSH(t *testing.T) {
 	}
 	check(t, os.Mkdir(ssh, 0o700))
 	copyFile(server.KnownHostsFile, filepath.Join(ssh, "known_hosts"))
-	r.environ = append(r.environ, "MUSTER_REPO="+server.URL(r.repo))
+	r.Environ = append(r.Environ, "MUSTER_REPO="+server.URL(r.repo))
 	agent := agentWith(t, server.KeyFile)
 	gitOnly(t)
-	r.fails(t, "without any key", exitUsage, "give --ssh-key-file, or start an ssh-agent")
+	r.fails(t, "without any key", invocation.ExitUsage, "give --ssh-key-file, or start an ssh-agent")
 	r.succeeds(t, "agent", "SSH_AUTH_SOCK="+agent)
 	copyFile(server.KeyFile, filepath.Join(ssh, "id_ed25519"))
 	r.succeeds(t, "key in ~/.ssh")

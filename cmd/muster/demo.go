@@ -20,8 +20,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"muster/cmd/muster/chart"
-	"muster/cmd/muster/output"
+	"muster/cmd/chart"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
@@ -45,12 +46,12 @@ runs the real loop against both, over HTTP and git, through a morning of builds 
 passes in seconds. A simulated cluster runs the Jobs that muster commits. It prints
 a summary, and leaves the repository and a picture of the morning. It connects to
 nothing outside this machine.`,
-		Args: noArguments,
+		Args: invocation.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if length < demoInterval || length > demoMorning {
 				return output.Usage(fmt.Errorf("--length %s: use %s to %s", length, demoInterval, demoMorning))
 			}
-			s := demoSettings{dir: dir, length: length, invocation: cmp.Or(p.invocation, "muster"), progress: p.progress}
+			s := demoSettings{dir: dir, length: length, invocation: cmp.Or(p.Invocation, "muster"), progress: p.Progress}
 			return playDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), s)
 		},
 	}
@@ -118,7 +119,7 @@ func playDemo(ctx context.Context, stdout, stderr io.Writer, s demoSettings) err
 	fmt.Fprintf(stderr, demoIntroduction, demoStart().Format("Monday"), demoStart().Format("15:04"), d.end().Format("15:04"), d.url, listener.Addr())
 	d.showProgress()
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if err := d.loop(ctx, Version, generator.Config{Buildkite: client, Log: log}); err != nil {
+	if err := d.loop(ctx, invocation.Version, generator.Config{Buildkite: client, Log: log}); err != nil {
 		return err
 	}
 	d.progress.Done()
@@ -165,7 +166,7 @@ func (d *demo) loop(ctx context.Context, version string, c generator.Config) err
 	err = generator.New(c).Run(simulated, demoInterval, 0)
 	switch {
 	case ctx.Err() != nil: // the cause of any other error
-		return interruption{fmt.Errorf("interrupted at %s of the morning: what was committed is in %s", d.buildkite.Now().Format("15:04"), d.fleetDir())}
+		return invocation.Interruption{Err: fmt.Errorf("interrupted at %s of the morning: what was committed is in %s", d.buildkite.Now().Format("15:04"), d.fleetDir())}
 	case err != nil:
 		return err
 	}
@@ -244,12 +245,12 @@ func (d *demo) conclude(out io.Writer) error {
 	if err := d.decision(&page); err != nil {
 		return err
 	}
-	git := "git -C " + shellWord(d.fleetDir())
+	git := "git -C " + invocation.ShellWord(d.fleetDir())
 	fmt.Fprintf(&page, "\nThe morning as a picture, for a browser: %s. Commands to try:\n", picture)
 	w := tabwriter.NewWriter(&page, 0, 0, 3, ' ', 0)
 	for _, next := range [][2]string{
 		{git + " log -p", "every decision, and the Jobs it wrote"},
-		{d.invocation + " simulate --history " + shellWord(d.fleetDir()), "the same morning under other scalers' rules"},
+		{d.invocation + " simulate --history " + invocation.ShellWord(d.fleetDir()), "the same morning under other scalers' rules"},
 		{d.invocation + " init fleet", "begin a fleet repository of your own"},
 	} {
 		fmt.Fprintf(w, "  %s\t# %s\n", next[0], next[1])

@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-
+	"muster/cmd/invocation"
 	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 // TestEveryCommitBuilds plays an hour and checks out every commit: kustomize's
@@ -74,7 +75,7 @@ func TestDemoIsDeterministic(t *testing.T) {
 	}
 	check(t, os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600))
 	err := playDemo(t.Context(), io.Discard, io.Discard, demoSettings{dir: dir, length: time.Minute})
-	if exitCode(err) != exitUsage {
+	if invocation.ExitCode(err) != invocation.ExitUsage {
 		t.Errorf("a directory that holds something else: %v", err)
 	}
 }
@@ -100,7 +101,7 @@ func TestDemoInterrupted(t *testing.T) {
 	var out bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "demo")
 	err := playDemo(ctx, &out, interruptsAt{"08:30 [", interrupt}, demoSettings{dir: dir, length: 40 * time.Minute})
-	if exitCode(err) != exitOutside || !strings.Contains(err.Error(), "interrupted at 08:30") || out.Len() > 0 {
+	if invocation.ExitCode(err) != invocation.ExitOutside || !strings.Contains(err.Error(), "interrupted at 08:30") || out.Len() > 0 {
 		t.Errorf("interrupted at 08:30, it ends in %v, and it printed %q", err, out.String())
 	}
 }
@@ -108,7 +109,7 @@ func TestDemoInterrupted(t *testing.T) {
 // TestShellWord asserts that the printed words can be pasted.
 func TestShellWord(t *testing.T) {
 	for word, want := range map[string]string{"a/b-c.git": "a/b-c.git", "": "''", "my demo": "'my demo'", "it's": `'it'\''s'`, "$HOME": "'$HOME'"} {
-		if got := shellWord(word); got != want {
+		if got := invocation.ShellWord(word); got != want {
 			t.Errorf("%q is quoted as %s, want %s", word, got, want)
 		}
 	}

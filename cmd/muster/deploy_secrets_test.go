@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"muster/deploy"
+
+	"sigs.k8s.io/yaml"
 )
 
 // mounts contains the Secrets of a pod, and where they are mounted.

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
+	"muster/cmd/invocation"
 	"muster/deploy"
+
+	"sigs.k8s.io/yaml"
 )
 
 // TestDeployedCommand asserts that the arguments and variables in deploy/ are valid.
@@ -91,9 +92,9 @@ func containers(t *testing.T, name string, text []byte) []container {
 // checkCommand reports invalid arguments and variables.
 func checkCommand(t *testing.T, name string, args, environ []string) {
 	t.Helper()
-	p := program{environ: environ}
+	p := program{invocation.Program{Environ: environ}}
 	root := p.command()
-	if err := p.environment(root); err != nil {
+	if err := p.Environment(root); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
 	command, flags, err := root.Find(args)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"muster/cmd/invocation"
 	"muster/gitops/git/remote"
 
 	"github.com/google/go-cmp/cmp"
@@ -182,7 +183,7 @@ func TestQuirksTable(t *testing.T) {
 }
 
 func variableOf(f *pflag.Flag) string {
-	return prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+	return invocation.Prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
 // TestVariables asserts that each flag can be set by its variable, and that a flag replaces its
@@ -194,9 +195,9 @@ func TestVariables(t *testing.T) {
 			if value == "" {
 				value = "text"
 			}
-			p := program{environ: []string{variableOf(f) + "=" + value}}
+			p := program{invocation.Program{Environ: []string{variableOf(f) + "=" + value}}}
 			root := p.command()
-			if err := p.environment(root); err != nil {
+			if err := p.Environment(root); err != nil {
 				t.Errorf("%s: %v", variableOf(f), err)
 				return
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"muster/cmd/invocation"
+
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 )
@@ -34,7 +36,7 @@ func TestExamples(t *testing.T) {
 				dir := t.TempDir()
 				muster := func(args ...string) {
 					t.Helper()
-					if code, out, errs := execute(t, program{args: args}); code != exitOK {
+					if code, out, errs := execute(t, program{invocation.Program{Args: args}}); code != invocation.ExitOK {
 						t.Errorf("%s:%d: muster %s: exit code %d\n%s%s", page, f.line, args[0], code, out, errs)
 					}
 				}

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator/explanation"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ type explainFlags struct {
 }
 
 func (p program) explainCommand() *cobra.Command {
-	e := &explainFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	e := &explainFlags{settings: &settings{program: p, git: invocation.Repository{Program: p.Program}}}
 	git := &e.settings.git
 	c := &cobra.Command{
 		Use:   "explain [COMMIT|DISPATCH|OVERLAY|JOB]",
@@ -46,18 +47,18 @@ repository. Times are in UTC. --at takes a time, as in 2026-11-21T02:15Z or 09:4
   muster explain 3f2c1ab
   muster explain default --at 09:40
   muster explain default-x3vyrzrm -o json`,
-		Args:              atMostOne("commit, dispatch, overlay or job"),
-		ValidArgsFunction: git.completion(1, func(o cloneNames) []string { return append(o.overlays, o.dispatches...) }),
+		Args:              invocation.AtMostOne("commit, dispatch, overlay or job"),
+		ValidArgsFunction: git.Completion(1, func(o invocation.CloneNames) []string { return append(o.Overlays, o.Dispatches...) }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.run(cmd.Context(), strings.Join(args, ""))
 		},
 	}
-	git.addReading(c)
-	e.settings.git.addLog(c)
+	git.AddReading(c)
+	e.settings.git.AddLog(c)
 	f := c.Flags()
 	f.StringVar(&e.at, "at", "", "moment to explain: a time or an age, such as 09:40 or 90m")
 	f.StringVarP(&e.output, "output", "o", "text", "text, json or yaml")
-	oneOf(c, "output", "text", "json", "yaml")
+	invocation.OneOf(c, "output", "text", "json", "yaml")
 	return c
 }
 
@@ -68,27 +69,27 @@ func (e *explainFlags) run(ctx context.Context, name string) error {
 	if !ok {
 		return output.Usage(fmt.Errorf("--output %q: use text, json or yaml", e.output))
 	}
-	at, err := moment("at", e.at, p.clock.Now())
+	at, err := invocation.Moment("at", e.at, p.Clock.Now())
 	if err != nil {
 		return err
 	}
-	repository, err := e.settings.git.open(ctx, nearest)
+	repository, err := e.settings.git.Open(ctx, invocation.Nearest)
 	if err != nil {
 		return err
 	}
-	p.progress.Doing("reading the history")
-	defer p.progress.Done()
+	p.Progress.Doing("reading the history")
+	defer p.Progress.Done()
 	config := explanation.Config{
-		Repository: readingAhead{repository}, Overlays: git.overlays, Now: p.clock.Now(),
-		Loader: e.settings.git.loader(),
-		Doing:  func(n int) { p.progress.Doing(fmt.Sprintf("reading the history: %d commits", n)) },
+		Repository: invocation.ReadingAhead{Repository: repository}, Overlays: git.Overlays, Now: p.Clock.Now(),
+		Loader: e.settings.git.Loader(),
+		Doing:  func(n int) { p.Progress.Doing(fmt.Sprintf("reading the history: %d commits", n)) },
 	}
 	all, err := config.Explain(ctx, explanation.Question{Name: name, At: at})
 	if err != nil {
 		return explainMistake(err)
 	}
-	p.progress.Done()
-	return show(p.output(), all)
+	p.Progress.Done()
+	return show(p.Output(), all)
 }
 
 // explainMistake distinguishes invalid arguments from other errors.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
@@ -22,9 +23,9 @@ var orderedBy = regexp.MustCompile(`\bmuster=([0-9a-f]{10})\b`)
 // fleetsOf returns the identifiers with which plan would order agents, each once.
 func fleetsOf(t *testing.T, p program, args ...string) []string {
 	t.Helper()
-	p.args = append([]string{"plan"}, args...)
+	p.Args = append([]string{"plan"}, args...)
 	code, out, errs := execute(t, p)
-	if code != exitChanges {
+	if code != invocation.ExitChanges {
 		t.Fatalf("%q: exit code %d, %s", args, code, errs)
 	}
 	var ids []string
@@ -86,8 +87,8 @@ func TestOneFleetByEveryAddress(t *testing.T) {
 			t.Errorf("%s: the branch east is %q, and main %q", when, east, first)
 		}
 		if when != "after it" {
-			p.args = []string{"run", "--once"}
-			if code, _, errs := execute(t, p); code != exitOK {
+			p.Args = []string{"run", "--once"}
+			if code, _, errs := execute(t, p); code != invocation.ExitOK {
 				t.Fatalf("run: %d, %s", code, errs)
 			}
 			w.addBuild(9)

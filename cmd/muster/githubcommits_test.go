@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
 	"muster/gitops/leaktest"
@@ -36,8 +37,8 @@ func TestGitHubCommits(t *testing.T) {
 			rest := serveHTTP(t, buildkite)
 			run := func(args ...string) string {
 				t.Helper()
-				code, out, errs := execute(t, program{args: append(args, "--repo", server.URL+"/acme/fleet.git"), environ: []string{"BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken}})
-				if code != exitOK {
+				code, out, errs := execute(t, program{invocation.Program{Args: append(args, "--repo", server.URL+"/acme/fleet.git"), Environ: []string{"BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken}}})
+				if code != invocation.ExitOK {
 					t.Fatalf("%v: exit code %d: %s%s", args, code, out, errs)
 				}
 				return out

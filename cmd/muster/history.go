@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/gitops"
@@ -36,7 +37,7 @@ type historyFlags struct {
 }
 
 func (p program) historyCommand() *cobra.Command {
-	h := &historyFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	h := &historyFlags{settings: &settings{program: p, git: invocation.Repository{Program: p.Program}}}
 	git := &h.settings.git
 	c := &cobra.Command{
 		Use:   "history [OVERLAY...]",
@@ -58,7 +59,7 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
   muster history --since 7d --by day
   muster history --follow`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: git.completion(unlimited, func(o cloneNames) []string { return o.overlays }),
+		ValidArgsFunction: git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := h.prepare(cmd.Context(), args); err != nil {
 				return err
@@ -69,8 +70,8 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
 			return h.run(cmd.Context())
 		},
 	}
-	git.addReading(c)
-	h.settings.git.addLog(c)
+	git.AddReading(c)
+	h.settings.git.AddLog(c)
 	f := c.Flags()
 	f.StringVar(&h.since, "since", "", "omit commits older than this time or age, such as 24h or 7d")
 	f.StringVar(&h.until, "until", "", "omit commits at or after this time or age")
@@ -80,24 +81,24 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
 	f.StringVar(&h.by, "by", "", "summarize by day, hour or overlay, with -o table, wide or json")
 	f.StringVarP(&h.output, "output", "o", "table", "table, wide, json, yaml or csv")
 	f.BoolVarP(&h.follow, "follow", "f", false, "show the last rows, oldest first, then new commits as they arrive")
-	oneOf(c, "output", "table", "wide", "json", "yaml", "csv")
-	oneOf(c, "by", string(history.Day), string(history.Hour), string(history.Overlay))
-	oneOf(c, "act", operationNames()...)
+	invocation.OneOf(c, "output", "table", "wide", "json", "yaml", "csv")
+	invocation.OneOf(c, "by", string(history.Day), string(history.Hour), string(history.Overlay))
+	invocation.OneOf(c, "act", operationNames()...)
 	return c
 }
 
 func operationNames() []string {
-	return mapSlice(history.Operations(), func(o history.Operation) string { return string(o) })
+	return invocation.Map(history.Operations(), func(o history.Operation) string { return string(o) })
 }
 
 // prepare validates the flags, and opens the repository.
 func (h *historyFlags) prepare(ctx context.Context, args []string) error {
-	now := h.settings.program.clock.Now()
+	now := h.settings.program.Clock.Now()
 	var err error
-	if h.filter.Since, err = moment("since", h.since, now); err != nil {
+	if h.filter.Since, err = invocation.Moment("since", h.since, now); err != nil {
 		return err
 	}
-	if h.filter.Until, err = moment("until", h.until, now); err != nil {
+	if h.filter.Until, err = invocation.Moment("until", h.until, now); err != nil {
 		return err
 	}
 	for _, name := range h.operations {
@@ -106,8 +107,8 @@ func (h *historyFlags) prepare(ctx context.Context, args []string) error {
 		}
 		h.filter.Operations = append(h.filter.Operations, history.Operation(name))
 	}
-	h.filter.Overlays = namesOf(args, h.settings.git.overlays)
-	h.out = output.NewHistoryOutput(h.settings.program.output(), h.settings.program.doneOnTerminal)
+	h.filter.Overlays = namesOf(args, h.settings.git.Overlays)
+	h.out = output.NewHistoryOutput(h.settings.program.Output(), h.settings.program.DoneOnTerminal)
 	h.printer = output.NewHistoryPrinter(h.output, h.by, h.out)
 	by := history.By(h.by)
 	switch {
@@ -122,23 +123,23 @@ func (h *historyFlags) prepare(ctx context.Context, args []string) error {
 	case h.follow && (h.by != "" || h.until != ""):
 		return output.Usage(fmt.Errorf("--follow cannot be combined with --by or --until"))
 	}
-	from := nearest
+	from := invocation.Nearest
 	if h.follow {
-		from = inUpstream
+		from = invocation.InUpstream
 	}
-	h.repository, err = h.settings.git.open(ctx, from)
+	h.repository, err = h.settings.git.Open(ctx, from)
 	return err
 }
 
 // namesOf returns the names of overlays; the arguments are names or directories.
 func namesOf(args []string, overlays string) []string {
 	top := path.Clean(overlays) + "/"
-	return mapSlice(args, func(arg string) string { return strings.TrimPrefix(path.Clean(arg), top) })
+	return invocation.Map(args, func(arg string) string { return strings.TrimPrefix(path.Clean(arg), top) })
 }
 
 // rows returns rows for commits, which must be newest first.
 func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit, error], count *history.Count) iter.Seq2[history.Row, error] {
-	c := history.Config{Overlays: h.settings.git.overlays, Now: h.settings.program.clock.Now(), Since: h.filter.Since, Count: count}
+	c := history.Config{Overlays: h.settings.git.Overlays, Now: h.settings.program.Clock.Now(), Since: h.filter.Since, Count: count}
 	if h.filter.People() {
 		c.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
 			return h.repository.Edits(ctx, commits, trees, c.Selection())
@@ -150,12 +151,12 @@ func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit
 // run prints the history once.
 func (h *historyFlags) run(ctx context.Context) error {
 	p := h.settings.program
-	p.progress.Doing("reading the history")
-	defer p.progress.Done()
+	p.Progress.Doing("reading the history")
+	defer p.Progress.Done()
 	var count history.Count
 	printed := 0
 	known := map[string]bool{}
-	for row, err := range h.rows(ctx, readingAhead{h.repository}.Commits(ctx, "", branch.Limit{}), &count) {
+	for row, err := range h.rows(ctx, invocation.ReadingAhead{Repository: h.repository}.Commits(ctx, "", branch.Limit{}), &count) {
 		if err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (h *historyFlags) run(ctx context.Context) error {
 			known[row.Overlay] = true
 		}
 		if count.Commits%1000 == 0 {
-			p.progress.Doing(fmt.Sprintf("reading the history: %d commits", count.Commits))
+			p.Progress.Doing(fmt.Sprintf("reading the history: %d commits", count.Commits))
 		}
 		if !h.filter.Wants(row) {
 			continue
@@ -175,7 +176,7 @@ func (h *historyFlags) run(ctx context.Context) error {
 			break
 		}
 	}
-	p.progress.Done()
+	p.Progress.Done()
 	if printed == 0 || printed != h.limit { // else there may be more that was not read
 		delete(known, "")
 		if err := overlaysWithin(h.filter.Overlays, slices.Sorted(maps.Keys(known))); err != nil {
@@ -207,7 +208,7 @@ func overlaysWithin(names, known []string) error {
 
 // report prints notes about the history on standard error.
 func (h *historyFlags) report(count history.Count, printed int) {
-	say := h.settings.program.printMessage
+	say := h.settings.program.PrintMessage
 	if printed == 0 && h.by == "" {
 		say("nothing to show in %s", commits(count.Commits))
 	}
@@ -223,7 +224,7 @@ func (h *historyFlags) report(count history.Count, printed int) {
 // printShallow prints that the history ends at a commit, unless it is empty.
 func (p program) printShallow(commit string) {
 	if commit != "" {
-		p.printMessage("the history ends at %.12s, whose parents this repository does not have: it is a shallow clone (git fetch --unshallow)", commit)
+		p.PrintMessage("the history ends at %.12s, whose parents this repository does not have: it is a shallow clone (git fetch --unshallow)", commit)
 	}
 }
 
@@ -259,9 +260,9 @@ func (h *historyFlags) runFollow(ctx context.Context) error {
 		case err != nil && f.head == "":
 			return err
 		case err != nil:
-			p.printMessage("%v", err)
+			p.PrintMessage("%v", err)
 		}
-		if p.clock.Sleep(ctx, pollInterval) != nil {
+		if p.Clock.Sleep(ctx, pollInterval) != nil {
 			return nil
 		}
 	}
@@ -269,8 +270,8 @@ func (h *historyFlags) runFollow(ctx context.Context) error {
 
 // printNew prints the rows since the previous poll.
 func (f *follower) printNew(ctx context.Context) error {
-	f.settings.program.progress.Doing("reading the history")
-	defer f.settings.program.progress.Done()
+	f.settings.program.Progress.Doing("reading the history")
+	defer f.settings.program.Progress.Done()
 	rows, commits, err := f.newRows(ctx)
 	if err != nil {
 		return err
@@ -308,7 +309,7 @@ func (f *follower) newRows(ctx context.Context) (rows []history.Row, commits []s
 		}
 	}
 	var count history.Count
-	all := readingAhead{f.repository}.Commits(ctx, "", branch.Limit{})
+	all := invocation.ReadingAhead{Repository: f.repository}.Commits(ctx, "", branch.Limit{})
 	for row, err := range f.rows(ctx, f.newCommits(all, &commits), &count) {
 		if err != nil {
 			return nil, nil, err
@@ -354,7 +355,7 @@ func (f *follower) newCommits(all iter.Seq2[branch.Commit, error], ids *[]string
 			}
 		}
 		if !met {
-			f.settings.program.printMessage("the branch was rewritten: commit %.12s is no longer in it", f.head)
+			f.settings.program.PrintMessage("the branch was rewritten: commit %.12s is no longer in it", f.head)
 		}
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator/history"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/testdata/bench"
+
+	"sigs.k8s.io/yaml"
 )
 
 // TestHistoryFollows asserts that the last rows are printed first, oldest on top, then each new
@@ -82,7 +83,7 @@ func TestReadAhead(t *testing.T) {
 			}
 			i := 0
 			var last error
-			for c, err := range readAhead(commits, func() {}) {
+			for c, err := range invocation.ReadAhead(commits, func() {}) {
 				if last = err; err == nil && c.ID != fmt.Sprint(i) {
 					t.Fatalf("%d commits: number %d is %s", n, i, c.ID)
 				}
@@ -91,7 +92,7 @@ func TestReadAhead(t *testing.T) {
 			if want := n + map[bool]int{true: 1}[fails != nil]; i != want || !errors.Is(last, fails) {
 				t.Errorf("%d commits: %d and then %v, want %d", n, i, last, want)
 			}
-			for range readAhead(commits, func() {}) {
+			for range invocation.ReadAhead(commits, func() {}) {
 				break
 			}
 		}
@@ -107,17 +108,17 @@ func TestMoment(t *testing.T) {
 		"2026-11-20T03:04:05+01:00": "2026-11-20T02:04:05Z", "2026-11-20 03:04": "2026-11-20T03:04:00Z",
 		"02:15": "2026-11-21T02:15:00Z", "02:16": "2026-11-20T02:16:00Z", "00:00": "2026-11-21T00:00:00Z",
 	} {
-		if got, err := moment("until", text, now); err != nil || got.UTC().Format(time.RFC3339) != want {
+		if got, err := invocation.Moment("until", text, now); err != nil || got.UTC().Format(time.RFC3339) != want {
 			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"soon", "-5m", "5", "2026-13-01", "24:00", "999999d", "1y", "0001-01-01T00:00:00Z"} {
-		if got, err := moment("until", text, now); err == nil {
+		if got, err := invocation.Moment("until", text, now); err == nil {
 			t.Errorf("%s is %s, want a mistake", text, got)
 		}
 	}
 	for _, text := range []string{"0s", "0d", "02:15", "2026-11-21T02:15:00Z", "2030-01-01"} {
-		if got, err := moment("since", text, now); err == nil {
+		if got, err := invocation.Moment("since", text, now); err == nil {
 			t.Errorf("--since %s is %s, which is not in the past", text, got)
 		}
 	}
@@ -133,8 +134,8 @@ func TestHistoryPrintsOneDocument(t *testing.T) {
 	for _, format := range []string{"json", "yaml", "csv"} {
 		for n := range 3 {
 			var text bytes.Buffer
-			p := program{stdout: &output.Printable{To: &text}}
-			out := output.NewHistoryOutput(p.output(), p.doneOnTerminal)
+			p := program{invocation.Program{Stdout: &output.Printable{To: &text}}}
+			out := output.NewHistoryOutput(p.Output(), p.DoneOnTerminal)
 			printer := output.NewHistoryPrinter(format, "", out)
 			for range n {
 				check(t, printer.Row(history.Row{At: start, Operation: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}))
@@ -181,9 +182,9 @@ func BenchmarkHistory(b *testing.B) {
 			var took []float64
 			for b.Loop() {
 				var out, err counted
-				p := program{args: append(test.args, "--repo", r.Dir), stdout: &out, stderr: &err, clock: stoppedClock{gitserver.GeneratedAt(commits)}}
+				p := program{invocation.Program{Args: append(test.args, "--repo", r.Dir), Stdout: &out, Stderr: &err, Clock: stoppedClock{gitserver.GeneratedAt(commits)}}}
 				begin := time.Now()
-				if code := p.run(b.Context()); code != exitOK || test.figure == "all rows" && out.lines < commits*99/100 {
+				if code := p.run(b.Context()); code != invocation.ExitOK || test.figure == "all rows" && out.lines < commits*99/100 {
 					b.Fatalf("exit code %d, %d lines", code, out.lines)
 				}
 				took = append(took, time.Since(begin).Seconds())

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-
+	"muster/cmd/invocation"
 	"muster/generator/kustomize"
+
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 // patient is the program's builder. It reports when the build of a hostile overlay takes long;
@@ -31,7 +32,7 @@ const longBuild = 150 * time.Millisecond
 func newPatient(t *testing.T) *patient {
 	executable, err := os.Executable() // this test, which is then the program
 	check(t, err)
-	p := program{executable: executable}.builder().(*kustomize.Process)
+	p := program{invocation.Program{Executable: executable}}.Builder().(*kustomize.Process)
 	p.Idle = 20 * time.Millisecond
 	return &patient{Builder: p, waits: map[context.Context]chan struct{}{}}
 }

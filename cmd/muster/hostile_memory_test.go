@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/cmd/invocation"
 )
 
 // mostMemory is what the program and the processes that build for it may need
@@ -58,7 +60,7 @@ func watchMemory() (stop func() (heap, own, all uint64)) {
 func builders() []string {
 	var pids []string
 	for _, pid := range childrenOf("self") {
-		if args, _ := os.ReadFile("/proc/" + pid + "/cmdline"); bytes.Contains(args, []byte(buildArgument)) {
+		if args, _ := os.ReadFile("/proc/" + pid + "/cmdline"); bytes.Contains(args, []byte(invocation.BuildArgument)) {
 			pids = append(pids, pid)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/ledger"
 	"muster/generator/plan"
@@ -77,7 +78,7 @@ func (w *hostileScenario) restart() {
 	w.must(err)
 	w.g = generator.New(generator.Config{
 		Repository: generator.Fleet{Writer: repository, Version: "test"}, Buildkite: w, Clock: w, Overlays: "overlays",
-		Build: w.build, Patience: buildPatience, Log: slog.New(slog.NewTextHandler(&output.Printable{To: &w.log}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Build: w.build, Patience: invocation.BuildPatience, Log: slog.New(slog.NewTextHandler(&output.Printable{To: &w.log}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }
 
@@ -92,7 +93,7 @@ func (w *hostileScenario) Now() time.Time { return start }
 // Sleep implements generator.Clock. A wait for a build ends only if the build of the hostile
 // overlay takes long.
 func (w *hostileScenario) Sleep(ctx context.Context, d time.Duration) error {
-	if d > buildPatience {
+	if d > invocation.BuildPatience {
 		return ctx.Err()
 	}
 	select {
@@ -214,8 +215,8 @@ func (w *hostileScenario) play() {
 	if all == 0 || raced { // the race detector's own memory is resident too
 		building = hostileProcesses
 	}
-	if heap+uint64(building)*buildMemory > mostMemory {
-		w.fail("%d MiB of memory, and %d MiB for each of %d processes", heap>>20, buildMemory>>20, building)
+	if heap+uint64(building)*invocation.BuildMemory > mostMemory {
+		w.fail("%d MiB of memory, and %d MiB for each of %d processes", heap>>20, invocation.BuildMemory>>20, building)
 	}
 	if all > mostMemory && !raced {
 		w.fail("%d MiB are resident, and %d MiB with the processes that build", own>>20, all>>20)
@@ -283,7 +284,7 @@ func TestHostileOverlays(t *testing.T) {
 		}
 		return
 	}
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(programMemory)) // as main does
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(invocation.ProgramMemory)) // as main does
 	begun, end := time.Now(), *hostileFrom+*hostileSeeds
 	if raced {
 		end = *hostileFrom + min(*hostileSeeds, hostileRaced)

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator/condition"
 )
 
@@ -133,11 +134,11 @@ func (w *incidentWorld) command(args ...string) reading {
 	w.t.Helper()
 	var out, failed bytes.Buffer
 	clock := endingClock{stoppedClock{w.clock.Now()}}
-	p := program{args: args, environ: w.environ(), stdout: &out, stderr: &failed, clock: clock}
+	p := program{invocation.Program{Args: args, Environ: w.environ(), Stdout: &out, Stderr: &failed, Clock: clock}}
 	code := p.run(w.t.Context())
 	r := readLines(out.String())
 	r.text, _, _ = strings.Cut(out.String(), "\n# overlays/") // the manifests that plan would commit
-	if code != exitOK && code != exitChanges {
+	if code != invocation.ExitOK && code != invocation.ExitChanges {
 		r.failed = failed.String()
 		r.text += r.failed
 	}

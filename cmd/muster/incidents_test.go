@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/condition"
 	"muster/generator/plan"
@@ -327,11 +328,11 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 	if x.webhooks {
 		args = append(args, "--buildkite-webhook-secret-file", tempFile(w.t, "secret", "sesame\n"))
 	}
-	p := program{args: args, environ: w.environ(), stdout: &w.log, stderr: &w.log, clock: w.clock}
+	p := program{invocation.Program{Args: args, Environ: w.environ(), Stdout: &w.log, Stderr: &w.log, Clock: w.clock}}
 	go func() { ended <- p.run(ctx) }()
 	defer func() {
 		stop()
-		if code := <-ended; code != exitOK {
+		if code := <-ended; code != invocation.ExitOK {
 			w.t.Errorf("muster run ended with exit code %d:\n%s", code, w.log.text())
 		}
 	}()

@@ -17,7 +17,8 @@ import (
 	"strings"
 
 	"muster/base"
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/deploy"
 	"muster/generator/finding"
 	"muster/generator/plan"
@@ -54,7 +55,7 @@ with which one of them applies the overlay. It does not change existing files.`,
 				return err
 			}
 			out, chosen := cmd.OutOrStdout(), o.queue
-			if chosen == "" && p.terminal {
+			if chosen == "" && p.Terminal {
 				var err error
 				if chosen, err = p.promptQueue(cmd.Context(), out); err != nil {
 					return err
@@ -62,7 +63,7 @@ with which one of them applies the overlay. It does not change existing files.`,
 			}
 			o.queue = cmp.Or(chosen, defaultQueue)
 			if o.withDeploy {
-				o.version = p.build.name()
+				o.version = p.Build.Name()
 			}
 			if err := initialise(out, args[0], o); err != nil {
 				return err
@@ -78,14 +79,14 @@ with which one of them applies the overlay. It does not change existing files.`,
 	c.Flags().StringVar(&o.queue, "queue", "", "key of the overlay's Buildkite queue; if absent, init prompts on a terminal, otherwise uses default")
 	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD or Flux to sync")
 	c.Flags().StringVar(&o.syncer, "syncer", "", "also write syncer/: the overlay's manifests for argocd or flux")
-	completeFlag(c, "queue", func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	invocation.CompleteFlag(c, "queue", func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		dir := ""
 		if len(args) > 0 {
 			dir = args[0]
 		}
-		return withPrefix(p.namesInClone(dir, "overlays").queues, begun), cobra.ShellCompDirectiveNoFileComp
+		return invocation.WithPrefix(p.NamesInClone(dir, "overlays").Queues, begun), cobra.ShellCompDirectiveNoFileComp
 	})
-	oneOf(c, "syncer", knownSyncers...)
+	invocation.OneOf(c, "syncer", knownSyncers...)
 	return c
 }
 
@@ -131,7 +132,7 @@ const deployHint = "\nTo run muster itself: edit deploy/base/muster.env, the ima
 // promptQueue prompts for the queue's key; it returns "" without an answer.
 func (p program) promptQueue(ctx context.Context, out io.Writer) (string, error) {
 	fmt.Fprintf(out, "Key of the self-hosted Buildkite queue that the overlay serves [%s]: ", defaultQueue)
-	line, whole, err := p.readLine(ctx)
+	line, whole, err := p.ReadLine(ctx)
 	if !whole {
 		fmt.Fprintln(out)
 	}
@@ -449,7 +450,7 @@ func deployment(version string) (directory, error) {
 	files, err := embedded(deploy.Files, ".")
 	for name, content := range files {
 		if path.Base(name) == "kustomization.yaml" {
-			files[name] = bytes.Replace(content, []byte("newTag: "+Version+"\n"), []byte("newTag: "+strings.ReplaceAll(version, "+", "-")+"\n"), 1)
+			files[name] = bytes.Replace(content, []byte("newTag: "+invocation.Version+"\n"), []byte("newTag: "+strings.ReplaceAll(version, "+", "-")+"\n"), 1)
 		}
 	}
 	return directory{"deploy", files}, err
@@ -480,7 +481,7 @@ func (p program) schemaCommand() *cobra.Command {
 it. init writes it to schema/scaling.json, and the policies that init writes name
 that file. Write it again after an upgrade of muster.`,
 		Example: `  muster schema > schema/scaling.json`,
-		Args:    noArguments,
+		Args:    invocation.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(policy.Schema())
 			return err

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"muster/cmd/invocation"
 )
 
 // TestInitPrompts asserts that init prompts for the queue on a terminal, and that an empty
@@ -24,8 +26,8 @@ func TestInitPrompts(t *testing.T) {
 		{"a flag", "linux-large\n", "mac", true, false, false, []string{"--queue", "mac"}},
 	} {
 		dir := filepath.Join(t.TempDir(), "fleet")
-		code, out, errs := execute(t, program{args: append([]string{"init", dir}, test.args...), stdin: strings.NewReader(test.answer), terminal: test.terminal})
-		if code != exitOK {
+		code, out, errs := execute(t, program{invocation.Program{Args: append([]string{"init", dir}, test.args...), Stdin: strings.NewReader(test.answer), Terminal: test.terminal}})
+		if code != invocation.ExitOK {
 			t.Errorf("%s: exit code %d: %s", test.name, code, errs)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "overlays", test.overlay, "scaling.yaml")); err != nil {
@@ -63,7 +65,7 @@ func TestNoTerminal(t *testing.T) {
 	for _, name := range []string{os.DevNull, "init_test.go"} {
 		f, err := os.Open(name)
 		check(t, err)
-		if isTerminal(f) {
+		if invocation.IsTerminal(f) {
 			t.Errorf("%s is taken for a terminal", name)
 		}
 		f.Close()
@@ -78,15 +80,15 @@ func TestInitSaysWhatItIgnores(t *testing.T) {
 		args, want string
 		code       int
 	}{
-		{"", "wrote overlays/default", exitOK},
-		{"--overlay default --queue other", "overlays/default exists: unchanged, with the queue default instead of other: edit it, or give another --overlay", exitOK},
-		{"--overlay default --cluster eu", `overlays/default exists: unchanged, with the cluster "" instead of "eu"`, exitOK},
-		{"--queue UPPER", "the overlay of the queue UPPER is called upper-", exitOK},
-		{"--syncer flux", "wrote syncer/", exitOK},
-		{"--syncer argocd", "is for flux; remove it, or give --syncer flux", exitUsage},
-		{"--queue windows --syncer argocd", "wrote syncer/", exitOK},
+		{"", "wrote overlays/default", invocation.ExitOK},
+		{"--overlay default --queue other", "overlays/default exists: unchanged, with the queue default instead of other: edit it, or give another --overlay", invocation.ExitOK},
+		{"--overlay default --cluster eu", `overlays/default exists: unchanged, with the cluster "" instead of "eu"`, invocation.ExitOK},
+		{"--queue UPPER", "the overlay of the queue UPPER is called upper-", invocation.ExitOK},
+		{"--syncer flux", "wrote syncer/", invocation.ExitOK},
+		{"--syncer argocd", "is for flux; remove it, or give --syncer flux", invocation.ExitUsage},
+		{"--queue windows --syncer argocd", "wrote syncer/", invocation.ExitOK},
 	} {
-		code, out, errs := execute(t, program{args: append([]string{"init", dir}, strings.Fields(c.args)...)})
+		code, out, errs := execute(t, program{invocation.Program{Args: append([]string{"init", dir}, strings.Fields(c.args)...)}})
 		if code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("init %s: exit code %d, printed\n%s%s", c.args, code, out, errs)
 		}

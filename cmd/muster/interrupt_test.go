@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
@@ -138,11 +139,11 @@ func (b blockingPoint) runs() bool { return b.interrupted == "msg=stopped" }
 func (b blockingPoint) code() int {
 	switch b.interrupted {
 	case "", "msg=stopped":
-		return exitOK
+		return invocation.ExitOK
 	case "removing the stack": // the plan was printed
-		return exitChanges
+		return invocation.ExitChanges
 	}
-	return exitOutside
+	return invocation.ExitOutside
 }
 
 // point is a blockingPoint under test.
@@ -163,8 +164,8 @@ func (b blockingPoint) begin(t *testing.T) *point {
 	w, p, _, _ := fleetProgram(t, strings.Fields(b.args)...)
 	w.addBuild(3)
 	x := &point{t: t, peer: newPeer(), scenario: w, hangup: make(chan os.Signal, 1), code: make(chan int, 1)}
-	p.stdout, p.stderr = &x.stdout, &x.stderr
-	p.hangup = func() <-chan os.Signal { return x.hangup }
+	p.Stdout, p.Stderr = &x.stdout, &x.stderr
+	p.Hangup = func() <-chan os.Signal { return x.hangup }
 	b.hold(t, x.peer, w, &p)
 	ctx, cancel := context.WithCancel(t.Context())
 	x.cancel = cancel
@@ -202,7 +203,7 @@ func (x *point) ends(want int, text string) {
 // atGit makes requests to git wait.
 func atGit(match func(r *http.Request, body string) bool) func(*testing.T, *peer, *scenario, *program) {
 	return func(t *testing.T, h *peer, w *scenario, p *program) {
-		p.environ = append(p.environ, "MUSTER_REPO="+h.before(t, w.git.URL, match)+"/fleet.git")
+		p.Environ = append(p.Environ, "MUSTER_REPO="+h.before(t, w.git.URL, match)+"/fleet.git")
 	}
 }
 
@@ -232,7 +233,7 @@ func atPush() func(*testing.T, *peer, *scenario, *program) {
 // atBuildkite makes requests for paths that contain a text wait.
 func atBuildkite(path string) func(*testing.T, *peer, *scenario, *program) {
 	return func(t *testing.T, h *peer, w *scenario, p *program) {
-		p.environ = append(p.environ, "MUSTER_BUILDKITE_URL="+h.before(t, w.api.URL, func(r *http.Request, _ string) bool {
+		p.Environ = append(p.Environ, "MUSTER_BUILDKITE_URL="+h.before(t, w.api.URL, func(r *http.Request, _ string) bool {
 			return strings.Contains(r.URL.Path, path)
 		})+"/")
 	}
@@ -241,13 +242,13 @@ func atBuildkite(path string) func(*testing.T, *peer, *scenario, *program) {
 // atLimit makes the command wait for Buildkite's rate limit.
 func atLimit(_ *testing.T, h *peer, w *scenario, p *program) {
 	w.buildkite.Fail(fakebuildkite.Fault{Path: "/agents", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"4"}}})
-	p.clock = h
+	p.Clock = h
 }
 
 // atStacks makes requests of the Stacks API wait.
 func atStacks(path string) func(*testing.T, *peer, *scenario, *program) {
 	return func(t *testing.T, h *peer, w *scenario, p *program) {
-		p.environ = append(p.environ, "MUSTER_SOURCE=stacks", "MUSTER_AGENT_TOKEN_FILE="+agentTokenFile(t),
+		p.Environ = append(p.Environ, "MUSTER_SOURCE=stacks", "MUSTER_AGENT_TOKEN_FILE="+agentTokenFile(t),
 			"MUSTER_AGENT_ENDPOINT="+h.before(t, w.agents.URL, func(r *http.Request, _ string) bool { return strings.Contains(r.URL.Path, path) }))
 	}
 }
@@ -255,16 +256,16 @@ func atStacks(path string) func(*testing.T, *peer, *scenario, *program) {
 // atStackLimit makes the command wait for the rate limit of a stack.
 func atStackLimit(t *testing.T, h *peer, w *scenario, p *program) {
 	w.buildkite.Fail(fakebuildkite.Fault{Path: "/scheduled-jobs", Status: http.StatusTooManyRequests, Header: http.Header{"RateLimit-Reset": {"2"}}})
-	p.environ = append(p.environ, "MUSTER_SOURCE=stacks", "MUSTER_AGENT_TOKEN_FILE="+agentTokenFile(t), "MUSTER_AGENT_ENDPOINT="+w.agents.URL)
-	p.clock = h
+	p.Environ = append(p.Environ, "MUSTER_SOURCE=stacks", "MUSTER_AGENT_TOKEN_FILE="+agentTokenFile(t), "MUSTER_AGENT_ENDPOINT="+w.agents.URL)
+	p.Clock = h
 }
 
 // atBuild makes the builds of kustomize wait. The time that other overlays wait for them does not end.
 func atBuild(t *testing.T, h *peer, _ *scenario, p *program) {
 	self, err := os.Executable()
 	check(t, err)
-	p.executable = h.program(t, fmt.Sprintf("exec %q %s", self, buildArgument))
-	p.clock = endlessClock{}
+	p.Executable = h.program(t, fmt.Sprintf("exec %q %s", self, invocation.BuildArgument))
+	p.Clock = endlessClock{}
 }
 
 // endlessClock is a clock whose sleeps end with the context alone.
@@ -278,25 +279,25 @@ func (endlessClock) Sleep(ctx context.Context, _ time.Duration) error {
 }
 
 // atSleep makes sleeps wait.
-func atSleep(_ *testing.T, h *peer, _ *scenario, p *program) { p.clock = h }
+func atSleep(_ *testing.T, h *peer, _ *scenario, p *program) { p.Clock = h }
 
 // atReceiver makes the receiver of notifications wait.
 func atReceiver(t *testing.T, h *peer, w *scenario, p *program) {
 	address := h.before(t, w.git.URL, func(*http.Request, string) bool { return true })
-	p.environ = append(p.environ, "MUSTER_NOTIFY=kind=flux,url="+address+"/hook/0123,secret-file="+tempFile(t, "secret", "0123456789"))
+	p.Environ = append(p.Environ, "MUSTER_NOTIFY=kind=flux,url="+address+"/hook/0123,secret-file="+tempFile(t, "secret", "0123456789"))
 }
 
 // atOutput makes writes to standard output wait.
-func atOutput(_ *testing.T, h *peer, _ *scenario, p *program) { p.stdout = h }
+func atOutput(_ *testing.T, h *peer, _ *scenario, p *program) { p.Stdout = h }
 
 // atInput makes reads of standard input wait.
-func atInput(_ *testing.T, h *peer, _ *scenario, p *program) { p.stdin, p.terminal = h, true }
+func atInput(_ *testing.T, h *peer, _ *scenario, p *program) { p.Stdin, p.Terminal = h, true }
 
 // atFile makes the file that a flag names wait for its writer.
 func atFile(flag string) func(*testing.T, *peer, *scenario, *program) {
 	return func(t *testing.T, h *peer, _ *scenario, p *program) {
 		pipe := namedPipe(t)
-		p.args = append(p.args, flag, pipe)
+		p.Args = append(p.Args, flag, pipe)
 		go func() {
 			if f, err := os.OpenFile(pipe, os.O_WRONLY, 0); err == nil { // the command has opened it
 				h.wait()
@@ -317,9 +318,9 @@ func namedPipe(t *testing.T) string {
 func TestInterruptedWrite(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	p := program{ctx: ctx}
+	p := program{invocation.Program{Ctx: ctx}}
 	written := make(chan error, 1)
-	go func() { written <- p.writeFile(namedPipe(t), []byte("text")) }()
+	go func() { written <- p.WriteFile(namedPipe(t), []byte("text")) }()
 	cancel()
 	if err := <-written; !errors.Is(err, context.Canceled) {
 		t.Error(err)
@@ -335,8 +336,8 @@ func TestPipesRefused(t *testing.T) {
 		{"check --agent-token-file " + tempFile(t, "token", "x") + " --agent-token-file " + pipe, "", "--agent-token-file"},
 	} {
 		_, p, _, stderr := fleetProgram(t, strings.Fields(c.args)...)
-		p.environ = append(p.environ, c.environ)
-		if code := p.run(t.Context()); code != exitUsage || !strings.Contains(stderr.String(), "muster: "+c.flag+": "+pipe+" is a pipe") {
+		p.Environ = append(p.Environ, c.environ)
+		if code := p.run(t.Context()); code != invocation.ExitUsage || !strings.Contains(stderr.String(), "muster: "+c.flag+": "+pipe+" is a pipe") {
 			t.Errorf("%s: exit code %d, printed %s", c.args, code, stderr)
 		}
 	}
@@ -344,21 +345,21 @@ func TestPipesRefused(t *testing.T) {
 
 // atSSH makes the ssh program wait.
 func atSSH(t *testing.T, h *peer, _ *scenario, p *program) {
-	p.environ = append(p.environ, "MUSTER_REPO=ssh://git@host.invalid/fleet.git", "GIT_SSH="+h.program(t, "exit 1"), "PATH="+os.Getenv("PATH"))
+	p.Environ = append(p.Environ, "MUSTER_REPO=ssh://git@host.invalid/fleet.git", "GIT_SSH="+h.program(t, "exit 1"), "PATH="+os.Getenv("PATH"))
 }
 
 // atHelper makes git's credential helper wait.
 func atHelper(t *testing.T, h *peer, w *scenario, p *program) {
 	w.git.SetPassword("hunter2")
 	settings := tempFile(t, "settings", "[credential]\n\thelper = "+h.program(t, "exit 1")+"\n")
-	p.environ = append(p.environ, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+settings, "PATH="+os.Getenv("PATH"))
+	p.Environ = append(p.Environ, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+settings, "PATH="+os.Getenv("PATH"))
 }
 
 // atGitHub makes GitHub's API wait.
 func atGitHub(t *testing.T, h *peer, _ *scenario, p *program) {
 	server, _, api := manualFleet(t)
 	address := h.before(t, api.URL, func(*http.Request, string) bool { return true })
-	p.environ = append(p.environ, "MUSTER_REPO="+server.URL+"/"+githubtest.Owner+"/"+githubtest.Name+".git", "MUSTER_GITHUB_API_URL="+address, "GITHUB_TOKEN="+githubtest.PersonalToken)
+	p.Environ = append(p.Environ, "MUSTER_REPO="+server.URL+"/"+githubtest.Owner+"/"+githubtest.Name+".git", "MUSTER_GITHUB_API_URL="+address, "GITHUB_TOKEN="+githubtest.PersonalToken)
 }
 
 // atVerification makes a worker of verify wait.
@@ -399,7 +400,7 @@ func TestVerifyInterruptedInClone(t *testing.T) {
 	check(t, os.Chmod(file, 0o700))
 	t.Setenv("PATH", filepath.Dir(file)+":"+os.Getenv("PATH"))
 	var stderr sharedBuffer
-	p.environ, p.stderr = []string{"MUSTER_REPO=" + w.repo.Dir}, &stderr
+	p.Environ, p.Stderr = []string{"MUSTER_REPO=" + w.repo.Dir}, &stderr
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	code := make(chan int, 1)
@@ -409,7 +410,7 @@ func TestVerifyInterruptedInClone(t *testing.T) {
 		return len(text) == workers
 	})
 	cancel()
-	if c := <-code; c != exitOutside || !strings.Contains(stderr.text(), "interrupted: not all commits were verified") {
+	if c := <-code; c != invocation.ExitOutside || !strings.Contains(stderr.text(), "interrupted: not all commits were verified") {
 		t.Errorf("exit code %d, printed\n%s", c, stderr.text())
 	}
 }
@@ -519,10 +520,10 @@ func TestConnectionsClosed(t *testing.T) {
 		if b.runs() {
 			until(func() bool { return strings.Contains(x.stderr.text(), b.closed) })
 			x.cancel()
-			x.ends(exitOK, "msg=stopped")
+			x.ends(invocation.ExitOK, "msg=stopped")
 			return
 		}
-		x.ends(max(b.code(), exitChanges), "")
+		x.ends(max(b.code(), invocation.ExitChanges), "")
 		if both := x.stdout.text() + x.stderr.text(); !strings.Contains(both, b.closed) {
 			t.Errorf("it does not say %q:\n%s", b.closed, both)
 		}
@@ -542,7 +543,7 @@ func TestSIGHUPEndsOnlyPause(t *testing.T) {
 			t.Errorf("the first tick does not dispatch, or suspends:\n%s", log)
 		}
 		x.cancel()
-		x.ends(exitOK, "msg=stopped")
+		x.ends(invocation.ExitOK, "msg=stopped")
 	})
 }
 
@@ -556,7 +557,7 @@ func TestInterruptedBeforeBegin(t *testing.T) {
 		_, p, _, stderr := fleetProgram(t, strings.Fields(args)...)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if code := p.run(ctx); code != exitOutside || !strings.Contains(stderr.String(), "muster: interrupted") || strings.Contains(stderr.String(), "context canceled") {
+		if code := p.run(ctx); code != invocation.ExitOutside || !strings.Contains(stderr.String(), "muster: interrupted") || strings.Contains(stderr.String(), "context canceled") {
 			t.Errorf("%s: exit code %d, printed %s", args, code, stderr)
 		}
 	}
@@ -567,13 +568,13 @@ func TestInterruptedWithBlockedError(t *testing.T) {
 	h := newPeer()
 	defer h.release()
 	_, p, _, _ := fleetProgram(t, "run")
-	p.stderr, p.stopTime = h, time.Millisecond
+	p.Stderr, p.StopTime = h, time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	code := make(chan int, 1)
 	go func() { code <- p.run(ctx) }()
 	<-h.reached
 	cancel()
-	if c := <-code; c != exitOutside {
+	if c := <-code; c != invocation.ExitOutside {
 		t.Errorf("exit code %d", c)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"muster/cmd/invocation"
 	"muster/gitops/branch"
 )
 
@@ -20,7 +21,7 @@ func TestErrorsOfRun(t *testing.T) {
 	taken, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	check(t, err)
 	t.Cleanup(func() { _ = taken.Close() })
-	remote := append(fleet.environ, "MUSTER_STARTUP_JITTER=0s")
+	remote := append(fleet.Environ, "MUSTER_STARTUP_JITTER=0s")
 	const asJSON, asText = "MUSTER_LOG_FORMAT=json", "MUSTER_LOG_FORMAT=text"
 	for name, c := range map[string]struct {
 		environ []string
@@ -29,21 +30,21 @@ func TestErrorsOfRun(t *testing.T) {
 		err     string
 		text    bool
 	}{
-		"address taken":    {remote, "run --log-format=json --listen " + taken.Addr().String(), exitUsage, "listening for ", false},
-		"no such branch":   {remote, "run --log-format=json --once --branch trunk", exitOutside, "fleet repository: ", false},
-		"invalid overlay":  {remote, "run --log-format json --once", exitUsage, "spec.maximum", false},
-		"high level":       {remote, "run --log-format=json --log-level error+4 --once", exitUsage, "spec.maximum", false},
-		"no token":         {[]string{asJSON, remote[0], "MUSTER_BUILDKITE_ORG=acme"}, "run", exitUsage, "no Buildkite token", false},
-		"unknown flag":     {[]string{asJSON}, "run --fly", exitUsage, "unknown flag: --fly", false},
-		"flag before":      {nil, "run --fly --log-format json", exitUsage, "unknown flag: --fly", false},
-		"argument":         {[]string{asJSON}, "run fast", exitUsage, "takes no argument", false},
-		"unknown variable": {[]string{asJSON, "MUSTER_INTERVALL=1s"}, "run", exitUsage, "belongs to no flag", false},
-		"level":            {nil, "run --log-format=json --log-level loud", exitUsage, "--log-level", false},
-		"other command":    {[]string{asJSON}, "plan --fly", exitUsage, "unknown flag: --fly", true},
-		"text":             {[]string{asText}, "run --fly", exitUsage, "unknown flag: --fly", true},
-		"text by flag":     {[]string{asJSON}, "run --log-format=text --fly", exitUsage, "unknown flag: --fly", true},
+		"address taken":    {remote, "run --log-format=json --listen " + taken.Addr().String(), invocation.ExitUsage, "listening for ", false},
+		"no such branch":   {remote, "run --log-format=json --once --branch trunk", invocation.ExitOutside, "fleet repository: ", false},
+		"invalid overlay":  {remote, "run --log-format json --once", invocation.ExitUsage, "spec.maximum", false},
+		"high level":       {remote, "run --log-format=json --log-level error+4 --once", invocation.ExitUsage, "spec.maximum", false},
+		"no token":         {[]string{asJSON, remote[0], "MUSTER_BUILDKITE_ORG=acme"}, "run", invocation.ExitUsage, "no Buildkite token", false},
+		"unknown flag":     {[]string{asJSON}, "run --fly", invocation.ExitUsage, "unknown flag: --fly", false},
+		"flag before":      {nil, "run --fly --log-format json", invocation.ExitUsage, "unknown flag: --fly", false},
+		"argument":         {[]string{asJSON}, "run fast", invocation.ExitUsage, "takes no argument", false},
+		"unknown variable": {[]string{asJSON, "MUSTER_INTERVALL=1s"}, "run", invocation.ExitUsage, "belongs to no flag", false},
+		"level":            {nil, "run --log-format=json --log-level loud", invocation.ExitUsage, "--log-level", false},
+		"other command":    {[]string{asJSON}, "plan --fly", invocation.ExitUsage, "unknown flag: --fly", true},
+		"text":             {[]string{asText}, "run --fly", invocation.ExitUsage, "unknown flag: --fly", true},
+		"text by flag":     {[]string{asJSON}, "run --log-format=text --fly", invocation.ExitUsage, "unknown flag: --fly", true},
 	} {
-		code, stdout, stderr := execute(t, program{args: strings.Fields(c.args), environ: c.environ})
+		code, stdout, stderr := execute(t, program{invocation.Program{Args: strings.Fields(c.args), Environ: c.environ}})
 		if c.text {
 			if code != c.code || stdout+stderr != "muster: "+c.err+"\n" {
 				t.Errorf("%s: exit code %d, printed %s%s", name, code, stdout, stderr)
@@ -58,7 +59,7 @@ func TestErrorsOfRun(t *testing.T) {
 			}
 		}
 		text, _ := last["err"].(string)
-		if code != c.code || last["level"] != "ERROR" || last["msg"] != endedText || !strings.Contains(text, c.err) || strings.Contains(text, "muster: ") {
+		if code != c.code || last["level"] != "ERROR" || last["msg"] != invocation.EndedText || !strings.Contains(text, c.err) || strings.Contains(text, "muster: ") {
 			t.Errorf("%s: exit code %d, want %d and an error with %q; it printed\n%s", name, code, c.code, c.err, stderr)
 		}
 	}

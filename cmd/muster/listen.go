@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"muster/cmd/muster/output"
-	"muster/cmd/muster/page"
+	"muster/cmd/output"
+	"muster/cmd/page"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/condition"
@@ -262,7 +262,7 @@ func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.C
 	}
 	ends.hooks = webhook.New(webhook.Config{
 		BuildkiteSecret: buildkiteSecret, GitSecret: gitSecret, Organisation: s.org,
-		Branch: s.git.branch, Now: s.program.clock.Now, Log: log,
+		Branch: s.git.Branch, Now: s.program.Clock.Now, Log: log,
 		Count: func(source webhook.Source, result webhook.Result) {
 			ends.metrics.Webhooks(string(source), string(result), 1)
 		},

@@ -43,7 +43,7 @@ func TestPagesEscapeHostileText(t *testing.T) {
 	check(t, err)
 	w.buildkite.AdvanceTo(start)
 	var stderr bytes.Buffer
-	p.stderr = &stderr
+	p.Stderr = &stderr
 	looked := 0
 	look := func() { // between two ticks: the log is not written to
 		for _, path := range []string{"/", "/?overlay=default", "/status.json", "/metrics", "/healthz", "/readyz", "/timeline.svg?overlay=default", "/?overlay=%40canary-team", "/nothing@canary"} {
@@ -71,20 +71,20 @@ func TestPagesEscapeHostileText(t *testing.T) {
 func TestCommandLineIsNotServed(t *testing.T) {
 	w, p, _, _ := fleetProgram(t)
 	host := strings.TrimPrefix(w.git.URL, "http://")
-	p.args = []string{
+	p.Args = []string{
 		"run", "--listen", "127.0.0.1:0", "--pprof", "localhost:0", "--startup-jitter", "0s",
 		"--repo", "http://git:" + url.QueryEscape(leaktest.GitPassword) + "@" + host + "/fleet.git?private_token=" + leaktest.GitHubToken,
 		"--notify", "kind=url,name=chat,url=http://127.0.0.1:1/hooks/" + leaktest.AgentToken + "?key=" + leaktest.SSHKey,
 	}
 	args := os.Args
-	os.Args = append([]string{args[0]}, p.args...)
+	os.Args = append([]string{args[0]}, p.Args...)
 	t.Cleanup(func() { os.Args = args })
-	for _, pair := range p.environ {
+	for _, pair := range p.Environ {
 		name, value, _ := strings.Cut(pair, "=")
 		t.Setenv(name, value)
 	}
 	var stderr bytes.Buffer
-	p.stderr = &stderr
+	p.Stderr = &stderr
 	looked := 0
 	look := func() { // between two ticks: the log is not written to
 		listening := regexp.MustCompile(`for="?(profiles|the status page).* address=(\S+)`).FindAllStringSubmatch(stderr.String(), -1)

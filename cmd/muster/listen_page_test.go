@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/cmd/invocation"
 )
 
 // TestPageOfRun asserts that a new process shows the earlier commits with their text, and that
@@ -14,14 +16,14 @@ func TestPageOfRun(t *testing.T) {
 	w, p, _, stderr := fleetProgram(t, "run", "--once")
 	w.addBuild(3)
 	w.buildkite.AdvanceTo(start)
-	if code := p.run(t.Context()); code != exitOK {
+	if code := p.run(t.Context()); code != invocation.ExitOK {
 		t.Fatal(code, stderr)
 	}
 	later := start.Add(time.Minute)
 	w.buildkite.AdvanceTo(later)
 	read := func(path string) string { return getText(t, "http://"+listenAddress(stderr.String())+path) }
 	var events *http.Response
-	p.args = []string{"run", "--listen", "127.0.0.1:0", "--startup-jitter", "0s"}
+	p.Args = []string{"run", "--listen", "127.0.0.1:0", "--startup-jitter", "0s"}
 	runScripted(t, p, later, func() {
 		page := ""
 		until(func() bool { page = read("/"); return strings.Contains(page, "default: dispatch 3 agents") })

@@ -4,15 +4,23 @@ package main
 import (
 	"context"
 
+	"muster/cmd/invocation"
+
 	"github.com/spf13/cobra"
 )
 
-func main() { Main(allCommands) }
+func main() { invocation.Main(allCommands) }
 
-var allCommands = commands{root: program.command, unfinished: unfinished}
+// program is one invocation of muster.
+type program struct{ invocation.Program }
+
+var allCommands = invocation.Commands{
+	Root:       func(p invocation.Program) *cobra.Command { return program{p}.command() },
+	Unfinished: unfinished,
+}
 
 // run runs the command line and returns the exit code.
-func (p program) run(ctx context.Context) int { return p.runCommands(ctx, allCommands) }
+func (p program) run(ctx context.Context) int { return p.Run(ctx, allCommands) }
 
 // unfinished maps the name of a command to a description of its incomplete work if a signal ends it.
 var unfinished = map[string]string{
@@ -47,8 +55,8 @@ Argo CD or Flux syncs. It never talks to the Kubernetes API.
 Every flag can be given as an environment variable: --git-username is
 MUSTER_GIT_USERNAME. A flag wins over its variable. Secrets come from
 BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
-		Version: p.build.String(),
+		Version: p.Build.String(),
 	}
-	return newRoot(root,
-		p.initCommand(), p.runCommand(), p.planCommand(), p.statusCommand(), p.historyCommand(), p.reportCommand(), p.explainCommand(), p.verifyCommand(), p.pauseCommand(), p.resumeCommand(), p.setCommand(), p.cancelCommand(), p.closeBreakerCommand(), p.revertCommand(), p.previewCommand(), p.adviseCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand(), p.versionCommand(), p.manCommand())
+	return invocation.NewRoot(root,
+		p.initCommand(), p.runCommand(), p.planCommand(), p.statusCommand(), p.historyCommand(), p.reportCommand(), p.explainCommand(), p.verifyCommand(), p.pauseCommand(), p.resumeCommand(), p.setCommand(), p.cancelCommand(), p.closeBreakerCommand(), p.revertCommand(), p.previewCommand(), p.adviseCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand(), p.VersionCommand(), p.ManCommand())
 }

@@ -13,7 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/fleet"
 	"muster/generator/history"
@@ -40,8 +41,8 @@ because the cluster may have started them: nothing is ordered twice.
 
 muster status OVERLAY lists an overlay's dispatches.`,
 		Example:           `  muster cancel linux-med3brs7 --reason "wrong image"`,
-		Args:              arguments(1, unlimited),
-		ValidArgsFunction: m.settings.git.completion(unlimited, func(o cloneNames) []string { return o.dispatches }),
+		Args:              invocation.Arguments(1, invocation.Unlimited),
+		ValidArgsFunction: m.settings.git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Dispatches }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return m.run(cmd.Context(), func(_ context.Context, f *fleetState) (manual.Edit, error) {
 				o, err := f.overlayWith(args)
@@ -101,7 +102,7 @@ For an order it does the same as muster cancel. It prints what it does not undo,
 as agents that were ordered meanwhile.`,
 		Example: `  muster history --act policy,pause -o wide
   muster revert 952902a --reason "the release is out"`,
-		Args:              arguments(1, 1),
+		Args:              invocation.Arguments(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !commitRule.MatchString(args[0]) {
@@ -139,7 +140,7 @@ func (m *manualFlags) findCommit(ctx context.Context, f *fleetState, id string) 
 			continue
 		}
 		p.Commit, p.Entry = r.Commit, r.Entry
-		selection := history.Config{Overlays: m.settings.git.overlays}.Selection()
+		selection := history.Config{Overlays: m.settings.git.Overlays}.Selection()
 		selection.Content = func(string) bool { return true }
 		edits, err := f.reader.Edits(ctx, []branch.Commit{r.Commit}, nil, selection)
 		if err != nil {
@@ -189,7 +190,7 @@ func (w *durationFlags) end(now time.Time) (time.Time, error) {
 		last, err := time.ParseDuration(*w.last)
 		switch {
 		case err != nil:
-			return time.Time{}, output.Usage(fmt.Errorf("--for: %q is not %s", *w.last, expected("duration")))
+			return time.Time{}, output.Usage(fmt.Errorf("--for: %q is not %s", *w.last, invocation.Expected("duration")))
 		case last < time.Second:
 			return time.Time{}, output.Usage(fmt.Errorf("--for %s: must be a second or more; without --for and --until the change is permanent", *w.last))
 		}
@@ -197,7 +198,7 @@ func (w *durationFlags) end(now time.Time) (time.Time, error) {
 	case w.until == nil:
 		return time.Time{}, nil
 	}
-	at, ok := readTime(*w.until)
+	at, ok := invocation.ReadTime(*w.until)
 	switch {
 	case *w.until == "":
 		return time.Time{}, output.Usage(errors.New("--until is empty: is a variable of the shell not set?"))
@@ -240,10 +241,10 @@ func (p program) overlayCommand(
 ) *cobra.Command {
 	m := p.manualFlags()
 	var while durationFlags
-	c.Args = arguments(1, 1)
-	c.ValidArgsFunction = m.settings.git.completion(1, func(o cloneNames) []string { return o.overlays })
+	c.Args = invocation.Arguments(1, 1)
+	c.ValidArgsFunction = m.settings.git.Completion(1, func(o invocation.CloneNames) []string { return o.Overlays })
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		until, err := while.end(p.clock.Now())
+		until, err := while.end(p.Clock.Now())
 		if err != nil {
 			return err
 		}
@@ -271,19 +272,19 @@ reuse=none removes it.`,
 		Example: `  muster set linux max=40 --for 2h --reason "release day"
   muster set linux min=2 buffer=5
   muster set linux reuse=idle:1m,uptime:30m`,
-		Args: arguments(2, unlimited),
+		Args: invocation.Arguments(2, invocation.Unlimited),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 0 {
-				return m.settings.git.completion(1, func(o cloneNames) []string { return o.overlays })(cmd, args, begun)
+				return m.settings.git.Completion(1, func(o invocation.CloneNames) []string { return o.Overlays })(cmd, args, begun)
 			}
 			var names []string
 			for _, name := range policy.Settable() {
 				names = append(names, name+"=")
 			}
-			return withPrefix(names, begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			return invocation.WithPrefix(names, begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			until, err := while.end(p.clock.Now())
+			until, err := while.end(p.Clock.Now())
 			if err != nil {
 				return err
 			}
@@ -311,7 +312,7 @@ reuse=none removes it.`,
 // onOverlay runs an edit of one overlay. Its error is a usage error.
 func (m *manualFlags) onOverlay(ctx context.Context, arg string, edit func(*fleetState, *fleet.Overlay) (manual.Edit, error)) error {
 	return m.run(ctx, func(_ context.Context, f *fleetState) (manual.Edit, error) {
-		o, err := f.overlay(arg, m.settings.git.overlays)
+		o, err := f.overlay(arg, m.settings.git.Overlays)
 		if err != nil {
 			return manual.Edit{}, err
 		}
@@ -332,7 +333,7 @@ type manualFlags struct {
 }
 
 func (p program) manualFlags() *manualFlags {
-	return &manualFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	return &manualFlags{settings: &settings{program: p, git: invocation.Repository{Program: p.Program}}}
 }
 
 // manualFooter is the end of the help text of these commands.
@@ -347,13 +348,13 @@ it runs in a terminal.`
 func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {
 	c.Long += manualFooter
 	git := &m.settings.git
-	git.addReading(c)
-	m.settings.git.addLog(c)
+	git.AddReading(c)
+	m.settings.git.AddLog(c)
 	m.settings.addNotify(c)
 	f := c.Flags()
-	f.StringVar(&git.authorName, "author-name", "", "author and committer of the commit (default git's user.name)")
-	f.StringVar(&git.authorEmail, "author-email", "", "email address of the author (default git's user.email)")
-	git.addSigning(c)
+	f.StringVar(&git.AuthorName, "author-name", "", "author and committer of the commit (default git's user.name)")
+	f.StringVar(&git.AuthorEmail, "author-email", "", "email address of the author (default git's user.email)")
+	git.AddSigning(c)
 	f.StringVarP(&m.reason, "reason", "m", "", "reason for the change, recorded in the commit")
 	f.BoolVar(&m.pr, "pr", false, "push to a new branch and open a pull request: on GitHub with the App, GH_TOKEN or GITHUB_TOKEN")
 	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask for confirmation")
@@ -371,7 +372,7 @@ type fleetState struct {
 
 // overlay returns the overlay that an argument names.
 func (f *fleetState) overlay(arg, dir string) (*fleet.Overlay, error) {
-	names := overlayNames(f.overlays)
+	names := invocation.OverlayNames(f.overlays)
 	chosen, err := output.ChooseOverlays([]string{arg}, names, dir)
 	if err != nil {
 		return nil, err
@@ -393,7 +394,7 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 	case len(m.lost) == 0:
 		return withRemedy(err)
 	case ctx.Err() != nil:
-		return interruption{fmt.Errorf("interrupted during the push, which may have succeeded: muster history shows it (%w)", err)}
+		return invocation.Interruption{Err: fmt.Errorf("interrupted during the push, which may have succeeded: muster history shows it (%w)", err)}
 	}
 	return fmt.Errorf("%w (the change may be in the branch: check muster history before you run the command again)", err)
 }
@@ -406,10 +407,10 @@ func (m *manualFlags) change(
 	var confirmed manual.Edit
 	const tries = 16 // a continuous writer causes several conflicts
 	for try := 1; ; try++ {
-		if err := generator.BackOff(ctx, p.clock, try-1); err != nil {
+		if err := generator.BackOff(ctx, p.Clock, try-1); err != nil {
 			return err
 		}
-		at := &fleetState{now: p.clock.Now(), reader: repository}
+		at := &fleetState{now: p.Clock.Now(), reader: repository}
 		e, landed, err := m.prepare(ctx, at, edit)
 		if err != nil {
 			return err
@@ -423,7 +424,7 @@ func (m *manualFlags) change(
 			if proceed, err := m.confirm(ctx, at, e); !proceed {
 				return err
 			}
-			if now := p.clock.Now(); !m.until.IsZero() && !now.Before(m.until) { // the confirmation took long
+			if now := p.Clock.Now(); !m.until.IsZero() && !now.Before(m.until) { // the confirmation took long
 				return output.Usage(fmt.Errorf("nothing was pushed: the change would have ended at %s, and it is %s", m.until.Format(time.RFC3339), now.UTC().Format(time.RFC3339)))
 			}
 			if confirmed = e; m.pr {
@@ -453,9 +454,9 @@ func (m *manualFlags) pushed(ctx context.Context, before, after string, e manual
 	m.lost = nil
 	m.settings.landed(before, after, e.Changes)
 	if ctx.Err() != nil {
-		return interruption{fmt.Errorf("interrupted, but the change is in the branch: pushed %.7s to %s", after, m.settings.git.branch)}
+		return invocation.Interruption{Err: fmt.Errorf("interrupted, but the change is in the branch: pushed %.7s to %s", after, m.settings.git.Branch)}
 	}
-	fmt.Fprintf(m.settings.program.stdout, "pushed %.7s to %s\n", after, m.settings.git.branch)
+	fmt.Fprintf(m.settings.program.Stdout, "pushed %.7s to %s\n", after, m.settings.git.Branch)
 	return nil
 }
 
@@ -464,8 +465,8 @@ func (m *manualFlags) pushed(ctx context.Context, before, after string, e manual
 func (m *manualFlags) prepare(
 	ctx context.Context, at *fleetState, edit func(context.Context, *fleetState) (manual.Edit, error),
 ) (e manual.Edit, landed *branch.Unsettled, err error) {
-	m.settings.program.progress.Doing("reading " + at.reader.String())
-	defer m.settings.program.progress.Done()
+	m.settings.program.Progress.Doing("reading " + at.reader.String())
+	defer m.settings.program.Progress.Done()
 	if at.head, err = at.reader.Head(ctx); err != nil {
 		return e, nil, err
 	}
@@ -483,7 +484,7 @@ func (m *manualFlags) prepare(
 		}
 	}
 	m.lost = unknown
-	if at.overlays, err = m.settings.git.load(ctx, at.head.Tree); err != nil {
+	if at.overlays, err = m.settings.git.Load(ctx, at.head.Tree); err != nil {
 		return e, nil, err
 	}
 	e, err = edit(ctx, at)
@@ -496,16 +497,16 @@ func (m *manualFlags) confirm(ctx context.Context, at *fleetState, e manual.Edit
 	p := m.settings.program
 	if len(e.Changes) == 0 {
 		for _, note := range e.Notes {
-			fmt.Fprintln(p.stdout, note)
+			fmt.Fprintln(p.Stdout, note)
 		}
-		fmt.Fprintln(p.stdout, "nothing to do")
+		fmt.Fprintln(p.Stdout, "nothing to do")
 		return false, nil
 	}
-	fmt.Fprintln(p.stdout, e.Subject)
+	fmt.Fprintln(p.Stdout, e.Subject)
 	for _, line := range e.Says {
-		fmt.Fprintln(p.stdout, "  "+line)
+		fmt.Fprintln(p.Stdout, "  "+line)
 	}
-	fmt.Fprintln(p.stdout)
+	fmt.Fprintln(p.Stdout)
 	for _, c := range e.Changes {
 		before, err := fs.ReadFile(at.head.Tree, c.Path)
 		from, to := "a/"+c.Path, "b/"+c.Path
@@ -516,35 +517,35 @@ func (m *manualFlags) confirm(ctx context.Context, at *fleetState, e manual.Edit
 			to = "/dev/null"
 		}
 		if path.Base(path.Dir(c.Path)) == "withdrawn" || c.Content == nil && path.Base(path.Dir(c.Path)) == "dispatches" { // it is moved
-			fmt.Fprintf(p.stdout, "diff %s %s\n", from, to)
+			fmt.Fprintf(p.Stdout, "diff %s %s\n", from, to)
 			continue
 		}
-		_, _ = p.stdout.Write(diff.Diff(from, before, to, c.Content))
+		_, _ = p.Stdout.Write(diff.Diff(from, before, to, c.Content))
 	}
 	for i, note := range e.Notes {
 		if i == 0 {
-			fmt.Fprintln(p.stdout)
+			fmt.Fprintln(p.Stdout)
 		}
-		fmt.Fprintln(p.stdout, note)
+		fmt.Fprintln(p.Stdout, note)
 	}
 	if m.dryRun || m.yes {
 		return m.yes && !m.dryRun, nil
 	}
-	if !p.terminal {
+	if !p.Terminal {
 		return false, output.Usage(errors.New("no terminal to confirm in: give --yes to push it, or --dry-run to show it"))
 	}
 	git := &m.settings.git
-	to := git.branch
+	to := git.Branch
 	if m.pr {
-		to = "a new branch, for a pull request into " + git.branch + ","
+		to = "a new branch, for a pull request into " + git.Branch + ","
 	}
-	fmt.Fprintf(p.stdout, "\nPush this to %s of %s as %s <%s>? [y/N] ", to, at.reader, git.authorName, git.authorEmail)
-	answer, _, err := p.readLine(ctx)
+	fmt.Fprintf(p.Stdout, "\nPush this to %s of %s as %s <%s>? [y/N] ", to, at.reader, git.AuthorName, git.AuthorEmail)
+	answer, _, err := p.ReadLine(ctx)
 	if err != nil {
 		return false, err
 	}
 	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
-		fmt.Fprintln(p.stdout, "not pushed")
+		fmt.Fprintln(p.Stdout, "not pushed")
 		return false, nil
 	}
 	return true, nil
@@ -553,36 +554,36 @@ func (m *manualFlags) confirm(ctx context.Context, at *fleetState, e manual.Edit
 // open opens the repository, with the author of git's configuration.
 func (m *manualFlags) open() (*gitops.Repository, error) {
 	git := &m.settings.git
-	log, err := m.settings.git.logger()
+	log, err := m.settings.git.Logger()
 	if err != nil {
 		return nil, err
 	}
 	top := ""
-	if git.repo == "" {
-		var up upstream
-		if top, up, err = m.settings.program.upstreamOf(git.branchName()); err != nil {
+	if git.Repo == "" {
+		var up invocation.Upstream
+		if top, up, err = m.settings.program.UpstreamOf(git.BranchName()); err != nil {
 			return nil, err
 		}
-		if git.repo = up.push; git.repo == "" {
+		if git.Repo = up.Push; git.Repo == "" {
 			return nil, output.Usage(fmt.Errorf("which repository? %s has no remote that the branch follows: give --repo", top))
 		}
 	}
-	ident, _ := m.settings.program.discoverOutput(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
+	ident, _ := m.settings.program.DiscoverOutput(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
 	if m := identRule.FindStringSubmatch(ident); m != nil {
-		git.authorName, git.authorEmail = cmp.Or(git.authorName, m[1]), cmp.Or(git.authorEmail, m[2])
+		git.AuthorName, git.AuthorEmail = cmp.Or(git.AuthorName, m[1]), cmp.Or(git.AuthorEmail, m[2])
 	}
-	if git.authorName == "" || git.authorEmail == "" {
+	if git.AuthorName == "" || git.AuthorEmail == "" {
 		return nil, output.Usage(errors.New("which author? set git's user.name and user.email, or give --author-name and --author-email"))
 	}
-	app, err := git.githubApp()
+	app, err := git.GitHubApp()
 	if err != nil {
 		return nil, err
 	}
-	sign, err := git.signer()
+	sign, err := git.Signer()
 	if err != nil {
 		return nil, output.Usage(err)
 	}
-	repository, err := git.repository(log, app, sign)
+	repository, err := git.Repository(log, app, sign)
 	if err != nil {
 		return nil, err
 	}
@@ -601,36 +602,36 @@ func (m *manualFlags) propose(ctx context.Context, at *fleetState, e manual.Edit
 	name := fmt.Sprintf("muster/%s-%x", strings.Trim(plan.Slug(e.Subject), "-"), sum[:4])
 	commit, message, err := at.reader.Propose(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}}, name)
 	if err != nil && ctx.Err() != nil {
-		return interruption{fmt.Errorf("interrupted during the push to %s, which may have succeeded: delete that branch before you run it again (%w)", name, err)}
+		return invocation.Interruption{Err: fmt.Errorf("interrupted during the push to %s, which may have succeeded: delete that branch before you run it again (%w)", name, err)}
 	}
 	if err != nil {
 		return err
 	}
-	missing := interruption{fmt.Errorf("interrupted: the commit is in the branch %s, and its pull request may be missing: open one into %s there", name, git.branch)}
+	missing := invocation.Interruption{Err: fmt.Errorf("interrupted: the commit is in the branch %s, and its pull request may be missing: open one into %s there", name, git.Branch)}
 	if ctx.Err() != nil {
 		return missing
 	}
-	fmt.Fprintf(p.stdout, "pushed %.7s to %s\n", commit, name)
+	fmt.Fprintf(p.Stdout, "pushed %.7s to %s\n", commit, name)
 	if message != "" {
-		fmt.Fprintln(p.stdout, message)
+		fmt.Fprintln(p.Stdout, message)
 	}
-	pulls, err := git.pulls()
+	pulls, err := git.Pulls()
 	switch {
 	case err != nil:
 		return err
 	case pulls == nil:
-		fmt.Fprintf(p.stdout, "open a pull request of %s into %s there (on GitHub muster does, with GITHUB_TOKEN or the App)\n", name, git.branch)
+		fmt.Fprintf(p.Stdout, "open a pull request of %s into %s there (on GitHub muster does, with GITHUB_TOKEN or the App)\n", name, git.Branch)
 		return nil
 	}
 	title, text := e.Proposal(m.reason)
-	pull, err := pulls.Open(ctx, name, git.branch, title, text)
+	pull, err := pulls.Open(ctx, name, git.Branch, title, text)
 	if err != nil && ctx.Err() != nil {
 		return missing
 	}
 	if err != nil {
 		return fmt.Errorf("%w (the commit is in the branch %s)", err, name)
 	}
-	fmt.Fprintln(p.stdout, pull.URL)
+	fmt.Fprintln(p.Stdout, pull.URL)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"muster/cmd/invocation"
 	"muster/gitops/branch"
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
@@ -52,9 +53,9 @@ func TestManualPrompts(t *testing.T) {
 		if max == "" {
 			max = "30"
 		}
-		code, out, errs := execute(t, program{args: []string{"set", "default", "max=" + max, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
-			stdin: strings.NewReader(test.answer), terminal: true})
-		if code != exitOK {
+		code, out, errs := execute(t, program{invocation.Program{Args: []string{"set", "default", "max=" + max, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
+			Stdin: strings.NewReader(test.answer), Terminal: true}})
+		if code != invocation.ExitOK {
 			t.Fatalf("%q: exit code %d: %s", test.answer, code, errs)
 		}
 		if want := "Push this to main of " + server.URL + "/acme/fleet.git as Ada <ada\\u0040example.com>? [y/N] "; !strings.Contains(out, want) && !strings.Contains(out, strings.ReplaceAll(want, "\\u0040", "@")) {
@@ -118,21 +119,21 @@ func TestManualChangeWhoseResponseIsLost(t *testing.T) {
 			syncers := newSyncers(t)
 			secret := filepath.Join(t.TempDir(), "secret")
 			check(t, os.WriteFile(secret, []byte("sesame"), 0o600))
-			code, out, errs := execute(t, program{args: []string{"pause", "default", "--yes", "--repo", server.URL + "/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com", "--notify", "kind=flux,url=" + syncers.flux.URL + ",secret-file=" + secret}})
+			code, out, errs := execute(t, program{invocation.Program{Args: []string{"pause", "default", "--yes", "--repo", server.URL + "/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com", "--notify", "kind=flux,url=" + syncers.flux.URL + ",secret-file=" + secret}}})
 			commits, err := r.Git("log", "--format=%h %s", "main")
 			check(t, err)
 			if n := strings.Count(commits, "default: pause"); n != 1 {
 				t.Errorf("the branch has the change %d times:\n%s", n, commits)
 			}
 			if c.want != "" {
-				if code == exitOK || strings.Contains(errs, "another writer") || !strings.Contains(errs, c.want) {
+				if code == invocation.ExitOK || strings.Contains(errs, "another writer") || !strings.Contains(errs, c.want) {
 					t.Errorf("exit code %d: %s", code, errs)
 				}
 				return
 			}
 			_, pushed, _ := strings.Cut(out, "pushed ")
 			pushed, _, _ = strings.Cut(pushed, " ")
-			if code != exitOK || pushed == "" || !strings.Contains(commits, pushed+" default: pause") {
+			if code != invocation.ExitOK || pushed == "" || !strings.Contains(commits, pushed+" default: pause") {
 				t.Errorf("exit code %d, pushed %q: %s\n%s", code, pushed, errs, commits)
 			}
 			if len(syncers.lines) != 1 || !strings.Contains(syncers.lines[0], ".."+pushed) {
@@ -183,9 +184,9 @@ func TestInterruptedChangeThatLanded(t *testing.T) {
 				})
 			}})
 			var out, errs bytes.Buffer
-			p := program{args: []string{"pause", "default", "--yes", "--repo", server.URL + "/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"}, clock: stoppedClock{start}, stdout: &out, stderr: &errs}
+			p := program{invocation.Program{Args: []string{"pause", "default", "--yes", "--repo", server.URL + "/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"}, Clock: stoppedClock{start}, Stdout: &out, Stderr: &errs}}
 			code := p.run(ctx)
-			if code != exitOutside || !strings.Contains(errs.String(), c.want) || strings.Contains(errs.String(), "nothing was pushed") {
+			if code != invocation.ExitOutside || !strings.Contains(errs.String(), c.want) || strings.Contains(errs.String(), "nothing was pushed") {
 				t.Errorf("exit code %d: %s", code, &errs)
 			}
 		})
@@ -199,13 +200,13 @@ func TestChangesWithoutEnd(t *testing.T) {
 	for _, command := range []string{"pause default", "set default max=20"} {
 		for _, end := range []string{"--for 0s", "--for 0", "--for -0s", "--for 1ns", "--for -1h", "--for 2", "--for=", "--until=", "--until 0001-01-01T00:00:00Z", "--until 2026-11-21T02:15Z", "--until 1970-01-01"} {
 			args := strings.Fields(command + " --yes --author-name Ada --author-email ada@example.com --repo " + server.URL + "/acme/fleet.git " + end)
-			if code, out, errs := execute(t, program{args: args}); code != exitUsage || out != "" || !strings.HasPrefix(errs, "muster: --") {
+			if code, out, errs := execute(t, program{invocation.Program{Args: args}}); code != invocation.ExitUsage || out != "" || !strings.HasPrefix(errs, "muster: --") {
 				t.Errorf("%s %s: exit code %d, printed %s%s", command, end, code, out, errs)
 			}
 		}
 	}
 	args := strings.Fields("pause default --yes --author-name Ada --author-email ada@example.com --repo " + server.URL + "/acme/fleet.git")
-	if code, _, errs := execute(t, program{args: args, environ: []string{"MUSTER_FOR=0s"}}); code != exitUsage {
+	if code, _, errs := execute(t, program{invocation.Program{Args: args, Environ: []string{"MUSTER_FOR=0s"}}}); code != invocation.ExitUsage {
 		t.Errorf("with a variable: exit code %d, printed %s", code, errs)
 	}
 	if n, err := r.Git("rev-list", "--count", "main"); err != nil || strings.TrimSpace(n) != "1" {
@@ -220,9 +221,9 @@ func TestManualPullRequest(t *testing.T) {
 	reason := "the registry is down"
 	run := func(environ ...string) string {
 		t.Helper()
-		code, out, errs := execute(t, program{args: []string{"pause", "default", "--reason", reason, "--pr", "--yes", "--github-api-url", api.URL, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
-			environ: environ})
-		if code != exitOK {
+		code, out, errs := execute(t, program{invocation.Program{Args: []string{"pause", "default", "--reason", reason, "--pr", "--yes", "--github-api-url", api.URL, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
+			Environ: environ}})
+		if code != invocation.ExitOK {
 			t.Fatalf("exit code %d: %s", code, errs)
 		}
 		return out

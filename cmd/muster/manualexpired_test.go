@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"muster/cmd/invocation"
 )
 
 // slowPerson answers an hour after the prompt.
@@ -31,11 +33,11 @@ func TestConfirmedTooLate(t *testing.T) {
 		before, err := r.Git("rev-parse", "main")
 		check(t, err)
 		s := &slowPerson{now: start, answer: strings.NewReader("y\n")}
-		code, _, errs := execute(t, program{args: append(strings.Fields(args), "--repo", server.URL+"/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"),
-			clock: s, stdin: s, terminal: true})
+		code, _, errs := execute(t, program{invocation.Program{Args: append(strings.Fields(args), "--repo", server.URL+"/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"),
+			Clock: s, Stdin: s, Terminal: true}})
 		after, err := r.Git("rev-parse", "main")
 		check(t, err)
-		if pushed := before != after; pushed == late || late && (code != exitUsage || !strings.Contains(errs, "would have ended at")) {
+		if pushed := before != after; pushed == late || late && (code != invocation.ExitUsage || !strings.Contains(errs, "would have ended at")) {
 			t.Errorf("%s: pushed %t, exit code %d: %s", args, pushed, code, errs)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops"
@@ -227,7 +228,7 @@ func stepped(begin string) int {
 	if err != nil {
 		panic(err)
 	}
-	debug.SetMemoryLimit(programMemory) // as main does
+	debug.SetMemoryLimit(invocation.ProgramMemory) // as main does
 	clock := &steppedClock{asks: os.NewFile(3, "asks"), notified: bufio.NewScanner(os.NewFile(4, "told"))}
 	clock.at.Store(at)
 	if err := os.Unsetenv(stepVariable); err != nil {
@@ -235,7 +236,7 @@ func stepped(begin string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	p := program{args: os.Args[1:], environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, clock: clock, executable: executable}
+	p := program{invocation.Program{Args: os.Args[1:], Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Clock: clock, Executable: executable}}
 	return p.run(ctx)
 }
 

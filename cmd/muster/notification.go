@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/ledger"
@@ -20,6 +19,8 @@ import (
 	"muster/generator/status"
 	"muster/gitops/branch"
 	"muster/gitops/notify"
+
+	"github.com/spf13/cobra"
 )
 
 // jobNotifier sends job notifications that name the ordered dispatch. Ticks do not wait for it:
@@ -143,7 +144,7 @@ func (p *jobNotifier) send(ctx context.Context, s jobMessage) {
 // checkJobNotifications returns the problems that prevent job notifications. err reports invalid
 // flags.
 func (s *settings) checkJobNotifications(ctx context.Context, tree fs.FS) ([]error, error) {
-	log, err := s.git.logger()
+	log, err := s.git.Logger()
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +191,7 @@ func (s *settings) makeNotifier(log *slog.Logger) error {
 	}
 	var err error
 	s.notifier, err = notify.New(notify.Config{
-		Repository: s.git.shown, Branch: s.git.branch, Receivers: receivers, Log: log, Now: s.program.clock.Now,
+		Repository: s.git.Shown, Branch: s.git.Branch, Receivers: receivers, Log: log, Now: s.program.Clock.Now,
 	})
 	if err != nil {
 		return output.Usage(fmt.Errorf("--notify: %w", err))
@@ -208,7 +209,7 @@ func (s *settings) startNotifier(ctx context.Context) (stop func()) {
 // checkReceivers returns the errors of test notifications.
 func (s *settings) checkReceivers(ctx context.Context) []error {
 	if len(s.notify) > 0 {
-		s.program.progress.Doing("contacting the receivers")
+		s.program.Progress.Doing("contacting the receivers")
 	}
 	return s.notifier.Check(ctx)
 }
@@ -220,7 +221,7 @@ func (s *settings) landed(before, after string, changes []branch.Change) {
 
 // receivers returns the receivers' statistics.
 func (s *settings) receivers() []status.Receiver {
-	return mapSlice(s.notifier.Stats(), func(r notify.Stats) status.Receiver {
+	return invocation.Map(s.notifier.Stats(), func(r notify.Stats) status.Receiver {
 		return status.Receiver{Name: r.Name, Sent: r.Sent, Failed: r.Failed, Merged: r.Merged, Seconds: r.Last.Seconds()}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"muster/cmd/invocation"
 	"muster/gitops/gitserver"
 	"muster/gitops/unraced"
 )
@@ -23,7 +24,7 @@ func TestOriginsOfClone(t *testing.T) {
 	relative, err := filepath.Rel(top, w.repo.Dir)
 	check(t, err)
 	pause := func(args string) (code int, errs string) {
-		code, _, errs = execute(t, program{args: strings.Fields("pause default --yes" + manualAuthor + args), environ: []string{"PATH=" + os.Getenv("PATH")}})
+		code, _, errs = execute(t, program{invocation.Program{Args: strings.Fields("pause default --yes" + manualAuthor + args), Environ: []string{"PATH=" + os.Getenv("PATH")}}})
 		return code, errs
 	}
 	for _, address := range []string{w.repo.Dir, "file://" + w.repo.Dir, relative, "srv/fleet.git", "./srv/fleet.git", "srv/fleet", "srv/none.git", w.git.URL + "/fleet.git"} {
@@ -32,7 +33,7 @@ func TestOriginsOfClone(t *testing.T) {
 		for _, below := range []string{"", "overlays/default"} {
 			t.Chdir(filepath.Join(top, below))
 			_, failed := gitserver.Repository{Dir: filepath.Join(top, below)}.Git("ls-remote", "origin", "main")
-			if code, errs := pause(" --dry-run"); (failed == nil) != (code == exitOK) {
+			if code, errs := pause(" --dry-run"); (failed == nil) != (code == invocation.ExitOK) {
 				t.Errorf("%s from %q: git: %v; muster: %d, %s", address, below, failed, code, errs)
 			}
 		}
@@ -42,7 +43,7 @@ func TestOriginsOfClone(t *testing.T) {
 	check(t, err)
 	_, err = clone.Git("remote", "set-url", "--push", "origin", pushed)
 	check(t, err)
-	if code, errs := pause(""); code != exitOK {
+	if code, errs := pause(""); code != invocation.ExitOK {
 		t.Fatalf("%d: %s", code, errs)
 	}
 	fetched, err := w.repo.Git("rev-parse", "main~0")

@@ -11,16 +11,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
-	"github.com/spf13/cobra"
-
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/condition"
 	"muster/generator/finding"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
 )
 
 func (p program) planCommand() *cobra.Command {
@@ -43,9 +44,9 @@ current clone. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
 			if !ok {
 				return output.Usage(fmt.Errorf("--output %q: use table, wide, json or yaml", format))
 			}
-			s.progress = p.progress
-			if s.git.repo == "" {
-				if _, err := s.git.open(cmd.Context(), inUpstream); err != nil {
+			s.progress = p.Progress
+			if s.git.Repo == "" {
+				if _, err := s.git.Open(cmd.Context(), invocation.InUpstream); err != nil {
 					return err
 				}
 			}
@@ -54,23 +55,23 @@ current clone. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
 				return err
 			}
 			defer s.leave(cmd.Context())
-			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out output.Output) error {
+			return w.run(cmd.Context(), p, p.Output(), func(ctx context.Context, out output.Output) error {
 				result, err := g.Whole(ctx)
-				p.progress.Done()
+				p.Progress.Done()
 				if err == nil {
-					result, err = only(result, args, s.git.overlays)
+					result, err = only(result, args, s.git.Overlays)
 				}
 				if err != nil {
 					return err
 				}
-				if err := show(out, withoutTop(result, s.git.overlays)); err != nil {
+				if err := show(out, withoutTop(result, s.git.Overlays)); err != nil {
 					return err
 				}
 				if err := invalidOverlays(result.Suspended); err != nil && !w {
 					return err
 				}
 				if len(result.Operations) > 0 {
-					return errChanges
+					return invocation.ErrChanges
 				}
 				return nil
 			})
@@ -80,8 +81,8 @@ current clone. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
 	s.agent.addTo(c)
 	w.addTo(c)
 	c.Flags().StringVarP(&format, "output", "o", "table", "table, wide, json or yaml")
-	oneOf(c, "output", "table", "wide", "json", "yaml")
-	c.ValidArgsFunction = s.git.completion(unlimited, func(o cloneNames) []string { return o.overlays })
+	invocation.OneOf(c, "output", "table", "wide", "json", "yaml")
+	c.ValidArgsFunction = s.git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays })
 	return c
 }
 

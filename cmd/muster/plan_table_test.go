@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
-	"muster/cmd/muster/output"
+	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/plan"
+
+	"pgregory.net/rapid"
 )
 
 // drawQueue returns a queue with up to three overlays, which may be paused, be backing off, or

@@ -8,16 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
-
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 	"muster/gitops/leaktest"
 	"muster/gitops/unraced"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 // TestPlanRoundTrip asserts that plan's JSON and YAML contain the rules of any job and findings
@@ -73,11 +74,11 @@ func TestPlanOfMisspelledQueue(t *testing.T) {
 	_, err := w.repo.Commit("Misspell the queue", start, branch.Change{Path: "overlays/default/scaling.yaml", Content: []byte(policy)})
 	check(t, err)
 	for _, args := range []string{"plan", "plan default"} {
-		p.args = strings.Fields(args)
+		p.Args = strings.Fields(args)
 		stdout.Reset()
 		code := p.run(t.Context())
 		out := stdout.String()
-		if code != exitOK || !strings.Contains(out, "8 jobs") || !strings.Contains(out, "The policy of default has the queue linx: did you mean linux?") || strings.Contains(out, "windows") != (args == "plan") {
+		if code != invocation.ExitOK || !strings.Contains(out, "8 jobs") || !strings.Contains(out, "The policy of default has the queue linx: did you mean linux?") || strings.Contains(out, "windows") != (args == "plan") {
 			t.Errorf("%s: exit code %d, printed\n%s%s", args, code, out, stderr)
 		}
 	}

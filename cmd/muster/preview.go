@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator/finding"
 	"muster/generator/fleet"
 	"muster/generator/ledger"
@@ -34,7 +35,7 @@ type previewFlags struct {
 }
 
 func (p program) previewCommand() *cobra.Command {
-	v := &previewFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	v := &previewFlags{settings: &settings{program: p, git: invocation.Repository{Program: p.Program}}}
 	git := &v.settings.git
 	c := &cobra.Command{
 		Use:   "preview",
@@ -51,21 +52,21 @@ GITHUB_TOKEN. docs/how-to/review-policy-changes.md has the steps for GitHub Acti
 and Buildkite.`,
 		Example: `  muster preview --base origin/main
   muster preview --base origin/main --github-pr 12`,
-		Args: noArguments,
+		Args: invocation.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
 	}
 	f := c.Flags()
 	f.StringVar(&v.base, "base", "origin/main", "branch to merge into; the comparison starts at the merge base")
 	f.StringVar(&v.head, "head", "HEAD", "commit to merge")
-	f.StringVar(&git.repo, "repo", "", "clone on this machine (default the one of the current directory)")
-	f.StringVar(&git.overlays, "overlays", "overlays", "directory of overlays in the repository")
+	f.StringVar(&git.Repo, "repo", "", "clone on this machine (default the one of the current directory)")
+	f.StringVar(&git.Overlays, "overlays", "overlays", "directory of overlays in the repository")
 	f.IntVar(&v.days, "days", 7, "days of history to replay; 0 replays none")
 	f.IntVar(&v.pull, "github-pr", 0, "comment on this GitHub pull request, and write a check")
 	f.StringVar(&v.githubRepo, "github-repo", "", "repository on GitHub, as OWNER/NAME (default that of the remote origin)")
-	f.StringVar(&git.app, "github-app-id", "", "GitHub App that comments")
-	f.Int64Var(&git.installation, "github-app-installation", 0, "id of the App's installation on the repository's owner")
-	f.StringVar(&git.appKey, "github-app-key-file", "", "the App's private key, in PEM")
-	f.StringVar(&git.githubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
+	f.StringVar(&git.App, "github-app-id", "", "GitHub App that comments")
+	f.Int64Var(&git.Installation, "github-app-installation", 0, "id of the App's installation on the repository's owner")
+	f.StringVar(&git.AppKey, "github-app-key-file", "", "the App's private key, in PEM")
+	f.StringVar(&git.GitHubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
 	return c
 }
 
@@ -80,14 +81,14 @@ func (v *previewFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	progress := v.settings.program.progress
+	progress := v.settings.program.Progress
 	progress.Doing("comparing the two commits")
 	report, err := v.report(ctx, base, head)
 	progress.Done()
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(v.settings.program.stdout, report.Markdown())
+	fmt.Fprint(v.settings.program.Stdout, report.Markdown())
 	if v.pull == 0 {
 		return nil
 	}
@@ -97,38 +98,38 @@ func (v *previewFlags) run(ctx context.Context) error {
 // open opens the clone, and finds the two commits.
 func (v *previewFlags) open() (base, head string, err error) {
 	git := &v.settings.git
-	if git.repo != "" && !isClone(git.repo) {
-		return "", "", output.Usage(fmt.Errorf("--repo %s: must be a clone on this machine, because preview compares two of its commits", git.repo))
+	if git.Repo != "" && !invocation.IsClone(git.Repo) {
+		return "", "", output.Usage(fmt.Errorf("--repo %s: must be a clone on this machine, because preview compares two of its commits", git.Repo))
 	}
-	top, err := v.settings.program.cloneAt(git.repo)
+	top, err := v.settings.program.CloneAt(git.Repo)
 	if err != nil {
 		return "", "", output.Usage(err)
 	}
-	git.repo, git.branch = top, "HEAD"
+	git.Repo, git.Branch = top, "HEAD"
 	p := v.settings.program
-	if head = p.commit(top, v.head); head == "" {
+	if head = p.Commit(top, v.head); head == "" {
 		return "", "", output.Usage(fmt.Errorf("--head %s: there is no such commit in %s", v.head, top))
 	}
-	into := p.commit(top, v.base)
+	into := p.Commit(top, v.base)
 	if into == "" {
 		return "", "", output.Usage(fmt.Errorf("--base %s: there is no such commit in %s; fetch it, or name another", v.base, top))
 	}
-	if base = p.gitOutput(top, "merge-base", into, head); base == "" {
+	if base = p.GitOutput(top, "merge-base", into, head); base == "" {
 		return "", "", output.Usage(fmt.Errorf("%s and %s have no commit in common here: fetch more of the history (git fetch --unshallow)", v.base, v.head))
 	}
 	if v.githubRepo == "" {
-		v.githubRepo = p.gitOutput(top, "remote", "get-url", "origin")
+		v.githubRepo = p.GitOutput(top, "remote", "get-url", "origin")
 	} else if strings.Count(v.githubRepo, "/") == 1 {
 		v.githubRepo = "https://github.com/" + v.githubRepo
 	}
-	v.repository, err = git.reader(slog.New(slog.DiscardHandler))
+	v.repository, err = git.Reader(slog.New(slog.DiscardHandler))
 	return base, head, err
 }
 
 // report compares the two commits, and simulates the changed overlays.
 func (v *previewFlags) report(ctx context.Context, base, head string) (preview.Report, error) {
 	r := preview.Report{Base: base, Head: head}
-	dir := path.Clean(v.settings.git.overlays)
+	dir := path.Clean(v.settings.git.Overlays)
 	dirs := []string{dir, path.Join(path.Dir(dir), "base")}
 	var fleets [2][]fleet.Overlay
 	var findings [2][]finding.Finding
@@ -137,7 +138,7 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 		if err != nil {
 			return r, err
 		}
-		loader := v.settings.git.loader()
+		loader := v.settings.git.Loader()
 		if fleets[i], err = loader.LoadContext(ctx, tree.Tree); err != nil && i == 1 {
 			return r, fmt.Errorf("the overlays of %.7s cannot be read: %w", commit, err)
 		}
@@ -146,7 +147,7 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 		}
 	}
 	r.Changes = preview.Compare(fleets[0], fleets[1])
-	r.Findings = append(findings[1], fleet.Removed(fleets[0], fleets[1], v.settings.program.clock.Now())...)
+	r.Findings = append(findings[1], fleet.Removed(fleets[0], fleets[1], v.settings.program.Clock.Now())...)
 	known := map[string]bool{}
 	for _, f := range findings[0] {
 		known[f.File+"\n"+f.Text()] = true
@@ -160,27 +161,27 @@ func (v *previewFlags) play(ctx context.Context, r *preview.Report, loaded []fle
 	if v.days == 0 || len(r.Changes) == 0 {
 		return nil
 	}
-	v.settings.program.progress.Doing("reading the history")
-	since := v.settings.program.clock.Now().Add(-time.Duration(v.days) * 24 * time.Hour)
+	v.settings.program.Progress.Doing("reading the history")
+	since := v.settings.program.Clock.Now().Add(-time.Duration(v.days) * 24 * time.Hour)
 	current := map[string]plan.Policy{}
 	for _, c := range r.Changes {
-		current[path.Join(v.settings.git.overlays, c.Overlay)] = c.Before
+		current[path.Join(v.settings.git.Overlays, c.Overlay)] = c.Before
 	}
-	past, err := readPast(ctx, v.repository, r.Base, since, nil)
+	past, err := invocation.ReadPast(ctx, v.repository, r.Base, since, nil)
 	var overrides map[string][]plan.Override
 	if err == nil {
-		overrides, err = v.settings.git.pastOverrides(ctx, v.repository, past, current)
+		overrides, err = v.settings.git.PastOverrides(ctx, v.repository, past, current)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the history before %.7s: %w", r.Base, err)
 	}
 	for i := range r.Changes {
 		c := &r.Changes[i]
-		v.settings.program.progress.Doing("playing " + c.Overlay)
+		v.settings.program.Progress.Doing("playing " + c.Overlay)
 		shared := slices.ContainsFunc(loaded, func(o fleet.Overlay) bool {
 			return o.Name != c.Overlay && o.Policy.Queue == c.Queue && c.Queue != ""
 		})
-		dir := path.Join(v.settings.git.overlays, c.Overlay)
+		dir := path.Join(v.settings.git.Overlays, c.Overlay)
 		if err := c.Play(ctx, past.Observed[dir], overrides[dir], shared); err != nil {
 			return err
 		}
@@ -193,9 +194,9 @@ const previewMarker = "<!-- muster preview -->"
 
 // post writes or updates the comment of the pull request, and writes a check.
 func (v *previewFlags) post(ctx context.Context, r preview.Report) error {
-	out := v.settings.program.stderr
-	v.settings.git.repo = v.githubRepo
-	pulls, err := v.settings.git.pulls()
+	out := v.settings.program.Stderr
+	v.settings.git.Repo = v.githubRepo
+	pulls, err := v.settings.git.Pulls()
 	switch {
 	case err != nil:
 		return err
@@ -233,11 +234,11 @@ func (v *previewFlags) check(ctx context.Context, pulls *github.Pulls, pull gith
 	}
 	url, err := pulls.Check(ctx, pull.Head, c)
 	if errors.Is(err, github.ErrNoChecks) {
-		fmt.Fprintf(v.settings.program.stderr, "no check is written: %v\n", err)
+		fmt.Fprintf(v.settings.program.Stderr, "no check is written: %v\n", err)
 		return nil
 	}
 	if err == nil {
-		fmt.Fprintln(v.settings.program.stderr, "wrote "+url)
+		fmt.Fprintln(v.settings.program.Stderr, "wrote "+url)
 	}
 	return err
 }

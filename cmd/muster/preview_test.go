@@ -8,11 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
+	"muster/cmd/invocation"
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
 	"muster/gitops/leaktest"
+
+	"sigs.k8s.io/yaml"
 )
 
 // TestPreviewOnGitHub asserts that a pull request has one comment and a check for each head;
@@ -44,11 +45,11 @@ func TestPreviewOnGitHub(t *testing.T) {
 		if len(environ) == 0 {
 			args = append(args, "--github-app-id", api.AppID, "--github-app-installation", "42", "--github-app-key-file", api.KeyFile)
 		}
-		if code, _, errs := execute(t, program{args: args, environ: environ}); code != want || !strings.Contains(errs, said) {
+		if code, _, errs := execute(t, program{invocation.Program{Args: args, Environ: environ}}); code != want || !strings.Contains(errs, said) {
 			t.Fatalf("exit code %d, want %d; it says\n%swant %q", code, want, errs, said)
 		}
 	}
-	run(exitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nwrote https://github.com/acme/fleet/runs/1\n")
+	run(invocation.ExitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nwrote https://github.com/acme/fleet/runs/1\n")
 	if got := api.Comments(n); len(got) != 1 || !strings.HasPrefix(got[0], previewMarker+"\n## What this does to the agents\n") || !strings.Contains(got[0], "| `max` | `10` | `40` |") {
 		t.Errorf("the comments are %q", got)
 	}
@@ -58,14 +59,14 @@ func TestPreviewOnGitHub(t *testing.T) {
 	if got := api.Checks(); len(got) != 1 || got[0].HeadSHA != strings.TrimSpace(head) || got[0].Conclusion != "failure" || len(got[0].Output.Annotations) == 0 {
 		t.Errorf("the checks are %+v", got)
 	}
-	run(exitOK, "unchanged https://github.com/acme/fleet/pull/1#issuecomment-1\n")
+	run(invocation.ExitOK, "unchanged https://github.com/acme/fleet/pull/1#issuecomment-1\n")
 	edit("max: 40 ", "max: lots ")
-	run(exitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nno check is written: ", "GH_TOKEN="+githubtest.PersonalToken)
+	run(invocation.ExitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nno check is written: ", "GH_TOKEN="+githubtest.PersonalToken)
 	if got := api.Comments(n); len(got) != 1 || !strings.Contains(got[0], "It would be suspended") {
 		t.Errorf("the comments are %q", got)
 	}
 	edit("max: lots ", `max: "`+"\u202e\u200b"+` @canary-team" `)
-	run(exitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nwrote ")
+	run(invocation.ExitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nwrote ")
 	last := api.Checks()[len(api.Checks())-1]
 	said := []string{api.Comments(n)[0], last.Output.Title, last.Output.Summary}
 	for _, a := range last.Output.Annotations {
@@ -83,10 +84,10 @@ func TestPreviewOnGitHub(t *testing.T) {
 		t.Errorf("what was looked for is not there: %q", said)
 	}
 	edit("max: .* ", "max: 50 ")
-	run(exitOK, "no comment is written: commenting on pull request 1: the token may not write here, as with a pull request from a fork (403: Resource not accessible by integration)\n", "GITHUB_TOKEN="+githubtest.ForkToken)
-	run(exitOutside, "does not accept the token or key (401: Bad credentials)", "GITHUB_TOKEN=ghs_old")
+	run(invocation.ExitOK, "no comment is written: commenting on pull request 1: the token may not write here, as with a pull request from a fork (403: Resource not accessible by integration)\n", "GITHUB_TOKEN="+githubtest.ForkToken)
+	run(invocation.ExitOutside, "does not accept the token or key (401: Bad credentials)", "GITHUB_TOKEN=ghs_old")
 	api.ClosePull(n)
-	run(exitOK, "pull request 1 is closed: nothing is written\n", "GITHUB_TOKEN="+githubtest.PersonalToken)
+	run(invocation.ExitOK, "pull request 1 is closed: nothing is written\n", "GITHUB_TOKEN="+githubtest.PersonalToken)
 }
 
 // TestPreviewInContainerJob runs the workflow of docs/how-to/review-policy-changes.md on files of another

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/output"
 )
 
 func TestPrintable(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite/fakebuildkite"
 )
 
@@ -42,9 +43,9 @@ func TestProgressLine(t *testing.T) {
 		w.buildkite.ServeHTTP(rw, r)
 	}))
 	q := p
-	q.environ = append(q.environ, "MUSTER_BUILDKITE_URL="+slow.URL+"/")
-	q.stderr, q.screen.progress = screen, true
-	if code := q.run(t.Context()); code != exitOK {
+	q.Environ = append(q.Environ, "MUSTER_BUILDKITE_URL="+slow.URL+"/")
+	q.Stderr, q.Screen.Progress = screen, true
+	if code := q.run(t.Context()); code != invocation.ExitOK {
 		t.Fatalf("exit code %d: %s", code, screen.text())
 	}
 	const erase = "\r\x1b[K"
@@ -54,7 +55,7 @@ func TestProgressLine(t *testing.T) {
 	if !strings.Contains(stdout.String(), "The next tick commits nothing.") || strings.Contains(stdout.String(), "\x1b") {
 		t.Errorf("printed %q", stdout)
 	}
-	if code := p.run(t.Context()); code != exitOK || stderr.Len() > 0 {
+	if code := p.run(t.Context()); code != invocation.ExitOK || stderr.Len() > 0 {
 		t.Errorf("exit code %d, and what is no terminal got %q", code, stderr)
 	}
 }
@@ -83,8 +84,8 @@ func TestProgressOfARateLimit(t *testing.T) {
 	w, p, stdout, _ := fleetProgram(t, "plan")
 	w.buildkite.Fail(fakebuildkite.Fault{Path: "/builds", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}})
 	screen := &awaited{awaits: "waiting 8s for Buildkite's rate limit ... ", seen: make(chan struct{})}
-	p.stderr, p.screen.progress, p.clock = screen, true, &sleepsUntilSeen{stoppedClock{start}, w, screen}
-	if code := p.run(t.Context()); code != exitOK || !strings.Contains(stdout.String(), "The next tick commits nothing.") {
+	p.Stderr, p.Screen.Progress, p.Clock = screen, true, &sleepsUntilSeen{stoppedClock{start}, w, screen}
+	if code := p.run(t.Context()); code != invocation.ExitOK || !strings.Contains(stdout.String(), "The next tick commits nothing.") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	if !strings.Contains(screen.text(), "level=INFO msg=waiting seconds=8 ") {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"muster/cmd/invocation"
 	"muster/generator/policy"
 
 	"golang.org/x/tools/txtar"
@@ -47,15 +48,15 @@ func TestPolicyTable(t *testing.T) {
 // TestExitCodes compares the table of exit codes with the constants.
 func TestExitCodes(t *testing.T) {
 	var want []string
-	constants := regexp.MustCompile(`(?m)^\texit\w+ += (\d+)`)
-	for _, m := range constants.FindAllStringSubmatch(readText(t, "cmd/muster/main.go"), -1) {
+	constants := regexp.MustCompile(`(?m)^\tExit\w+ += (\d+)`)
+	for _, m := range constants.FindAllStringSubmatch(readText(t, "cmd/invocation/program.go"), -1) {
 		want = append(want, m[1])
 	}
 	var got []string
 	for _, cells := range rows(t, section(t, "docs/reference/cli.md", "## Exit codes")) {
 		got = append(got, cells[0])
 	}
-	if !slices.Equal(got, want) || !slices.Contains(want, strconv.Itoa(exitConflicts)) {
+	if !slices.Equal(got, want) || !slices.Contains(want, strconv.Itoa(invocation.ExitConflicts)) {
 		t.Errorf("docs/reference/cli.md lists the exit codes %v, program.go has %v", got, want)
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"regexp"
 	"time"
 
-	"muster/cmd/muster/output"
-	"muster/cmd/muster/page"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
+	"muster/cmd/page"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/report"
@@ -33,7 +34,7 @@ type reportFlags struct {
 const longestReport = 366 * 24 * time.Hour
 
 func (p program) reportCommand() *cobra.Command {
-	r := &reportFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	r := &reportFlags{settings: &settings{program: p, git: invocation.Repository{Program: p.Program}}}
 	git := &r.settings.git
 	c := &cobra.Command{
 		Use:   "report [OVERLAY...]",
@@ -53,11 +54,11 @@ duration ago, as in 90m, 24h or 7d.`,
   muster report default --since 24h --price 0.04 --currency EUR --out report.html
   muster report -o md`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: git.completion(unlimited, func(o cloneNames) []string { return o.overlays }),
+		ValidArgsFunction: git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays }),
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
 	}
-	git.addReading(c)
-	r.settings.git.addLog(c)
+	git.AddReading(c)
+	r.settings.git.AddLog(c)
 	f := c.Flags()
 	f.StringVar(&r.since, "since", "7d", "start of the report: a time or an age, such as 24h or 7d")
 	f.StringVar(&r.until, "until", "", "end of the report: a time or an age (default now)")
@@ -65,7 +66,7 @@ duration ago, as in 90m, 24h or 7d.`,
 	f.StringVar(&r.out, "out", "", "output file (default standard output)")
 	f.Float64Var(&r.price.PerHour, "price", 0, "price of a pod-hour; 0 omits costs")
 	f.StringVar(&r.price.Currency, "currency", "", "currency of --price, such as EUR")
-	oneOf(c, "output", "html", "md")
+	invocation.OneOf(c, "output", "html", "md")
 	return c
 }
 
@@ -74,13 +75,13 @@ var currencyRule = regexp.MustCompile(`^[\p{L}\p{Sc}]{0,12}$`)
 
 // config validates the flags.
 func (r *reportFlags) config(args []string) (report.Config, error) {
-	now := r.settings.program.clock.Now()
-	c := report.Config{Overlays: r.settings.git.overlays, Names: namesOf(args, r.settings.git.overlays), Now: now}
+	now := r.settings.program.Clock.Now()
+	c := report.Config{Overlays: r.settings.git.Overlays, Names: namesOf(args, r.settings.git.Overlays), Now: now}
 	var err error
-	if c.From, err = moment("since", r.since, now); err != nil {
+	if c.From, err = invocation.Moment("since", r.since, now); err != nil {
 		return c, err
 	}
-	if c.To, err = moment("until", r.until, now); err != nil {
+	if c.To, err = invocation.Moment("until", r.until, now); err != nil {
 		return c, err
 	}
 	end := cmp.Or(c.To, now)
@@ -106,7 +107,7 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	repository, err := r.settings.git.open(ctx, nearest)
+	repository, err := r.settings.git.Open(ctx, invocation.Nearest)
 	if err != nil {
 		return err
 	}
@@ -114,10 +115,10 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 	c.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
 		return repository.Edits(ctx, commits, trees, look)
 	}
-	progress := r.settings.program.progress
+	progress := r.settings.program.Progress
 	progress.Doing("reading the history")
 	defer progress.Done()
-	made, err := c.Read(ledger.Read(readingAhead{repository}.Commits(ctx, "", branch.Limit{})))
+	made, err := c.Read(ledger.Read(invocation.ReadingAhead{Repository: repository}.Commits(ctx, "", branch.Limit{})))
 	if err != nil {
 		return err
 	}
@@ -138,12 +139,12 @@ func (r *reportFlags) write(made report.Report) error {
 		return err
 	}
 	if r.out == "" {
-		_, err := p.output().Raw.Write(text.Bytes())
+		_, err := p.Output().Raw.Write(text.Bytes())
 		return err
 	}
-	if err := p.writeFile(r.out, text.Bytes()); err != nil {
+	if err := p.WriteFile(r.out, text.Bytes()); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	p.printMessage("wrote %s, %d KB", r.out, (text.Len()+1023)/1024)
+	p.PrintMessage("wrote %s, %d KB", r.out, (text.Len()+1023)/1024)
 	return nil
 }

@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"muster/cmd/muster/output"
-	"muster/cmd/muster/page"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
+	"muster/cmd/page"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/status"
@@ -87,10 +88,10 @@ are accepted and no overlay is invalid; otherwise it lists the problems), and
 		Example: `  export BUILDKITE_API_TOKEN=...
   muster run --repo git@example.com:acme/fleet.git --ssh-key-file key \
     --ssh-known-hosts-file known_hosts --buildkite-org acme`,
-		Args: noArguments,
+		Args: invocation.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if p.boundMemory != nil {
-				p.boundMemory()
+			if p.BoundMemory != nil {
+				p.BoundMemory()
 			}
 			if err := f.check(); err != nil {
 				return err
@@ -119,7 +120,7 @@ are accepted and no overlay is invalid; otherwise it lists the problems), and
 
 // once runs one tick.
 func (s *settings) once(ctx context.Context, f runFlags) error {
-	s.progress = s.program.progress
+	s.progress = s.program.Progress
 	g, err := s.generator(f.dryRun, 0, nil) // there is no later tick
 	if err != nil {
 		return err
@@ -135,10 +136,10 @@ func (s *settings) once(ctx context.Context, f runFlags) error {
 // run ticks until the context ends.
 func (s *settings) run(ctx context.Context, f runFlags) error {
 	p := s.program
-	if p.hangup != nil {
-		s.pause = sleepUntilSignal(p.hangup())
+	if p.Hangup != nil {
+		s.pause = invocation.SleepUntilSignal(p.Hangup())
 	}
-	log, err := s.git.logger()
+	log, err := s.git.Logger()
 	if err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 		if err != nil {
 			return err
 		}
-		s.jobNotifier = newJobNotifier(stacks, log, p.clock.Now, func(result string, n int) {
+		s.jobNotifier = newJobNotifier(stacks, log, p.Clock.Now, func(result string, n int) {
 			if ends != nil {
 				ends.metrics.JobNotes(result, n)
 			}
@@ -167,17 +168,17 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 		if f.listen == "" {
 			return s.withJobNotifier(nil), triggers, nil
 		}
-		if ends, err = newEndpoints(p.clock, s.statusConfig(f, client), commits); err != nil {
+		if ends, err = newEndpoints(p.Clock, s.statusConfig(f, client), commits); err != nil {
 			return nil, nil, err
 		}
 		hooks, err := s.webhooks(f.webhooks, ends, client, log)
 		return s.withJobNotifier(ends.watcher()), cmp.Or(hooks, triggers), err
 	}
-	g, err := s.generator(f.dryRun, buildPatience, watch)
+	g, err := s.generator(f.dryRun, invocation.BuildPatience, watch)
 	if err != nil {
 		return err
 	}
-	log.Info("starting", "version", p.build.name(), "commit", p.build.commit, "repository", s.git.shown, "branch", s.git.branch, "overlays", s.git.overlays,
+	log.Info("starting", "version", p.Build.Name(), "commit", p.Build.Commit, "repository", s.git.Shown, "branch", s.git.Branch, "overlays", s.git.Overlays,
 		"organisation", s.org, "interval", f.interval, "dry-run", f.dryRun)
 	for _, gap := range gaps {
 		log.Warn(gap)
@@ -198,17 +199,17 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 // statusConfig returns the configuration of the status.
 func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Config {
 	var github func() remote.Stats
-	if s.git.github != nil {
-		github = s.git.github.Stats
+	if s.git.GitHub != nil {
+		github = s.git.GitHub.Stats
 	}
 	return status.Config{
 		Muster: status.Muster{
-			Version: s.program.build.name(), Commit: s.program.build.commit, Repository: s.git.shown, Branch: s.git.branch,
-			Overlays: s.git.overlays, Organisation: s.org, DryRun: f.dryRun,
+			Version: s.program.Build.Name(), Commit: s.program.Build.Commit, Repository: s.git.Shown, Branch: s.git.Branch,
+			Overlays: s.git.Overlays, Organisation: s.org, DryRun: f.dryRun,
 		},
-		Started: s.program.clock.Now(), Interval: f.interval, Longest: longestTick + f.jitter,
+		Started: s.program.Clock.Now(), Interval: f.interval, Longest: longestTick + f.jitter,
 		Receivers:    s.receivers,
-		Services:     services(s.git.traffic, github, client, s.agentAPI),
+		Services:     services(s.git.Traffic, github, client, s.agentAPI),
 		TokenExpires: func() time.Time { return client.Stats().TokenExpires },
 	}
 }

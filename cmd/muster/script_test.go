@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops"
@@ -38,7 +39,7 @@ var updateScripts = flag.Bool("update", false, "write what was printed into the 
 const realVariable = "TEST_REAL_MUSTER"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(realVariable) != "" || len(os.Args) == 2 && os.Args[1] == buildArgument {
+	if os.Getenv(realVariable) != "" || len(os.Args) == 2 && os.Args[1] == invocation.BuildArgument {
 		if err := os.Unsetenv(realVariable); err != nil {
 			panic(err)
 		}
@@ -58,9 +59,9 @@ func scripted() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 125
 	}
-	p := program{args: os.Args[1:], environ: os.Environ(), stdout: overheard(os.Stdout), stderr: overheard(os.Stderr), clock: stoppedClock{now}}
+	p := program{invocation.Program{Args: os.Args[1:], Environ: os.Environ(), Stdout: overheard(os.Stdout), Stderr: overheard(os.Stderr), Clock: stoppedClock{now}}}
 	if os.Getenv("FAKE_END") != "" {
-		p.clock = endingClock{stoppedClock{now}}
+		p.Clock = endingClock{stoppedClock{now}}
 	}
 	return p.run(context.Background())
 }

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/output"
-	"muster/cmd/muster/page"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
+	"muster/cmd/page"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/ledger"
@@ -23,7 +24,7 @@ import (
 
 // settings are the flags of the repository, of Buildkite and of the log.
 type settings struct {
-	git         gitSettings
+	git         invocation.Repository
 	notify      []string // receivers of push notifications
 	notifier    *notify.Notifier
 	agent       agentSettings
@@ -40,14 +41,14 @@ type settings struct {
 
 // newSettings returns settings whose flags are the command's.
 func newSettings(p program, c *cobra.Command) *settings {
-	s := &settings{program: p, git: gitSettings{program: p}}
-	s.git.addTo(c)
+	s := &settings{program: p, git: invocation.Repository{Program: p.Program}}
+	s.git.AddTo(c)
 	f := c.Flags()
 	f.StringVar(&s.org, "buildkite-org", "", "slug of the organisation in Buildkite")
 	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "Buildkite REST API URL")
-	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read at each tick; or set "+variableToken)
+	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read at each tick; or set "+invocation.VariableToken)
 	f.BoolVar(&s.countLimited, "count-limited", false, "count scheduled jobs without runnable_at, which are presumed limited by concurrency")
-	s.git.addLog(c)
+	s.git.AddLog(c)
 	return s
 }
 
@@ -56,8 +57,8 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	if s.org == "" {
 		return nil, output.Usage(errors.New("which organisation? give --buildkite-org or set MUSTER_BUILDKITE_ORG"))
 	}
-	cfg := buildkite.Config{Org: s.org, URL: s.url, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken, Clock: s.program.clock}
-	agentTokenOnly := s.agent.source == "stacks" && s.tokenFile == "" && s.program.variable(variableToken) == ""
+	cfg := buildkite.Config{Org: s.org, URL: s.url, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken, Clock: s.program.Clock}
+	agentTokenOnly := s.agent.source == "stacks" && s.tokenFile == "" && s.program.Variable(invocation.VariableToken) == ""
 	var err error
 	if !agentTokenOnly {
 		if cfg.Token, err = s.token(); err != nil {
@@ -90,14 +91,14 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 // token returns the source of Buildkite's token. It reads a file each time, so that a rotated
 // token needs no restart.
 func (s *settings) token() (func() (string, error), error) {
-	fixed := s.program.variable(variableToken)
+	fixed := s.program.Variable(invocation.VariableToken)
 	switch {
 	case s.tokenFile != "" && fixed != "":
-		return nil, output.Usage(fmt.Errorf("the Buildkite token is given by %s and --buildkite-token-file: keep one", variableToken))
-	case s.tokenFile == "" && fixed == "" && s.program.variable(variableAgentToken) != "":
-		return nil, output.Usage(fmt.Errorf("no Buildkite API token: %s is the agents' token, not the API's; set %s or give --buildkite-token-file", variableAgentToken, variableToken))
+		return nil, output.Usage(fmt.Errorf("the Buildkite token is given by %s and --buildkite-token-file: keep one", invocation.VariableToken))
+	case s.tokenFile == "" && fixed == "" && s.program.Variable(invocation.VariableAgentToken) != "":
+		return nil, output.Usage(fmt.Errorf("no Buildkite API token: %s is the agents' token, not the API's; set %s or give --buildkite-token-file", invocation.VariableAgentToken, invocation.VariableToken))
 	case s.tokenFile == "" && fixed == "":
-		return nil, output.Usage(fmt.Errorf("no Buildkite token: set %s or give --buildkite-token-file", variableToken))
+		return nil, output.Usage(fmt.Errorf("no Buildkite token: set %s or give --buildkite-token-file", invocation.VariableToken))
 	case s.tokenFile == "":
 		return func() (string, error) { return fixed, nil }, nil
 	}
@@ -121,11 +122,11 @@ func readSecret(what, file string) (string, error) {
 // generator wires the tick. patience is how long overlays wait for a template that takes long to
 // build. watch returns the watcher of the ticks and their triggers; nil: neither.
 func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*buildkite.Client, page.Commits) (generator.Watcher, *generator.Triggers, error)) (*generator.Generator, error) {
-	log, err := s.git.logger()
+	log, err := s.git.Logger()
 	if err != nil {
 		return nil, err
 	}
-	writer, err := s.git.writer(log)
+	writer, err := s.git.Writer(log)
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +134,14 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	if err != nil {
 		return nil, err
 	}
-	style, err := s.git.style()
+	style, err := s.git.Style()
 	if err != nil {
 		return nil, err
 	}
 	if err := s.makeNotifier(log); err != nil {
 		return nil, err
 	}
-	repository := generator.Fleet{Writer: writer, Version: s.program.build.String(), Style: style}
+	repository := generator.Fleet{Writer: writer, Version: s.program.Build.String(), Style: style}
 	var watcher generator.Watcher
 	var wake *generator.Triggers
 	if watch != nil {
@@ -151,11 +152,11 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	return generator.New(generator.Config{
 		Repository: &watchedFleet{Fleet: repository, progress: s.progress},
 		Buildkite:  watchedBuildkite{client, s.progress},
-		Clock:      s.program.clock,
-		Overlays:   s.git.overlays,
-		Branch:     s.git.branchName(),
-		Namespace:  s.program.variable(variableNamespace),
-		Build:      s.program.builder(),
+		Clock:      s.program.Clock,
+		Overlays:   s.git.Overlays,
+		Branch:     s.git.BranchName(),
+		Namespace:  s.program.Variable(invocation.VariableNamespace),
+		Build:      s.program.Builder(),
 		Patience:   patience,
 		DryRun:     dryRun,
 		Log:        log,
@@ -178,7 +179,7 @@ func invalidOverlays(suspended []generator.Suspended) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	return output.Usage(errors.New(strings.Join(lines, lineStart)))
+	return output.Usage(errors.New(strings.Join(lines, invocation.LineStart)))
 }
 
 // agentSettings are the flags that select the agent tokens for Buildkite's Agent API.
@@ -199,7 +200,7 @@ func (a *agentSettings) addTo(c *cobra.Command) {
 	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "Buildkite Agent API URL")
 	c.Flags().StringVar(&a.source, "source", "rest", "source of pending jobs: rest, or stacks (the Stacks API, with --agent-token-file). With stacks the API token is optional; without it, agents are counted but not listed")
 	c.Flags().StringVar(&a.key, "stack-key", "", "key of the stack in Buildkite; if empty, derived from the identifiers of the overlays in git. Two replicas with the same key share a request limit")
-	oneOf(c, "source", "rest", "stacks")
+	invocation.OneOf(c, "source", "rest", "stacks")
 }
 
 // tokens returns a function for each token, which reads it. All tokens must be readable.
@@ -223,7 +224,7 @@ func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 	if len(tokens) == 0 {
 		return nil, err
 	}
-	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Clock: s.program.clock})
+	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Clock: s.program.Clock})
 	if err != nil {
 		return nil, output.Usage(err)
 	}
@@ -252,9 +253,9 @@ func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, 
 		return nil, output.Usage(errors.New(flag + ": which agent token? give --agent-token-file"))
 	}
 	k, err := buildkite.NewStacks(buildkite.StacksConfig{
-		Clock:       s.program.clock,
+		Clock:       s.program.Clock,
 		Key:         s.agent.key,
-		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout, Clock: s.program.clock},
+		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout, Clock: s.program.Clock},
 	})
 	if err != nil {
 		return nil, output.Usage(err)
@@ -268,7 +269,7 @@ const leaveTime = 3 * time.Second
 
 // leave deregisters the stack of a command that only reads, even after an interrupt.
 func (s *settings) leave(ctx context.Context) {
-	log, err := s.git.logger()
+	log, err := s.git.Logger()
 	if s.agent.stacks == nil || err != nil {
 		return
 	}

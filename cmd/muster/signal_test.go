@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"muster/cmd/invocation"
 )
 
 // endless returns a fleet repository with a template that kustomize would build for an hour:
@@ -66,15 +68,15 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 	check(t, err)
 	_, err = w.repo.Commit("An endless template", start, changes...)
 	check(t, err)
-	remote := append(fleet.environ, "MUSTER_STARTUP_JITTER=0s")
+	remote := append(fleet.Environ, "MUSTER_STARTUP_JITTER=0s")
 	for name, c := range map[string]struct {
 		environ, args []string
 		code          int
 		last          string
 	}{
-		"check":    {nil, []string{"check", dir}, exitOutside, "muster: interrupted: the files are not checked; run it again"},
-		"run once": {remote, []string{"run", "--once"}, exitOutside, "muster: interrupted: the tick was not completed"},
-		"run":      {remote, []string{"run"}, exitOK, "msg=stopped"},
+		"check":    {nil, []string{"check", dir}, invocation.ExitOutside, "muster: interrupted: the files are not checked; run it again"},
+		"run once": {remote, []string{"run", "--once"}, invocation.ExitOutside, "muster: interrupted: the tick was not completed"},
+		"run":      {remote, []string{"run"}, invocation.ExitOK, "msg=stopped"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := started(t, c.environ, c.args...)
@@ -122,8 +124,8 @@ func TestCheckInterrupted(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	var out, errs bytes.Buffer
-	p := program{args: []string{"check", endless(t)}, stdout: &out, stderr: &errs}
-	if code := p.run(ended); code != exitOutside || out.Len() > 0 || errs.String() != "muster: interrupted: the files are not checked; run it again\n" {
+	p := program{invocation.Program{Args: []string{"check", endless(t)}, Stdout: &out, Stderr: &errs}}
+	if code := p.run(ended); code != invocation.ExitOutside || out.Len() > 0 || errs.String() != "muster: interrupted: the files are not checked; run it again\n" {
 		t.Errorf("exit code %d, printed %q and %q", code, out.String(), errs.String())
 	}
 }

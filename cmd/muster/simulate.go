@@ -16,7 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator/advice"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
@@ -30,7 +31,7 @@ import (
 
 // simulate contains the flags of muster simulate.
 type simulate struct {
-	git                    gitSettings
+	git                    invocation.Repository
 	workloads, algorithms  []string
 	csv, history, overlay  string
 	policy                 string
@@ -46,7 +47,7 @@ type simulate struct {
 }
 
 func (p program) simulateCommand() *cobra.Command {
-	s := simulate{git: gitSettings{program: p}}
+	s := simulate{git: invocation.Repository{Program: p.Program}}
 	c := &cobra.Command{
 		Use:   "simulate",
 		Short: "Compare muster with other ways to scale, in simulated time",
@@ -65,7 +66,7 @@ table, and docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
 		Example: `  muster simulate
   muster simulate --history --repo https://git.example.com/fleet.git --git-password-file token
   muster simulate --history fleet --overlay overlays/large --policy other.yaml`,
-		Args: atMostOne("repository"),
+		Args: invocation.AtMostOne("repository"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The value of --history may also follow a space.
 			if len(args) == 1 {
@@ -78,12 +79,12 @@ table, and docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
 		},
 	}
 	s.addFlags(c)
-	s.git.addReading(c)
-	completeFlag(c, "overlay", s.git.completion(unlimited, func(o cloneNames) []string {
-		for i, name := range o.overlays {
-			o.overlays[i] = s.git.overlays + "/" + name
+	s.git.AddReading(c)
+	invocation.CompleteFlag(c, "overlay", s.git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string {
+		for i, name := range o.Overlays {
+			o.Overlays[i] = s.git.Overlays + "/" + name
 		}
-		return o.overlays
+		return o.Overlays
 	}))
 	return c
 }
@@ -116,15 +117,15 @@ func (s *simulate) addFlags(c *cobra.Command) {
 }
 
 func syncerNames() []string {
-	return mapSlice(simulation.Syncers(), func(s simulation.Syncer) string { return s.Name })
+	return invocation.Map(simulation.Syncers(), func(s simulation.Syncer) string { return s.Name })
 }
 
 func workloadNames() []string {
-	return mapSlice(simulation.Loads(), func(l simulation.Load) string { return l.Name })
+	return invocation.Map(simulation.Loads(), func(l simulation.Load) string { return l.Name })
 }
 
 func algorithmNames() []string {
-	return mapSlice(simulation.Algorithms(), func(a simulation.Named) string { return a.Name })
+	return invocation.Map(simulation.Algorithms(), func(a simulation.Named) string { return a.Name })
 }
 
 func (s *simulate) run(cmd *cobra.Command) error {
@@ -140,7 +141,7 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	if err != nil {
 		return output.Usage(err)
 	}
-	progress := s.git.program.progress
+	progress := s.git.Program.Progress
 	progress.Doing("reading the workloads")
 	cases, err := s.cases(cmd, scenario)
 	if err != nil {
@@ -189,7 +190,7 @@ func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named,
 	text, err := d.JSON()
 	write := func(name string, content []byte) {
 		if name != "" && err == nil {
-			err = s.git.program.writeFile(name, content)
+			err = s.git.Program.WriteFile(name, content)
 		}
 	}
 	write(s.jsonFile, text)
@@ -249,7 +250,7 @@ func choose[T any](flag string, names, defaults []string, all []T, name func(T) 
 	if len(names) == 0 {
 		names = defaults
 	}
-	known := mapSlice(all, name)
+	known := invocation.Map(all, name)
 	for _, n := range names {
 		if !slices.Contains(known, n) {
 			return nil, fmt.Errorf("%s %s: use all, or some of %s", flag, n, strings.Join(known, ", "))
@@ -287,7 +288,7 @@ func (s *simulate) scenario() (simulation.Scenario, error) {
 	if s.policy == "" {
 		return w, nil
 	}
-	text, err := s.git.program.readFile(s.policy)
+	text, err := s.git.Program.ReadFile(s.policy)
 	if err != nil {
 		return w, fmt.Errorf("--policy: %w", err)
 	}
@@ -310,7 +311,7 @@ func simulatedClient(server *fakebuildkite.Server) simulation.Client {
 func (s *simulate) cases(cmd *cobra.Command, scenario simulation.Scenario) ([]simulation.Case, error) {
 	switch {
 	case s.csv != "":
-		text, err := s.git.program.readFile(s.csv)
+		text, err := s.git.Program.ReadFile(s.csv)
 		if err != nil {
 			return nil, output.Usage(fmt.Errorf("--csv: %w", err))
 		}
@@ -342,7 +343,7 @@ func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorith
 	if at < 0 {
 		return nil
 	}
-	s.git.program.progress.Doing("finding the policies that muster advise would propose")
+	s.git.Program.Progress.Doing("finding the policies that muster advise would propose")
 	errs := make([]error, len(cases))
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
@@ -364,11 +365,11 @@ const sameRepository = "-"
 // unless --policy is given, the overlay's policy at the head.
 func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c simulation.Case, err error) {
 	if s.history != sameRepository {
-		if s.git.repo, err = s.git.program.cloneAt(s.history); err != nil {
+		if s.git.Repo, err = s.git.Program.CloneAt(s.history); err != nil {
 			return c, output.Usage(err)
 		}
 	}
-	repository, err := s.git.reader(slog.New(slog.NewTextHandler(s.git.program.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	repository, err := s.git.Reader(slog.New(slog.NewTextHandler(s.git.Program.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return c, err
 	}
@@ -387,7 +388,7 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, err
 	}
-	past, err := readPast(ctx, repository, head.Commit, time.Time{}, func(r ledger.Record) error {
+	past, err := invocation.ReadPast(ctx, repository, head.Commit, time.Time{}, func(r ledger.Record) error {
 		return fmt.Errorf("reading the history of %s: commit %s: %w", repository, r.Commit.ID, r.Damage)
 	})
 	if err != nil {
@@ -401,12 +402,12 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 		}
 		return c, output.Usage(fmt.Errorf("--overlay %s: there is no observation of it in the history, %s", s.overlay, has))
 	}
-	name := output.ShownAs(strings.TrimSuffix(filepath.Base(s.git.repo), ".git"))
-	load, err := simulation.Rebuild(cmp.Or(name, "history"), strings.TrimPrefix(s.overlay, s.git.overlays+"/"), observed[s.overlay])
+	name := output.ShownAs(strings.TrimSuffix(filepath.Base(s.git.Repo), ".git"))
+	load, err := simulation.Rebuild(cmp.Or(name, "history"), strings.TrimPrefix(s.overlay, s.git.Overlays+"/"), observed[s.overlay])
 	if err != nil {
 		return c, output.Usage(fmt.Errorf("%s: %w", s.overlay, err))
 	}
-	overrides, err := s.git.pastOverrides(ctx, repository, past, map[string]plan.Policy{s.overlay: current})
+	overrides, err := s.git.PastOverrides(ctx, repository, past, map[string]plan.Policy{s.overlay: current})
 	scenario.Overrides = overrides[s.overlay]
 	return simulation.Case{Scenario: scenario, Workload: load}, err
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator/simulation"
 	"muster/gitops/unraced"
 
@@ -18,7 +19,7 @@ import (
 // simulated runs muster simulate.
 func simulated(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	return execute(t, program{args: append([]string{"simulate"}, args...)})
+	return execute(t, program{invocation.Program{Args: append([]string{"simulate"}, args...)}})
 }
 
 // simulatedJSON runs muster simulate with --json, and returns what it prints and writes.
@@ -26,7 +27,7 @@ func simulatedJSON(t *testing.T, args ...string) (table string, d output.Compari
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "s.json")
 	code, table, stderr := simulated(t, append(args, "--json", name)...)
-	if code != exitOK {
+	if code != invocation.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	text, err := os.ReadFile(name)
@@ -108,7 +109,7 @@ func TestAdvisedIsPlayed(t *testing.T) {
 	rows := strings.Split(table, "\n")
 	told := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-told ") })
 	advised := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-advised ") })
-	if code != exitOK || told < 0 || advised < 0 {
+	if code != invocation.ExitOK || told < 0 || advised < 0 {
 		t.Fatalf("exit code %d: %s%s", code, table, stderr)
 	}
 	agents := func(row string) string { return strings.Fields(row)[7] }
@@ -144,7 +145,7 @@ func TestSimulateSyncers(t *testing.T) {
 func TestSimulateRunsOneWorkloadByDefault(t *testing.T) {
 	unraced.Only(t)
 	code, table, stderr := simulated(t, "--hours", "1")
-	if code != exitOK || !strings.HasPrefix(table, simulation.DefaultLoad+": ") || strings.Count(table, "lower bound") != 1 {
+	if code != invocation.ExitOK || !strings.HasPrefix(table, simulation.DefaultLoad+": ") || strings.Count(table, "lower bound") != 1 {
 		t.Fatalf("exit code %d, want one table: %s%s", code, table, stderr)
 	}
 	for _, a := range algorithmNames() {

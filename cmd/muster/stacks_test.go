@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite/fakebuildkite"
 )
 
@@ -35,15 +36,15 @@ func TestStacks(t *testing.T) {
 		w.buildkite.Advance(time.Minute) // the stack's last requests, by another process, are long ago
 		ctx, stop := context.WithCancel(t.Context())
 		q := p
-		q.args = append(strings.Fields(command), stacks...)
-		q.clock = firstPause{w.buildkite, stop}
+		q.Args = append(strings.Fields(command), stacks...)
+		q.Clock = firstPause{w.buildkite, stop}
 		if i%2 == 1 {
-			q.environ = append(q.environ, "BUILDKITE_API_TOKEN=")
+			q.Environ = append(q.Environ, "BUILDKITE_API_TOKEN=")
 		}
-		want, orders := exitOK, 0
+		want, orders := invocation.ExitOK, 0
 		switch {
 		case command == "plan":
-			want = exitChanges
+			want = invocation.ExitChanges
 		case strings.HasPrefix(command, "run"):
 			orders = 1
 		}

@@ -6,7 +6,8 @@ import (
 	"path"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator/fleet"
 	"muster/generator/ledger"
 	"muster/gitops"
@@ -16,7 +17,7 @@ import (
 )
 
 func (p program) statusCommand() *cobra.Command {
-	s := &settings{program: p, git: gitSettings{program: p}}
+	s := &settings{program: p, git: invocation.Repository{Program: p.Program}}
 	var format string
 	var w watch
 	c := &cobra.Command{
@@ -31,41 +32,41 @@ also if overlays are suspended.`,
 		Example: `  muster status
   muster status default
   muster status -o wide --watch`,
-		Args:              atMostOne("overlay"),
-		ValidArgsFunction: s.git.completion(1, func(o cloneNames) []string { return o.overlays }),
+		Args:              invocation.AtMostOne("overlay"),
+		ValidArgsFunction: s.git.Completion(1, func(o invocation.CloneNames) []string { return o.Overlays }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			show, ok := statusPrinters()[format]
 			if !ok {
 				return output.Usage(fmt.Errorf("--output %q: use table, wide, json, yaml or name", format))
 			}
-			from := nearest
+			from := invocation.Nearest
 			if w {
-				from = inUpstream
+				from = invocation.InUpstream
 			}
-			repository, err := s.git.open(cmd.Context(), from)
+			repository, err := s.git.Open(cmd.Context(), from)
 			if err != nil {
 				return err
 			}
-			loader := s.git.loader() // it keeps its builds between polls
-			return w.run(cmd.Context(), p, p.output(), func(ctx context.Context, out output.Output) error {
-				p.progress.Doing("reading the fleet repository")
+			loader := s.git.Loader() // it keeps its builds between polls
+			return w.run(cmd.Context(), p, p.Output(), func(ctx context.Context, out output.Output) error {
+				p.Progress.Doing("reading the fleet repository")
 				f, err := readStatus(ctx, &s.git, repository, loader)
-				p.progress.Done()
+				p.Progress.Done()
 				if err != nil {
 					return err
 				}
-				if err := f.Only(args, s.git.overlays); err != nil {
+				if err := f.Only(args, s.git.Overlays); err != nil {
 					return err
 				}
 				return show(out, f, len(args) > 0)
 			})
 		},
 	}
-	s.git.addReading(c)
-	s.git.addLog(c)
+	s.git.AddReading(c)
+	s.git.AddLog(c)
 	w.addTo(c)
 	c.Flags().StringVarP(&format, "output", "o", "table", "table, wide, json, yaml or name")
-	oneOf(c, "output", "table", "wide", "json", "yaml", "name")
+	invocation.OneOf(c, "output", "table", "wide", "json", "yaml", "name")
 	return c
 }
 
@@ -92,7 +93,7 @@ func statusPrinters() map[string]func(out output.Output, f output.FleetStatus, w
 
 // readStatus reads the fleet repository as it is now.
 func readStatus(
-	ctx context.Context, git *gitSettings, repository *gitops.Repository, loader *fleet.Loader,
+	ctx context.Context, git *invocation.Repository, repository *gitops.Repository, loader *fleet.Loader,
 ) (output.FleetStatus, error) {
 	head, err := repository.Head(ctx)
 	if err != nil {
@@ -100,12 +101,12 @@ func readStatus(
 	}
 	overlays, err := loader.LoadContext(ctx, head.Tree)
 	if err != nil {
-		return output.FleetStatus{}, output.Usage(fmt.Errorf("no overlays can be read below %q of the repository (--overlays says where they are): %w", path.Clean(git.overlays), err))
+		return output.FleetStatus{}, output.Usage(fmt.Errorf("no overlays can be read below %q of the repository (--overlays says where they are): %w", path.Clean(git.Overlays), err))
 	}
 	if err := output.IsOverlays(overlays); err != nil {
 		return output.FleetStatus{}, err
 	}
-	now := git.program.clock.Now().UTC().Truncate(time.Second)
+	now := git.Program.Clock.Now().UTC().Truncate(time.Second)
 	log := ledger.Read(repository.Commits(ctx, head.Commit, branch.Limit{Commits: output.MaxStatusCommits}))
 	return output.ReadStatus(overlays, head.Commit, now, log)
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
-	"muster/cmd/muster/output"
+	"muster/cmd/output"
 	"muster/generator/fleet"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
+
+	"pgregory.net/rapid"
 )
 
 // pastOperations yields records, the newest first, and counts those that were read.

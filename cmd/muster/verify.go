@@ -11,7 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 	"muster/generator/ledger"
 	"muster/generator/verification"
 	"muster/gitops"
@@ -31,7 +32,7 @@ type verifyFlags struct {
 }
 
 func (p program) verifyCommand() *cobra.Command {
-	v := &verifyFlags{settings: &settings{program: p, git: gitSettings{program: p}}}
+	v := &verifyFlags{settings: &settings{program: p, git: invocation.Repository{Program: p.Program}}}
 	git := &v.settings.git
 	c := &cobra.Command{
 		Use:   "verify [RANGE]",
@@ -61,21 +62,21 @@ repository. --signatures needs a clone, and uses its git and its keys.`,
   muster verify --since 7d
   muster verify origin/main..HEAD --strict
   muster verify --signatures -o json`,
-		Args:              atMostOne("range"),
+		Args:              invocation.AtMostOne("range"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return v.run(cmd.Context(), strings.Join(args, ""))
 		},
 	}
-	git.addReading(c)
-	v.settings.git.addLog(c)
+	git.AddReading(c)
+	v.settings.git.AddLog(c)
 	f := c.Flags()
 	f.StringVar(&v.since, "since", "", "omit commits older than this time or age, such as 24h or 7d")
 	f.StringVarP(&v.output, "output", "o", "text", "text or json")
 	f.BoolVar(&v.all, "all", false, "also print commits that verify")
 	f.BoolVar(&v.strict, "strict", false, "also fail for commits that cannot be replayed: of other versions, or cut off in a shallow clone")
 	f.BoolVar(&v.signatures, "signatures", false, "fail unless git verifies the signature of each muster commit; needs a clone")
-	oneOf(c, "output", "text", "json")
+	invocation.OneOf(c, "output", "text", "json")
 	return c
 }
 
@@ -83,7 +84,7 @@ repository. --signatures needs a clone, and uses its git and its keys.`,
 func (v *verifyFlags) run(ctx context.Context, text string) error {
 	p := v.settings.program
 	var printer verifyPrinter
-	switch out := p.output(); v.output {
+	switch out := p.Output(); v.output {
 	case "text":
 		head := []string{"COMMIT", "TIME", "AUTHOR", "OVERLAY", "ACT", "VERDICT", "WHY"}
 		printer = &verifyText{out: out, stream: output.Stream{Out: out, Head: head}}
@@ -92,27 +93,27 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 	default:
 		return output.Usage(fmt.Errorf("--output %q: use text or json", v.output))
 	}
-	from := nearest
+	from := invocation.Nearest
 	if text != "" || v.signatures {
-		from = inClone
+		from = invocation.InClone
 	}
-	repository, err := v.settings.git.open(ctx, from)
+	repository, err := v.settings.git.Open(ctx, from)
 	if err != nil {
 		return err
 	}
-	p.progress.Doing("reading the history")
-	defer p.progress.Done()
+	p.Progress.Doing("reading the history")
+	defer p.Progress.Done()
 	newest, config, err := v.config(ctx, repository, text)
 	if err != nil {
 		return err
 	}
-	log := ledger.Read(readingAhead{repository}.Commits(ctx, newest, branch.Limit{}))
+	log := ledger.Read(invocation.ReadingAhead{Repository: repository}.Commits(ctx, newest, branch.Limit{}))
 	for f, err := range config.Verify(ctx, log) {
 		if err != nil {
 			return err
 		}
 		if v.count.Muster%100 == 0 {
-			p.progress.Doing(fmt.Sprintf("verifying: %d commits by muster", v.count.Muster))
+			p.Progress.Doing(fmt.Sprintf("verifying: %d commits by muster", v.count.Muster))
 		}
 		if v.all || f.Failed() || f.Verdict != verification.Follows && f.Verdict != verification.Repair {
 			if err := printer.finding(f); err != nil {
@@ -120,7 +121,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 			}
 		}
 	}
-	p.progress.Done()
+	p.Progress.Done()
 	if err := printer.end(config, v.count); err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (v *verifyFlags) result(config verification.Config, text string) error {
 	}
 	unsure := v.count.Verdicts[verification.OtherVersion] + v.count.Verdicts[verification.Unknown]
 	if v.count.Failed > 0 || v.strict && (unsure > 0 || v.count.Cut != "" && config.Since.IsZero()) {
-		return errChanges
+		return invocation.ErrChanges
 	}
 	return nil
 }
@@ -144,9 +145,9 @@ func (v *verifyFlags) result(config verification.Config, text string) error {
 // branch's head.
 func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository, text string) (from string, c verification.Config, err error) {
 	s := v.settings
-	clone := isClone(s.git.repo)
+	clone := invocation.IsClone(s.git.Repo)
 	c = verification.Config{
-		Overlays: s.git.overlays, Version: s.program.build.String(), Loader: s.git.loader,
+		Overlays: s.git.Overlays, Version: s.program.Build.String(), Loader: s.git.Loader,
 		Workers: runtime.GOMAXPROCS(0), Count: &v.count,
 		Files: func(ctx context.Context) (verification.Files, error) {
 			a, err := repository.PastTrees(ctx)
@@ -157,7 +158,7 @@ func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository,
 		const manyTogether = 256 // each time is some requests
 		c.Together = manyTogether
 	}
-	if c.Since, err = moment("since", v.since, s.program.clock.Now()); err != nil {
+	if c.Since, err = invocation.Moment("since", v.since, s.program.Clock.Now()); err != nil {
 		return "", c, err
 	}
 	if v.signatures {
@@ -200,8 +201,8 @@ func (v *verifyFlags) resolve(ctx context.Context, repository *gitops.Repository
 	switch {
 	case name == "":
 		return "", nil
-	case isClone(v.settings.git.repo):
-		if commit := v.settings.program.commit(v.settings.git.repo, name); commit != "" {
+	case invocation.IsClone(v.settings.git.Repo):
+		if commit := v.settings.program.Commit(v.settings.git.Repo, name); commit != "" {
 			return commit, nil
 		}
 		return "", output.Usage(fmt.Errorf("git found no commit %q here", name))
@@ -323,13 +324,13 @@ func (p *verifyJSON) end(c verification.Config, count verification.Count) error 
 // with the user's keys, settings and programs. It runs no program of the clone's own
 // configuration.
 func (s *settings) signatures(ctx context.Context, commits []string) (map[string]verification.Signature, error) {
-	args := append(s.program.signaturePrograms(), "log", "--no-walk=unsorted", "--stdin", "--no-show-signature", "--format=%H %G?")
-	c, err := remote.Command(ctx, strings.TrimPrefix(s.git.repo, "file://"), s.program.childEnviron(), args...)
+	args := append(s.program.SignaturePrograms(), "log", "--no-walk=unsorted", "--stdin", "--no-show-signature", "--format=%H %G?")
+	c, err := remote.Command(ctx, strings.TrimPrefix(s.git.Repo, "file://"), s.program.ChildEnviron(), args...)
 	if err != nil {
 		return nil, err
 	}
 	c.Stdin = strings.NewReader(strings.Join(commits, "\n") + "\n")
-	out, err := printed(c)
+	out, err := invocation.Printed(c)
 	if err != nil {
 		return nil, fmt.Errorf("verifying signatures with git: %w", err)
 	}

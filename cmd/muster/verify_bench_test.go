@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator"
 	"muster/generator/fleet"
 	"muster/generator/ledger"
@@ -91,7 +92,7 @@ func (f *following) tick(b *testing.B) {
 			b.Fatal(err, d)
 		}
 		for _, a := range ops {
-			f.commit(ledger.Message(a, thisBuild().String()), a.Changes)
+			f.commit(ledger.Message(a, invocation.ThisBuild().String()), a.Changes)
 		}
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/spf13/cobra"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
 
-	"muster/cmd/muster/output"
+	"github.com/spf13/cobra"
 )
 
 // pollInterval is the time between polls of --watch and --follow.
@@ -33,7 +34,7 @@ func (w watch) run(ctx context.Context, p program, out output.Output, show func(
 	for {
 		var shown bytes.Buffer
 		err := show(ctx, output.Output{Text: &output.Printable{To: &shown}, Raw: &shown, Colour: out.Colour})
-		if errors.Is(err, errChanges) {
+		if errors.Is(err, invocation.ErrChanges) {
 			err = nil
 		}
 		switch {
@@ -42,8 +43,8 @@ func (w watch) run(ctx context.Context, p program, out output.Output, show func(
 		case err != nil && last == nil:
 			return err
 		case err != nil:
-			p.printMessage("%v", err)
-		case p.screen.terminal:
+			p.PrintMessage("%v", err)
+		case p.Screen.Terminal:
 			if err := p.redraw(out, shown.Bytes()); err != nil {
 				return err
 			}
@@ -55,7 +56,7 @@ func (w watch) run(ctx context.Context, p program, out output.Output, show func(
 		if err == nil {
 			last = shown.Bytes()
 		}
-		if p.clock.Sleep(ctx, pollInterval) != nil {
+		if p.Clock.Sleep(ctx, pollInterval) != nil {
 			return nil
 		}
 	}
@@ -66,7 +67,7 @@ func (p program) redraw(out output.Output, shown []byte) error {
 	if err := out.Clear(); err != nil {
 		return err
 	}
-	head := fmt.Sprintf("%s  every %s, Ctrl-C ends it\n\n", p.clock.Now().UTC().Format(time.RFC3339), pollInterval)
+	head := fmt.Sprintf("%s  every %s, Ctrl-C ends it\n\n", p.Clock.Now().UTC().Format(time.RFC3339), pollInterval)
 	if _, err := io.WriteString(out.Text, head); err != nil {
 		return err
 	}

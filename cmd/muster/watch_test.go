@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/gitserver"
 	"muster/gitops/leaktest"
@@ -41,9 +42,9 @@ func runScripted(t *testing.T, p program, at time.Time, functions ...func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	p.clock = &scriptedClock{stoppedClock{at}, functions, stop}
-	if code := p.run(ctx); code != exitOK {
-		t.Errorf("exit code %d: %s", code, p.stderr)
+	p.Clock = &scriptedClock{stoppedClock{at}, functions, stop}
+	if code := p.run(ctx); code != invocation.ExitOK {
+		t.Errorf("exit code %d: %s", code, p.Stderr)
 	}
 }
 
@@ -57,9 +58,9 @@ func fleetProgram(t *testing.T, args ...string) (*scenario, program, *bytes.Buff
 	check(t, err)
 	w.buildkite.AdvanceTo(start)
 	var stdout, stderr bytes.Buffer
-	p := program{args: args, stdout: &stdout, stderr: &stderr, clock: stoppedClock{start}, environ: []string{
+	p := program{invocation.Program{Args: args, Stdout: &stdout, Stderr: &stderr, Clock: stoppedClock{start}, Environ: []string{
 		"MUSTER_REPO=" + w.git.URL + "/fleet.git", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/", "MUSTER_BUILDKITE_ORG=acme", "BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken,
-	}}
+	}}}
 	return w, p, &stdout, &stderr
 }
 
@@ -109,9 +110,9 @@ func check(t failer, err error) {
 func execute(t testing.TB, p program) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	p.stdout, p.stderr = &out, &errs
-	if p.clock == nil {
-		p.clock = stoppedClock{start}
+	p.Stdout, p.Stderr = &out, &errs
+	if p.Clock == nil {
+		p.Clock = stoppedClock{start}
 	}
 	code = p.run(t.Context())
 	return code, out.String(), errs.String()
@@ -175,9 +176,9 @@ func TestWatch(t *testing.T) {
 func TestWatchOnATerminal(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		_, p, stdout, _ := fleetProgram(t, "plan", "--watch")
-		p.screen.terminal = true
+		p.Screen.Terminal = true
 		if plain {
-			p.environ = append(p.environ, "NO_COLOR=1")
+			p.Environ = append(p.Environ, "NO_COLOR=1")
 		}
 		runScripted(t, p, start, func() {})
 		if got := strings.Count(stdout.String(), "\x1b[2J"); got != 2 {

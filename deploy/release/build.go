@@ -48,13 +48,13 @@ func parsePlatforms(list string) ([]platform, error) {
 
 // sourceVersion returns the version in the source.
 func sourceVersion(source string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(source, "cmd", "muster", "version.go"))
+	text, err := os.ReadFile(filepath.Join(source, "cmd", "invocation", "version.go"))
 	if err != nil {
 		return "", err
 	}
 	m := regexp.MustCompile(`(?m)^const Version = "(.+)"$`).FindSubmatch(text)
 	if m == nil {
-		return "", fmt.Errorf("cmd/muster/version.go names no version")
+		return "", fmt.Errorf("cmd/invocation/version.go names no version")
 	}
 	return string(m[1]), nil
 }
@@ -84,7 +84,7 @@ func (r release) build(ctx context.Context, platforms []platform) ([]program, er
 // compile builds the program into a file. Neither the directory that the source
 // is in, nor git, nor variables that change what the compiler makes get into it.
 func (r release) compile(ctx context.Context, p platform, file string) error {
-	flags := "-s -w -X main.linkedVersion=" + r.version + " -X main.linkedCommit=" + r.commit
+	flags := "-s -w -X muster/cmd/invocation.linkedVersion=" + r.version + " -X muster/cmd/invocation.linkedCommit=" + r.commit
 	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file, "./cmd/muster")
 	c.Dir = r.source
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=-mod=readonly", "GOWORK=off",

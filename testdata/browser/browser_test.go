@@ -18,17 +18,17 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/page"
+	"muster/generator"
+	"muster/generator/ledger"
+	"muster/generator/plan"
+	"muster/generator/status"
+
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-
-	"muster/cmd/muster/page"
-	"muster/generator"
-	"muster/generator/ledger"
-	"muster/generator/plan"
-	"muster/generator/status"
 )
 
 var pictures = flag.String("pictures", "", "write screenshots into this directory")

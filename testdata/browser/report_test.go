@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	cdppage "github.com/chromedp/cdproto/page"
-	"github.com/chromedp/chromedp"
-
-	"muster/cmd/muster/page"
+	"muster/cmd/page"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/report"
 	"muster/gitops/branch"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 )
 
 // week is a made-up week of commits, the newest first.

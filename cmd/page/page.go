@@ -24,7 +24,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/status"
 )

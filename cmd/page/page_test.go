@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/cmd/muster/chart"
+	"muster/cmd/chart"
 	"muster/generator"
 	"muster/generator/condition"
 	"muster/generator/ledger"

@@ -1,4 +1,4 @@
-package main
+package invocation
 
 import (
 	"cmp"
@@ -19,13 +19,13 @@ var linkedVersion, linkedCommit string
 // build identifies the program; the zero value has the version of the source and no commit.
 type build struct {
 	version string
-	// commit ends in "-dirty" if the source had uncommitted changes.
-	commit string
+	// Commit ends in "-dirty" if the source had uncommitted changes.
+	Commit string
 }
 
-// thisBuild describes the running program: the linker's values first, then those stamped by the
+// ThisBuild describes the running program: the linker's values first, then those stamped by the
 // go command (go help buildvcs), then the source's.
-func thisBuild() build {
+func ThisBuild() build {
 	b := build{linkedVersion, linkedCommit}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b = b.or(info)
@@ -42,37 +42,38 @@ func (b build) or(info *debug.BuildInfo) build {
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
-			stamped.commit = s.Value[:min(12, len(s.Value))] + stamped.commit
+			stamped.Commit = s.Value[:min(12, len(s.Value))] + stamped.Commit
 		case s.Key == "vcs.modified" && s.Value == "true":
-			stamped.commit += "-dirty"
+			stamped.Commit += "-dirty"
 		}
 	}
-	if stamped.commit != "-dirty" {
-		b.commit = cmp.Or(b.commit, stamped.commit)
+	if stamped.Commit != "-dirty" {
+		b.Commit = cmp.Or(b.Commit, stamped.Commit)
 	}
 	return b
 }
 
-// name returns the version.
-func (b build) name() string { return cmp.Or(b.version, Version) }
+// Name returns the version.
+func (b build) Name() string { return cmp.Or(b.version, Version) }
 
 // String returns the version, with the commit if known: "v0.3.0 (0bfc905f2b1c)".
 func (b build) String() string {
-	if b.commit == "" {
-		return b.name()
+	if b.Commit == "" {
+		return b.Name()
 	}
-	return b.name() + " (" + b.commit + ")"
+	return b.Name() + " (" + b.Commit + ")"
 }
 
-func (p program) versionCommand() *cobra.Command {
+// VersionCommand returns the command that prints the version.
+func (p Program) VersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit, and what it was built with",
-		Args:  noArguments,
+		Args:  NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			commit := cmp.Or(p.build.commit, "unknown")
+			commit := cmp.Or(p.Build.Commit, "unknown")
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "muster %s\ncommit %s\n%s\n%s/%s\n",
-				p.build.name(), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+				p.Build.Name(), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"muster/cmd/muster/chart"
+	"muster/cmd/chart"
 	"muster/generator/simulation"
 )
 

@@ -1,4 +1,4 @@
-package main
+package invocation
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/output"
 	"muster/generator/finding"
 	"muster/generator/ledger"
 	"muster/generator/policy"
@@ -23,30 +23,30 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// prefix is the prefix of muster's environment variables, except Buildkite's token.
-const prefix = "MUSTER_"
+// Prefix is the prefix of muster's environment variables, except Buildkite's token.
+const Prefix = "MUSTER_"
 
 // Variables with secrets. They have no flags, because every process of the machine can read a
 // command line.
 const (
-	variableToken    = "BUILDKITE_API_TOKEN"
-	variablePassword = prefix + "GIT_PASSWORD"
+	VariableToken    = "BUILDKITE_API_TOKEN"
+	variablePassword = Prefix + "GIT_PASSWORD"
 )
 
-// variableNamespace contains the namespace of muster's pod: deploy/ sets it from the downward
+// VariableNamespace contains the namespace of muster's pod: deploy/ sets it from the downward
 // API.
-const variableNamespace = "POD_NAMESPACE"
+const VariableNamespace = "POD_NAMESPACE"
 
-// variableAgentToken is not used, but mistaken for variableToken.
-const variableAgentToken = "BUILDKITE_AGENT_TOKEN"
+// VariableAgentToken is not used, but mistaken for variableToken.
+const VariableAgentToken = "BUILDKITE_AGENT_TOKEN"
 
-// environment sets the flags from their variables; the command line overrides them. A variable
+// Environment sets the flags from their variables; the command line overrides them. A variable
 // without a flag is an error, because it is misspelled. Empty variables are ignored.
-func (p program) environment(root *cobra.Command) error {
+func (p Program) Environment(root *cobra.Command) error {
 	values := map[string]string{}
-	for _, entry := range p.environ {
+	for _, entry := range p.Environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, prefix) && name != variablePassword && value != "" && !foreign(name) {
+		if strings.HasPrefix(name, Prefix) && name != variablePassword && value != "" && !foreign(name) {
 			values[name] = value
 		}
 	}
@@ -54,8 +54,8 @@ func (p program) environment(root *cobra.Command) error {
 	var failed error
 	for _, c := range root.Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			name := prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-			known[strings.TrimPrefix(name, prefix)] = true
+			name := Prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+			known[strings.TrimPrefix(name, Prefix)] = true
 			value, ok := values[name]
 			if !ok {
 				return
@@ -69,18 +69,18 @@ func (p program) environment(root *cobra.Command) error {
 				set = func() error { return slice.Replace(list) }
 			}
 			if err := set(); err != nil && failed == nil {
-				failed = fmt.Errorf("environment variable %s: %q is not %s", name, value, expected(f.Value.Type()))
+				failed = fmt.Errorf("environment variable %s: %q is not %s", name, value, Expected(f.Value.Type()))
 			}
 		})
 	}
 	for _, variable := range slices.Sorted(maps.Keys(values)) {
-		name := strings.TrimPrefix(variable, prefix)
+		name := strings.TrimPrefix(variable, Prefix)
 		if known[name] {
 			continue
 		}
 		remedy := "unset it or spell it like one"
 		if near := finding.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
-			remedy = "did you mean " + prefix + near + "?"
+			remedy = "did you mean " + Prefix + near + "?"
 		}
 		return output.Usage(fmt.Errorf("environment variable %s belongs to no flag; %s", variable, remedy))
 	}
@@ -108,8 +108,8 @@ func refusePipes(flags *pflag.FlagSet) (failed error) {
 	return failed
 }
 
-// expected describes the values of a type of flag.
-func expected(kind string) string {
+// Expected describes the values of a type of flag.
+func Expected(kind string) string {
 	switch kind {
 	case "bool":
 		return "true or false"
@@ -131,12 +131,12 @@ func foreign(name string) bool {
 	case "MUSTER_NOT_AFTER", "MUSTER_IDLE_TIMEOUT", "MUSTER_PURPOSE", "MUSTER_AGENT_TAGS":
 		return true
 	}
-	return strings.HasPrefix(name, prefix+"SERVICE_") || name == prefix+"PORT" || strings.HasPrefix(name, prefix+"PORT_")
+	return strings.HasPrefix(name, Prefix+"SERVICE_") || name == Prefix+"PORT" || strings.HasPrefix(name, Prefix+"PORT_")
 }
 
-// variable returns the value of an environment variable.
-func (p program) variable(name string) string {
-	for _, entry := range slices.Backward(p.environ) {
+// Variable returns the value of an environment variable.
+func (p Program) Variable(name string) string {
+	for _, entry := range slices.Backward(p.Environ) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
 			return value
 		}
@@ -156,16 +156,16 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return output.Usage(errors.New(text))
 }
 
-// noArguments is cobra.NoArgs with another message.
-func noArguments(cmd *cobra.Command, args []string) error {
+// NoArguments is cobra.NoArgs with another message.
+func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes no argument: remove %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// arguments accepts at least least and at most most arguments, which the command's Use names.
-func arguments(least, most int) cobra.PositionalArgs {
+// Arguments accepts at least least and at most most arguments, which the command's Use names.
+func Arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) >= least && len(args) <= most {
 			return nil
@@ -175,8 +175,8 @@ func arguments(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// atMostOne is cobra.MaximumNArgs(1) with another message; what describes the argument.
-func atMostOne(what string) cobra.PositionalArgs {
+// AtMostOne is cobra.MaximumNArgs(1) with another message; what describes the argument.
+func AtMostOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
 			return fmt.Errorf("%s takes one %s: remove %q", cmd.CommandPath(), what, args[1])
@@ -191,7 +191,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &invalid):
-		return output.Usage(fmt.Errorf("--%s: %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), expected(invalid.GetFlag().Value.Type())))
+		return output.Usage(fmt.Errorf("--%s: %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), Expected(invalid.GetFlag().Value.Type())))
 	case errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "":
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
@@ -222,7 +222,8 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-func (p program) manCommand() *cobra.Command {
+// ManCommand returns the command that writes man pages.
+func (p Program) ManCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write man pages",
@@ -236,8 +237,8 @@ does not exist. Their date is SOURCE_DATE_EPOCH, if that is set.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			date := p.clock.Now().UTC()
-			if epoch := p.variable("SOURCE_DATE_EPOCH"); epoch != "" {
+			date := p.Clock.Now().UTC()
+			if epoch := p.Variable("SOURCE_DATE_EPOCH"); epoch != "" {
 				seconds, err := strconv.ParseInt(epoch, 10, 64)
 				if err != nil {
 					return output.Usage(fmt.Errorf("SOURCE_DATE_EPOCH: %q is not a number of seconds", epoch))
@@ -248,7 +249,7 @@ does not exist. Their date is SOURCE_DATE_EPOCH, if that is set.`,
 				return output.Usage(err)
 			}
 			cmd.Root().DisableAutoGenTag = true
-			header := &doc.GenManHeader{Title: "MUSTER", Section: "1", Date: &date, Source: "muster " + p.build.name(), Manual: "muster"}
+			header := &doc.GenManHeader{Title: "MUSTER", Section: "1", Date: &date, Source: "muster " + p.Build.Name(), Manual: "muster"}
 			return doc.GenManTree(cmd.Root(), header, args[0])
 		},
 	}
@@ -257,11 +258,11 @@ does not exist. Their date is SOURCE_DATE_EPOCH, if that is set.`,
 // ago matches a duration in days or weeks, which Go does not parse.
 var ago = regexp.MustCompile(`^([0-9]{1,5})([dw])$`)
 
-// moment parses a time, or a duration before now; zero for an empty text. The default zone is
+// Moment parses a time, or a duration before now; zero for an empty text. The default zone is
 // UTC.
 //
 // The zero time is not accepted, because callers take it for an absent flag.
-func moment(flag, text string, now time.Time) (time.Time, error) {
+func Moment(flag, text string, now time.Time) (time.Time, error) {
 	at, err := readMoment(flag, text, now)
 	if err == nil && flag == "since" && !at.IsZero() && !at.Before(now) {
 		return at, output.Usage(fmt.Errorf("--since %s: must be in the past", text))
@@ -284,7 +285,7 @@ func readMoment(flag, text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	if at, ok := readTime(text); ok && !at.IsZero() {
+	if at, ok := ReadTime(text); ok && !at.IsZero() {
 		return at, nil
 	}
 	if clock, err := time.Parse("15:04", text); err == nil { // the last time of that clock
@@ -298,8 +299,8 @@ func readMoment(flag, text string, now time.Time) (time.Time, error) {
 	return time.Time{}, output.Usage(fmt.Errorf("--%s: %q is neither a time, as in 2026-11-21T02:15Z or 2026-11-21, nor how long ago, as in 90m, 24h or 7d", flag, text))
 }
 
-// readTime parses a time; the default zone is UTC.
-func readTime(text string) (time.Time, bool) {
+// ReadTime parses a time; the default zone is UTC.
+func ReadTime(text string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at, true
@@ -308,15 +309,15 @@ func readTime(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// cloneNames are the completions from the files of a local clone.
-type cloneNames struct{ overlays, queues, dispatches []string }
+// CloneNames are the completions from the files of a local clone.
+type CloneNames struct{ Overlays, Queues, Dispatches []string }
 
-// namesInClone reads the work tree of a local repository, by default the one that contains the
+// NamesInClone reads the work tree of a local repository, by default the one that contains the
 // current directory. It returns the zero value if there is no work tree. It contacts no server
 // and builds nothing.
-func (p program) namesInClone(repo, overlays string) cloneNames {
-	var o cloneNames
-	top, err := p.cloneAt(repo)
+func (p Program) NamesInClone(repo, overlays string) CloneNames {
+	var o CloneNames
+	top, err := p.CloneAt(repo)
 	if err != nil {
 		return o
 	}
@@ -336,48 +337,49 @@ func (p program) namesInClone(repo, overlays string) cloneNames {
 		dir = strings.TrimSuffix(dir, "/")
 		switch {
 		case file == "scaling.yaml" && dir != overlays:
-			o.overlays = append(o.overlays, strings.TrimPrefix(dir, overlays+"/"))
+			o.Overlays = append(o.Overlays, strings.TrimPrefix(dir, overlays+"/"))
 			if text, err := fs.ReadFile(root.FS(), name); err == nil {
 				if p, err := policy.Parse(name, text); err == nil {
-					o.queues = append(o.queues, p.Queue)
+					o.Queues = append(o.Queues, p.Queue)
 				}
 			}
 		case path.Base(dir) == "dispatches" && strings.HasSuffix(file, ".yaml") && file != "kustomization.yaml" && file != "state.yaml":
-			o.dispatches = append(o.dispatches, strings.TrimSuffix(file, ".yaml"))
+			o.Dispatches = append(o.Dispatches, strings.TrimSuffix(file, ".yaml"))
 		}
 		return nil
 	})
-	slices.Sort(o.queues)
-	o.queues = slices.Compact(o.queues)
+	slices.Sort(o.Queues)
+	o.Queues = slices.Compact(o.Queues)
 	return o
 }
 
-// withPrefix returns the words with a prefix.
-func withPrefix(words []string, begun string) []string {
+// WithPrefix returns the words with a prefix.
+func WithPrefix(words []string, begun string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begun) })
 }
 
-// unlimited is a number of arguments.
-const unlimited = 1 << 30
+// Unlimited is a number of arguments.
+const Unlimited = 1 << 30
 
-// completion returns a function that completes at most most arguments with chosen names of the
+// Completion returns a function that completes at most most arguments with chosen names of the
 // clone.
-func (s *gitSettings) completion(most int, choose func(cloneNames) []string) cobra.CompletionFunc {
+func (s *Repository) Completion(most int, choose func(CloneNames) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		words := slices.DeleteFunc(withPrefix(choose(s.program.namesInClone(s.repo, s.overlays)), begun), func(word string) bool { return slices.Contains(args, word) })
+		words := slices.DeleteFunc(WithPrefix(choose(s.Program.NamesInClone(s.Repo, s.Overlays)), begun), func(word string) bool { return slices.Contains(args, word) })
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// oneOf completes a flag with fixed values.
-func oneOf(c *cobra.Command, flag string, values ...string) {
-	completeFlag(c, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+// OneOf completes a flag with fixed values.
+func OneOf(c *cobra.Command, flag string, values ...string) {
+	CompleteFlag(c, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
+// CompleteFlag completes the values of a flag. It panics if the command has no such flag.
+func CompleteFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // the command has no such flag: a defect
 	}

@@ -1,4 +1,4 @@
-package main
+package invocation
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/output"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/plan"
@@ -31,31 +31,31 @@ import (
 // plainMarker is the default skip marker.
 const plainMarker = "[skip ci]"
 
-// style returns the style of commit messages. An invalid style is a usage error.
-func (s *gitSettings) style() (ledger.Style, error) {
+// Style returns the style of commit messages. An invalid style is a usage error.
+func (s *Repository) Style() (ledger.Style, error) {
 	style := ledger.Style{CoAuthors: s.coAuthors, NoSkip: s.skipMarker == ""}
 	if s.skipMarker != plainMarker {
 		style.Skip = s.skipMarker
 	}
 	if s.signOff {
-		style.SignOff = fmt.Sprintf("%s <%s>", s.authorName, s.authorEmail)
+		style.SignOff = fmt.Sprintf("%s <%s>", s.AuthorName, s.AuthorEmail)
 	}
 	return style, output.Usage(style.Check())
 }
 
-// gitSettings are the flags of the repository, of the author and of signatures.
-type gitSettings struct {
-	program program
+// Repository are the flags of the repository, of the author and of signatures.
+type Repository struct {
+	Program Program
 
-	repo, branch, overlays  string
-	authorName, authorEmail string
+	Repo, Branch, Overlays  string
+	AuthorName, AuthorEmail string
 	username, passwordFile  string
-	sshKey, sshKnownHosts   string
+	SSHKey, sshKnownHosts   string
 	caFile                  string
 	signGPG, signPassphrase string
 	signSSH                 string
-	app, appKey, githubAPI  string
-	installation            int64
+	App, AppKey, GitHubAPI  string
+	Installation            int64
 	logFormat, logLevel     string
 	commitThroughGitHub     bool
 
@@ -64,81 +64,82 @@ type gitSettings struct {
 	coAuthors  []string
 	skipMarker string
 
-	// shown is the repository's address without secrets. It is set by repository.
-	shown string
-	// traffic returns the statistics of git, and github counts those of GitHub's API; nil if
+	// Shown is the repository's address without secrets. It is set by repository.
+	Shown string
+	// Traffic returns the statistics of git, and github counts those of GitHub's API; nil if
 	// not used.
-	traffic func() remote.Stats
-	github  *remote.Counter
+	Traffic func() remote.Stats
+	GitHub  *remote.Counter
 }
 
-func (s *gitSettings) addTo(c *cobra.Command) {
-	s.addReading(c)
-	s.addSigning(c)
+// AddTo adds all flags of the repository.
+func (s *Repository) AddTo(c *cobra.Command) {
+	s.AddReading(c)
+	s.AddSigning(c)
 	f := c.Flags()
-	f.StringVar(&s.authorName, "author-name", "muster", "author and committer of commits")
-	f.StringVar(&s.authorEmail, "author-email", "muster@localhost", "email address of the author")
+	f.StringVar(&s.AuthorName, "author-name", "muster", "author and committer of commits")
+	f.StringVar(&s.AuthorEmail, "author-email", "muster@localhost", "email address of the author")
 	f.BoolVar(&s.signOff, "sign-off", false, "add Signed-off-by with the author to commits")
 	f.StringArrayVar(&s.coAuthors, "co-author", nil, "add Co-authored-by to commits, as \"Name <address>\"; repeatable")
 	f.StringVar(&s.skipMarker, "skip-marker", plainMarker, "text in commits that prevents CI builds; empty omits it")
 	f.BoolVar(&s.commitThroughGitHub, "github-commits", false, "commit through GitHub's API, so that GitHub signs the commits as the App's; needs the App")
 }
 
-// addSigning adds the flags of signatures.
-func (s *gitSettings) addSigning(c *cobra.Command) {
+// AddSigning adds the flags of signatures.
+func (s *Repository) AddSigning(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
 	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with the passphrase of the OpenPGP key")
 	f.StringVar(&s.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
 }
 
-// addReading adds the flags that are necessary to read the repository.
-func (s *gitSettings) addReading(c *cobra.Command) {
+// AddReading adds the flags that are necessary to read the repository.
+func (s *Repository) AddReading(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&s.repo, "repo", "", "fleet repository: any URL git accepts, or a path")
-	f.StringVar(&s.branch, "branch", "main", "branch to read and commit to")
-	f.StringVar(&s.overlays, "overlays", "overlays", "directory of overlays in the repository")
+	f.StringVar(&s.Repo, "repo", "", "fleet repository: any URL git accepts, or a path")
+	f.StringVar(&s.Branch, "branch", "main", "branch to read and commit to")
+	f.StringVar(&s.Overlays, "overlays", "overlays", "directory of overlays in the repository")
 	f.StringVar(&s.username, "git-username", "git", "user name for https")
 	f.StringVar(&s.passwordFile, "git-password-file", "", "file with the password or token for https, read at each connection; or set "+variablePassword+". If absent: ~/.netrc and git's credential helpers")
-	f.StringVar(&s.sshKey, "ssh-key-file", "", "private key for ssh, without a passphrase. Without both ssh flags: the ssh program, as git runs it, or else the ssh-agent (SSH_AUTH_SOCK) or the first key in ~/.ssh")
+	f.StringVar(&s.SSHKey, "ssh-key-file", "", "private key for ssh, without a passphrase. Without both ssh flags: the ssh program, as git runs it, or else the ssh-agent (SSH_AUTH_SOCK) or the first key in ~/.ssh")
 	f.StringVar(&s.sshKnownHosts, "ssh-known-hosts-file", "", "host keys of ssh servers (default ~/.ssh/known_hosts)")
 	f.StringVar(&s.caFile, "git-ca-file", "", "additional certificate authorities for https, in PEM")
-	f.StringVar(&s.app, "github-app-id", "", "GitHub App whose tokens are the password for https")
-	f.Int64Var(&s.installation, "github-app-installation", 0, "id of the App's installation on the repository's owner")
-	f.StringVar(&s.appKey, "github-app-key-file", "", "the App's private key, in PEM")
-	f.StringVar(&s.githubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
+	f.StringVar(&s.App, "github-app-id", "", "GitHub App whose tokens are the password for https")
+	f.Int64Var(&s.Installation, "github-app-installation", 0, "id of the App's installation on the repository's owner")
+	f.StringVar(&s.AppKey, "github-app-key-file", "", "the App's private key, in PEM")
+	f.StringVar(&s.GitHubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
 }
 
 // tracked matches how names of branches of remotes begin in a clone.
 var tracked = regexp.MustCompile(`^refs/(heads|remotes/[^/]+)/`)
 
-// branchName returns the name of the branch; empty if it is what a repository has checked out.
-func (s *gitSettings) branchName() string {
-	if s.branch == "HEAD" {
+// BranchName returns the name of the branch; empty if it is what a repository has checked out.
+func (s *Repository) BranchName() string {
+	if s.Branch == "HEAD" {
 		return ""
 	}
-	return tracked.ReplaceAllString(s.branch, "")
+	return tracked.ReplaceAllString(s.Branch, "")
 }
 
 // requireRepo returns an error if no repository is given.
-func (s *gitSettings) requireRepo() error {
-	if s.repo == "" {
+func (s *Repository) requireRepo() error {
+	if s.Repo == "" {
 		return output.Usage(errors.New("which repository? give --repo or set MUSTER_REPO"))
 	}
 	return nil
 }
 
-// reader returns the fleet repository for reading.
-func (s *gitSettings) reader(log *slog.Logger) (*gitops.Repository, error) {
-	app, err := s.githubApp()
+// Reader returns the fleet repository for reading.
+func (s *Repository) Reader(log *slog.Logger) (*gitops.Repository, error) {
+	app, err := s.GitHubApp()
 	if err != nil {
 		return nil, err
 	}
-	return s.repository(log, app, nil)
+	return s.Repository(log, app, nil)
 }
 
-// repository returns the fleet repository over git. app and sign may be nil.
-func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Signer) (*gitops.Repository, error) {
+// Repository returns the fleet repository over git. app and sign may be nil.
+func (s *Repository) Repository(log *slog.Logger, app *github.App, sign git.Signer) (*gitops.Repository, error) {
 	if err := s.requireRepo(); err != nil {
 		return nil, err
 	}
@@ -146,7 +147,7 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 	if err != nil {
 		return nil, output.Usage(err)
 	}
-	read, push := s.program.insteadOf(s.repo)
+	read, push := s.Program.insteadOf(s.Repo)
 	credentials := s.credentials(password, read, push)
 	if app != nil {
 		credentials.Refused = app.Refused
@@ -155,42 +156,42 @@ func (s *gitSettings) repository(log *slog.Logger, app *github.App, sign git.Sig
 		log.Warn(unused)
 	}
 	repository, err := gitops.New(gitops.Config{
-		URL: read, PushURL: push, Branch: s.branch, ReadAhead: s.overlays,
-		AuthorName: s.authorName, AuthorEmail: s.authorEmail, Sign: sign, Log: log, TempDir: os.TempDir(),
+		URL: read, PushURL: push, Branch: s.Branch, ReadAhead: s.Overlays,
+		AuthorName: s.AuthorName, AuthorEmail: s.AuthorEmail, Sign: sign, Log: log, TempDir: os.TempDir(),
 		Credentials: credentials,
 	})
 	if err != nil {
 		return nil, output.Usage(err)
 	}
-	s.shown, s.traffic = repository.String(), repository.Stats
+	s.Shown, s.Traffic = repository.String(), repository.Stats
 	return repository, nil
 }
 
-// writer returns the writer of the fleet repository.
-func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
+// Writer returns the writer of the fleet repository.
+func (s *Repository) Writer(log *slog.Logger) (branch.Writer, error) {
 	if err := s.requireRepo(); err != nil {
 		return nil, err
 	}
-	app, err := s.githubApp()
+	app, err := s.GitHubApp()
 	if err != nil {
 		return nil, err
 	}
-	sign, err := s.signer()
+	sign, err := s.Signer()
 	if err == nil && sign != nil {
 		// Report an invalid key now, not at the first commit.
-		_, err = sign([]byte("muster\n"), s.program.clock.Now())
+		_, err = sign([]byte("muster\n"), s.Program.Clock.Now())
 	}
 	if err != nil {
 		return nil, output.Usage(err)
 	}
-	repository, err := s.repository(log, app, sign)
+	repository, err := s.Repository(log, app, sign)
 	if err != nil {
 		return nil, err
 	}
 	if !s.commitThroughGitHub {
 		return repository, nil
 	}
-	owner, name, err := ownerAndName(s.repo)
+	owner, name, err := ownerAndName(s.Repo)
 	switch {
 	case err != nil && app == nil:
 		return nil, output.Usage(fmt.Errorf("%w, and %w", err, errNoApp))
@@ -201,27 +202,27 @@ func (s *gitSettings) writer(log *slog.Logger) (branch.Writer, error) {
 	case sign != nil:
 		return nil, output.Usage(errors.New("--github-commits leaves signing to GitHub: remove the --sign flags"))
 	}
-	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.branch, API: s.githubAPI, Token: app.Token, Refused: app.Refused, MayWrite: app.MayWrite, Client: app.Client, Now: s.program.clock.Now, Log: log})
+	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.Branch, API: s.GitHubAPI, Token: app.Token, Refused: app.Refused, MayWrite: app.MayWrite, Client: app.Client, Now: s.Program.Clock.Now, Log: log})
 	return writer, output.Usage(err)
 }
 
-// githubApp returns the App, or nil if no flag configures one.
-func (s *gitSettings) githubApp() (*github.App, error) {
-	if s.app == "" && s.appKey == "" && s.installation == 0 {
+// GitHubApp returns the App, or nil if no flag configures one.
+func (s *Repository) GitHubApp() (*github.App, error) {
+	if s.App == "" && s.AppKey == "" && s.Installation == 0 {
 		return nil, nil
 	}
-	if s.app == "" || s.appKey == "" || s.installation == 0 {
+	if s.App == "" || s.AppKey == "" || s.Installation == 0 {
 		return nil, output.Usage(errors.New("a GitHub App takes --github-app-id, --github-app-installation and --github-app-key-file, all three"))
 	}
-	s.github = &remote.Counter{}
-	client := &http.Client{Timeout: time.Minute, Transport: s.github.Transport(http.DefaultTransport)}
-	return &github.App{ID: s.app, Installation: s.installation, PrivateKeyFile: s.appKey, API: s.githubAPI, Now: s.program.clock.Now, Client: client}, nil
+	s.GitHub = &remote.Counter{}
+	client := &http.Client{Timeout: time.Minute, Transport: s.GitHub.Transport(http.DefaultTransport)}
+	return &github.App{ID: s.App, Installation: s.Installation, PrivateKeyFile: s.AppKey, API: s.GitHubAPI, Now: s.Program.Clock.Now, Client: client}, nil
 }
 
 // password returns the source of the password for https, or nil if none is configured. It is an
 // error to configure more than one source.
-func (s *gitSettings) password(app *github.App) (remote.PasswordFunc, error) {
-	fixed := s.program.variable(variablePassword)
+func (s *Repository) password(app *github.App) (remote.PasswordFunc, error) {
+	fixed := s.Program.Variable(variablePassword)
 	var sources []string
 	var password remote.PasswordFunc
 	if app != nil {
@@ -239,8 +240,8 @@ func (s *gitSettings) password(app *github.App) (remote.PasswordFunc, error) {
 	return password, nil
 }
 
-// signer returns the signer of commits; nil leaves them unsigned.
-func (s *gitSettings) signer() (git.Signer, error) {
+// Signer returns the signer of commits; nil leaves them unsigned.
+func (s *Repository) Signer() (git.Signer, error) {
 	switch {
 	case s.signGPG != "" && s.signSSH != "":
 		return nil, errors.New("--sign-gpg-key-file and --sign-ssh-key-file are both given: keep one")
@@ -275,21 +276,21 @@ func ownerAndName(repo string) (owner, name string, err error) {
 // use: the netrc file, the credential helpers, and the ssh program with its configuration.
 // Without the ssh program these are the ssh-agent or the first default key, and the known
 // hosts.
-func (s *gitSettings) credentials(password remote.PasswordFunc, addresses ...string) remote.Credentials {
-	c := remote.Credentials{Password: password, SSHKeyFile: s.sshKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile}
+func (s *Repository) credentials(password remote.PasswordFunc, addresses ...string) remote.Credentials {
+	c := remote.Credentials{Password: password, SSHKeyFile: s.SSHKey, SSHKnownHostsFile: s.sshKnownHosts, CAFile: s.caFile}
 	if password == nil {
-		c.Helper = s.program.credentialHelper()
+		c.Helper = s.Program.CredentialHelper()
 	}
-	home := s.program.variable("HOME")
+	home := s.Program.Variable("HOME")
 	if password == nil && home != "" {
 		c.NetrcFile = filepath.Join(home, ".netrc")
 	}
 	overSSH := func(address string) bool { return sshTarget(address) != "" }
 	if c.SSHKeyFile == "" && c.SSHKnownHostsFile == "" && slices.ContainsFunc(addresses, overSSH) {
-		c.SSHProgram = s.program.sshProgram()
+		c.SSHProgram = s.Program.sshProgram()
 	}
 	if c.SSHKeyFile == "" {
-		if c.SSHAgent = s.program.variable("SSH_AUTH_SOCK"); c.SSHAgent == "" && home != "" {
+		if c.SSHAgent = s.Program.Variable("SSH_AUTH_SOCK"); c.SSHAgent == "" && home != "" {
 			c.SSHKeyFile = firstFile(filepath.Join(home, ".ssh", "id_ed25519"), filepath.Join(home, ".ssh", "id_ecdsa"), filepath.Join(home, ".ssh", "id_rsa"))
 		}
 	}
@@ -299,9 +300,9 @@ func (s *gitSettings) credentials(password remote.PasswordFunc, addresses ...str
 	return c
 }
 
-// readPast reads what the commits up to a head record. It skips a malformed commit if malformed is nil;
+// ReadPast reads what the commits up to a head record. It skips a malformed commit if malformed is nil;
 // otherwise it returns its error.
-func readPast(
+func ReadPast(
 	ctx context.Context, repository *gitops.Repository, head string, since time.Time, malformed func(ledger.Record) error,
 ) (*history.Past, error) {
 	past := &history.Past{}
@@ -317,12 +318,12 @@ func readPast(
 	return past, nil
 }
 
-// pastOverrides returns the overrides that were in force in the past, by the directory of their overlay.
+// PastOverrides returns the overrides that were in force in the past, by the directory of their overlay.
 // current are the policies at its newest commit.
-func (s *gitSettings) pastOverrides(
+func (s *Repository) PastOverrides(
 	ctx context.Context, repository *gitops.Repository, past *history.Past, current map[string]plan.Policy,
 ) (map[string][]plan.Override, error) {
-	return past.Overrides(s.overlays, current, func(commits []branch.Commit, look branch.Selection) ([]branch.Edits, error) {
+	return past.Overrides(s.Overlays, current, func(commits []branch.Commit, look branch.Selection) ([]branch.Edits, error) {
 		return repository.Edits(ctx, commits, nil, look)
 	})
 }
@@ -334,49 +335,49 @@ const upstreamTime = 10 * time.Second
 type source int
 
 const (
-	// nearest is the clone if it has the head of the upstream's branch, otherwise the upstream.
-	nearest source = iota
-	// inUpstream is the upstream, for commands that wait for new commits, or for what muster does next.
-	inUpstream
-	// inClone is the clone, for commands that need git's revisions or keys.
-	inClone
+	// Nearest is the clone if it has the head of the upstream's branch, otherwise the upstream.
+	Nearest source = iota
+	// InUpstream is the upstream, for commands that wait for new commits, or for what muster does next.
+	InUpstream
+	// InClone is the clone, for commands that need git's revisions or keys.
+	InClone
 )
 
-// open opens the repository for reading. By default this is the clone that contains the current
+// Open opens the repository for reading. By default this is the clone that contains the current
 // directory: its branch if it has commits that the upstream has not, otherwise the branch of the upstream.
-func (s *gitSettings) open(ctx context.Context, from source) (*gitops.Repository, error) {
-	log, err := s.logger()
+func (s *Repository) Open(ctx context.Context, from source) (*gitops.Repository, error) {
+	log, err := s.Logger()
 	if err != nil {
 		return nil, err
 	}
-	if s.repo != "" {
-		return s.reader(log)
+	if s.Repo != "" {
+		return s.Reader(log)
 	}
 	log = slog.New(slog.DiscardHandler) // a clone needs no warnings about the server
-	p := s.program
-	top, up, err := p.upstreamOf(s.branchName())
+	p := s.Program
+	top, up, err := p.UpstreamOf(s.BranchName())
 	if err != nil {
 		return nil, err
 	}
 	head, failed := "", error(nil)
 	if up.fetch != "" {
-		p.progress.Doing("reading the head of " + up.name)
-		s.repo = up.fetch
+		p.Progress.Doing("reading the head of " + up.name)
+		s.Repo = up.fetch
 		var repository *gitops.Repository
-		if repository, failed = s.reader(log); failed == nil {
+		if repository, failed = s.Reader(log); failed == nil {
 			head, failed = headOf(ctx, repository)
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if failed == nil && from == inUpstream {
+		if failed == nil && from == InUpstream {
 			return repository, nil
 		}
 	}
-	name, tracking := s.branch, "refs/remotes/"+up.name+"/"+s.branch
-	local, fetched := p.commit(top, "refs/heads/"+name), p.commit(top, tracking)
-	own := local != "" && (fetched == "" || p.gitOutput(top, "merge-base", local, fetched) != local)
-	lacks := head != "" && p.commit(top, head) == ""
+	name, tracking := s.Branch, "refs/remotes/"+up.name+"/"+s.Branch
+	local, fetched := p.Commit(top, "refs/heads/"+name), p.Commit(top, tracking)
+	own := local != "" && (fetched == "" || p.GitOutput(top, "merge-base", local, fetched) != local)
+	lacks := head != "" && p.Commit(top, head) == ""
 	if own || fetched == "" {
 		tracking = name
 	}
@@ -384,18 +385,18 @@ func (s *gitSettings) open(ctx context.Context, from source) (*gitops.Repository
 	case failed != nil && local+fetched == "":
 		return nil, failed
 	case failed != nil:
-		p.printMessage("%s cannot be read; this is what the clone has, as of its last git fetch: %v", up.name, failed)
-	case lacks && !own && from == nearest:
-		return s.reader(log)
+		p.PrintMessage("%s cannot be read; this is what the clone has, as of its last git fetch: %v", up.name, failed)
+	case lacks && !own && from == Nearest:
+		return s.Reader(log)
 	case lacks:
-		p.printMessage("the clone lacks the newest commits of %s, until %.7s: git pull", up.name, head)
+		p.PrintMessage("the clone lacks the newest commits of %s, until %.7s: git pull", up.name, head)
 	case own && fetched != "":
-		if behind := p.gitOutput(top, "rev-list", "--count", local+".."+fetched); behind != "0" {
-			p.printMessage("the branch %s of the clone has commits of its own, and lacks %s of %s: git pull", name, behind, up.name)
+		if behind := p.GitOutput(top, "rev-list", "--count", local+".."+fetched); behind != "0" {
+			p.PrintMessage("the branch %s of the clone has commits of its own, and lacks %s of %s: git pull", name, behind, up.name)
 		}
 	}
-	s.repo, s.branch = top, tracking
-	return s.reader(log)
+	s.Repo, s.Branch = top, tracking
+	return s.Reader(log)
 }
 
 // headOf returns the ID of the newest commit of a repository's branch.
@@ -408,9 +409,9 @@ func headOf(ctx context.Context, repository *gitops.Repository) (string, error) 
 	return "", nil
 }
 
-// readAhead reads commits in a goroutine, ahead of the loop. When the loop ends, it calls
+// ReadAhead reads commits in a goroutine, ahead of the loop. When the loop ends, it calls
 // cancel, which must end the reading.
-func readAhead(commits iter.Seq2[branch.Commit, error], cancel func()) iter.Seq2[branch.Commit, error] {
+func ReadAhead(commits iter.Seq2[branch.Commit, error], cancel func()) iter.Seq2[branch.Commit, error] {
 	type result struct {
 		commit branch.Commit
 		err    error
@@ -442,33 +443,34 @@ func readAhead(commits iter.Seq2[branch.Commit, error], cancel func()) iter.Seq2
 	}
 }
 
-// readingAhead reads commits while those before them are looked at.
-type readingAhead struct{ *gitops.Repository }
+// ReadingAhead reads commits while those before them are looked at.
+type ReadingAhead struct{ *gitops.Repository }
 
-func (r readingAhead) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+// Commits implements [branch.History].
+func (r ReadingAhead) Commits(ctx context.Context, from string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
 		reading, stop := context.WithCancel(ctx)
 		defer stop()
-		readAhead(r.Repository.Commits(reading, from, limit), stop)(yield)
+		ReadAhead(r.Repository.Commits(reading, from, limit), stop)(yield)
 	}
 }
 
-// pulls returns the client of the repository's pull requests on GitHub, with a token of the App
+// Pulls returns the client of the repository's pull requests on GitHub, with a token of the App
 // or, as GitHub's tools, of GH_TOKEN or GITHUB_TOKEN; nil if the repository is not on GitHub, or
 // there is no token.
-func (s *gitSettings) pulls() (*github.Pulls, error) {
-	owner, name, err := ownerAndName(s.repo)
+func (s *Repository) Pulls() (*github.Pulls, error) {
+	owner, name, err := ownerAndName(s.Repo)
 	if err != nil {
 		return nil, nil // not on GitHub
 	}
-	app, err := s.githubApp()
+	app, err := s.GitHubApp()
 	if err != nil {
 		return nil, err
 	}
-	c := github.PullsConfig{Owner: owner, Name: name, API: s.githubAPI, Now: s.program.clock.Now, Sleep: s.program.clock.Sleep}
+	c := github.PullsConfig{Owner: owner, Name: name, API: s.GitHubAPI, Now: s.Program.Clock.Now, Sleep: s.Program.Clock.Sleep}
 	if app != nil {
 		c.Token = app.Token
-	} else if token := cmp.Or(s.program.variable("GH_TOKEN"), s.program.variable("GITHUB_TOKEN")); token != "" {
+	} else if token := cmp.Or(s.Program.Variable("GH_TOKEN"), s.Program.Variable("GITHUB_TOKEN")); token != "" {
 		c.Token = func(context.Context) (string, error) { return token, nil }
 	}
 	if c.Token == nil {
@@ -478,8 +480,8 @@ func (s *gitSettings) pulls() (*github.Pulls, error) {
 	return p, output.Usage(err)
 }
 
-// isClone reports whether a repository is a local directory.
-func isClone(repo string) bool {
+// IsClone reports whether a repository is a local directory.
+func IsClone(repo string) bool {
 	info, err := os.Stat(strings.TrimPrefix(repo, "file://"))
 	return err == nil && info.IsDir()
 }

@@ -1,4 +1,4 @@
-package main
+package invocation
 
 import (
 	"bufio"
@@ -22,9 +22,9 @@ const stopTime = 25 * time.Second
 // as a write to a pipe that nobody reads, or a file that is a pipe.
 const notStopped = "interrupted, but something does not return, such as a write to a full pipe or the read of a pipe that nobody writes: what was not pushed is lost"
 
-// runCommands runs the command line and returns the exit code. After the context has ended, it returns at
+// Run runs the command line and returns the exit code. After the context has ended, it returns at
 // the latest when stopTime has passed, if the program limits it.
-func (p program) runCommands(ctx context.Context, commands commands) int {
+func (p Program) Run(ctx context.Context, commands Commands) int {
 	code := make(chan int, 1)
 	go func() { code <- p.execute(ctx, commands) }()
 	select {
@@ -32,13 +32,13 @@ func (p program) runCommands(ctx context.Context, commands commands) int {
 		return c
 	case <-ctx.Done():
 	}
-	if p.stopTime == 0 {
+	if p.StopTime == 0 {
 		return <-code
 	}
 	select {
 	case c := <-code:
 		return c
-	case <-time.After(p.stopTime):
+	case <-time.After(p.StopTime):
 	}
 	printed := make(chan struct{})
 	go func() {
@@ -49,17 +49,19 @@ func (p program) runCommands(ctx context.Context, commands commands) int {
 	case <-printed:
 	case <-time.After(time.Second): // standard error is what does not return
 	}
-	return exitOutside
+	return ExitOutside
 }
 
-// interruption is an error that says itself what a signal left undone.
-type interruption struct{ error }
+// Interruption is an error that says itself what a signal left undone.
+type Interruption struct{ Err error }
+
+func (i Interruption) Error() string { return i.Err.Error() }
 
 // interrupted returns the error of a command that a signal ended: what was not done (unfinished), the remedy, and
 // what the command was doing.
 func interrupted(unfinished string, err error) error {
 	doing := strings.ReplaceAll(err.Error(), ": "+context.Canceled.Error(), "")
-	var own interruption
+	var own Interruption
 	if errors.As(err, &own) {
 		return errors.New(doing)
 	}
@@ -91,21 +93,21 @@ func returned[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// readLine returns a line of standard input, which may lack its end, or the error of the context.
-func (p program) readLine(ctx context.Context) (line string, whole bool, err error) {
-	line, err = returned(ctx, func() (string, error) { return bufio.NewReader(p.stdin).ReadString('\n') })
+// ReadLine returns a line of standard input, which may lack its end, or the error of the context.
+func (p Program) ReadLine(ctx context.Context) (line string, whole bool, err error) {
+	line, err = returned(ctx, func() (string, error) { return bufio.NewReader(p.Stdin).ReadString('\n') })
 	return strings.TrimSpace(line), err == nil, ctx.Err()
 }
 
-// readFile returns the content of a file, which may be a pipe, or the error of the invocation's context.
-func (p program) readFile(name string) ([]byte, error) {
-	return returned(p.ctx, func() ([]byte, error) { return os.ReadFile(name) })
+// ReadFile returns the content of a file, which may be a pipe, or the error of the invocation's context.
+func (p Program) ReadFile(name string) ([]byte, error) {
+	return returned(p.Ctx, func() ([]byte, error) { return os.ReadFile(name) })
 }
 
-// writeFile writes a file, which may be a pipe. It returns the error of the invocation's context if that
+// WriteFile writes a file, which may be a pipe. It returns the error of the invocation's context if that
 // ends first.
-func (p program) writeFile(name string, content []byte) error {
-	_, err := returned(p.ctx, func() (struct{}, error) { return struct{}{}, os.WriteFile(name, content, 0o666) })
+func (p Program) WriteFile(name string, content []byte) error {
+	_, err := returned(p.Ctx, func() (struct{}, error) { return struct{}{}, os.WriteFile(name, content, 0o666) })
 	return err
 }
 

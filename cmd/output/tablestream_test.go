@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/output"
 )
 
 // TestStream asserts that the columns fit the first rows, that a wider row widens its column,

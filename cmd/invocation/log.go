@@ -1,35 +1,35 @@
-package main
+package invocation
 
 import (
 	"fmt"
 	"io"
 	"log/slog"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/output"
 
 	"github.com/spf13/cobra"
 )
 
-// lineStart separates the lines of an error.
-const lineStart = "\nmuster: "
+// LineStart separates the lines of an error.
+const LineStart = "\nmuster: "
 
-// addLog adds the flags of the log.
-func (s *gitSettings) addLog(c *cobra.Command) {
+// AddLog adds the flags of the log.
+func (s *Repository) AddLog(c *cobra.Command) {
 	c.Flags().StringVar(&s.logFormat, "log-format", "text", "text or json")
 	c.Flags().StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
-// logger returns the logger, which writes to standard error.
-func (s *gitSettings) logger() (*slog.Logger, error) {
+// Logger returns the logger, which writes to standard error.
+func (s *Repository) Logger() (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
 		return nil, output.Usage(fmt.Errorf("--log-level %q: use debug, info, warn or error", s.logLevel))
 	}
 	switch s.logFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(s.program.stderr, &slog.HandlerOptions{Level: level})), nil
+		return slog.New(slog.NewTextHandler(s.Program.Stderr, &slog.HandlerOptions{Level: level})), nil
 	case "json":
-		return slog.New(jsonLog(s.program.stderr, level)), nil
+		return slog.New(jsonLog(s.Program.Stderr, level)), nil
 	}
 	return nil, output.Usage(fmt.Errorf("--log-format %q: use text or json", s.logFormat))
 }

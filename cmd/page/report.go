@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/chart"
-	"muster/cmd/muster/output"
+	"muster/cmd/chart"
+	"muster/cmd/output"
 	audit "muster/generator/history"
 	"muster/generator/report"
 

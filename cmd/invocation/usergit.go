@@ -1,4 +1,4 @@
-package main
+package invocation
 
 import (
 	"bytes"
@@ -14,19 +14,19 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/output"
 	"muster/gitops/branch"
 	"muster/gitops/git/remote"
 )
 
-// cloneAt returns the local repository that contains a directory, as the git program finds
+// CloneAt returns the local repository that contains a directory, as the git program finds
 // it: the top of a work tree, or a bare repository. The directory defaults to the current
 // one. An address is returned unchanged.
 //
 // A bare repository is used only if it is named: a committed directory can be a bare
 // repository, and its configuration is not the user's (git-config(1),
 // safe.bareRepository).
-func (p program) cloneAt(named string) (string, error) {
+func (p Program) CloneAt(named string) (string, error) {
 	dir := named
 	if named == "" {
 		dir = "."
@@ -44,30 +44,30 @@ func (p program) cloneAt(named string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("opening %s: %w", named, err)
 	}
-	if named != "" && p.gitOutput(dir, "rev-parse", "--is-inside-git-dir") == "true" {
+	if named != "" && p.GitOutput(dir, "rev-parse", "--is-inside-git-dir") == "true" {
 		return dir, nil
 	}
-	top, err := p.discoverOutput(dir, "rev-parse", "--show-toplevel")
+	top, err := p.DiscoverOutput(dir, "rev-parse", "--show-toplevel")
 	if err != nil {
 		return "", fmt.Errorf("opening %s: %w", dir, err)
 	}
 	return top, nil
 }
 
-// upstream is the remote that a branch of a clone follows: that of git's configuration, otherwise origin or
+// Upstream is the remote that a branch of a clone follows: that of git's configuration, otherwise origin or
 // the only one. The zero value is none.
-type upstream struct {
+type Upstream struct {
 	// name is the remote's name; fetch and push are its addresses, which are mostly the same.
-	name, fetch, push string
+	name, fetch, Push string
 }
 
-// upstreamOf returns the clone that contains the current directory, and the remote that a branch follows.
-func (p program) upstreamOf(branch string) (top string, up upstream, err error) {
-	if top, err = p.cloneAt(""); err != nil {
+// UpstreamOf returns the clone that contains the current directory, and the remote that a branch follows.
+func (p Program) UpstreamOf(branch string) (top string, up Upstream, err error) {
+	if top, err = p.CloneAt(""); err != nil {
 		return "", up, output.Usage(fmt.Errorf("which repository? give --repo, set MUSTER_REPO, or run it in a clone: %w", err))
 	}
-	remotes := strings.Fields(p.gitOutput(top, "remote"))
-	up.name = p.gitOutput(top, "config", "branch."+branch+".remote")
+	remotes := strings.Fields(p.GitOutput(top, "remote"))
+	up.name = p.GitOutput(top, "config", "branch."+branch+".remote")
 	switch {
 	case slices.Contains(remotes, up.name):
 	case slices.Contains(remotes, "origin"):
@@ -75,10 +75,10 @@ func (p program) upstreamOf(branch string) (top string, up upstream, err error) 
 	case len(remotes) == 1:
 		up.name = remotes[0]
 	default:
-		return top, upstream{}, nil
+		return top, Upstream{}, nil
 	}
-	up.fetch = belowTop(top, p.gitOutput(top, "remote", "get-url", up.name))
-	up.push = belowTop(top, p.gitOutput(top, "remote", "get-url", "--push", up.name))
+	up.fetch = belowTop(top, p.GitOutput(top, "remote", "get-url", up.name))
+	up.Push = belowTop(top, p.GitOutput(top, "remote", "get-url", "--push", up.name))
 	return top, up, nil
 }
 
@@ -92,19 +92,19 @@ func belowTop(top, address string) string {
 	return address
 }
 
-// discoverOutput returns the output of the git program in a directory, for the repository that
+// DiscoverOutput returns the output of the git program in a directory, for the repository that
 // git finds from there.
-func (p program) discoverOutput(dir string, args ...string) (string, error) {
+func (p Program) DiscoverOutput(dir string, args ...string) (string, error) {
 	args = append([]string{"-c", "safe.bareRepository=explicit"}, args...)
-	return runProgram(p.context(), "git", dir, remote.WithoutRepository(p.childEnviron()), args...)
+	return runProgram(p.context(), "git", dir, remote.WithoutRepository(p.ChildEnviron()), args...)
 }
 
 // context returns the context of the invocation.
-func (p program) context() context.Context {
-	if p.ctx == nil {
+func (p Program) context() context.Context {
+	if p.Ctx == nil {
 		return context.Background()
 	}
-	return p.ctx
+	return p.Ctx
 }
 
 // runProgram runs a program in a directory, and returns what [printed] does.
@@ -115,12 +115,12 @@ func runProgram(ctx context.Context, name, dir string, environ []string, args ..
 	}
 	c := exec.CommandContext(ctx, path, args...)
 	c.Dir, c.Env = dir, environ
-	return printed(c)
+	return Printed(c)
 }
 
-// printed returns a program's output without surrounding space, or an error with its standard
+// Printed returns a program's output without surrounding space, or an error with its standard
 // error.
-func printed(c *exec.Cmd) (string, error) {
+func Printed(c *exec.Cmd) (string, error) {
 	c.WaitDelay = time.Second // a program that it started may keep its output open
 	out, err := c.Output()
 	var failed *exec.ExitError
@@ -133,28 +133,28 @@ func printed(c *exec.Cmd) (string, error) {
 	return string(bytes.TrimSpace(out)), nil
 }
 
-// gitOutput returns the output of the git program for a clone, in one line; "" if git is not
+// GitOutput returns the output of the git program for a clone, in one line; "" if git is not
 // installed or fails.
-func (p program) gitOutput(dir string, args ...string) string {
-	c, err := remote.Command(p.context(), strings.TrimPrefix(dir, "file://"), p.childEnviron(), args...)
+func (p Program) GitOutput(dir string, args ...string) string {
+	c, err := remote.Command(p.context(), strings.TrimPrefix(dir, "file://"), p.ChildEnviron(), args...)
 	if err != nil {
 		return ""
 	}
-	line, _ := printed(c)
+	line, _ := Printed(c)
 	return line
 }
 
-// commit returns the ID of the commit with a name in a clone; empty if the name is unknown.
-func (p program) commit(dir, name string) string {
-	return p.gitOutput(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+// Commit returns the ID of the commit with a name in a clone; empty if the name is unknown.
+func (p Program) Commit(dir, name string) string {
+	return p.GitOutput(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 }
 
 // ownEnviron returns an environment in which git has the user's and the system's settings,
 // including those for the current directory (git-config(1), includeIf), but none of a
 // repository's own, which could name programs to run.
-func (p program) ownEnviron() []string {
-	environ := append(remote.WithoutRepository(p.childEnviron()), "GIT_DIR="+os.DevNull)
-	list, err := p.discoverOutput("", "config", "--list", "-z", "--show-scope")
+func (p Program) ownEnviron() []string {
+	environ := append(remote.WithoutRepository(p.ChildEnviron()), "GIT_DIR="+os.DevNull)
+	list, err := p.DiscoverOutput("", "config", "--list", "-z", "--show-scope")
 	if err != nil {
 		return environ
 	}
@@ -176,15 +176,15 @@ func (p program) ownEnviron() []string {
 
 // ownSetting returns the output of git config for the settings of [program.ownEnviron]; "" if
 // git is not installed or has no such setting.
-func (p program) ownSetting(args ...string) string {
+func (p Program) ownSetting(args ...string) string {
 	value, _ := runProgram(p.context(), "git", "", p.ownEnviron(), append([]string{"config"}, args...)...)
 	return value
 }
 
-// signaturePrograms returns settings that make git verify signatures with the programs of
+// SignaturePrograms returns settings that make git verify signatures with the programs of
 // the user's configuration, or with git's defaults (git-config(1), gpg.program and
 // gpg.<format>.program).
-func (p program) signaturePrograms() []string {
+func (p Program) SignaturePrograms() []string {
 	programs := map[string]string{"gpg.program": "gpg", "gpg.x509.program": "gpgsm", "gpg.ssh.program": "ssh-keygen"}
 	for entry := range strings.SplitSeq(p.ownSetting("-z", "--get-regexp", `^gpg\.(.*\.)?program$`), "\x00") {
 		if key, value, ok := strings.Cut(entry, "\n"); ok {
@@ -213,20 +213,20 @@ func firstFile(names ...string) string {
 	return names[i]
 }
 
-// childEnviron returns the environment of the user's programs, without muster's secrets.
-func (p program) childEnviron() []string {
-	return slices.DeleteFunc(slices.Clone(p.environ), func(entry string) bool {
+// ChildEnviron returns the environment of the user's programs, without muster's secrets.
+func (p Program) ChildEnviron() []string {
+	return slices.DeleteFunc(slices.Clone(p.Environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return name == variableToken || name == variablePassword || name == variableAgentToken
+		return name == VariableToken || name == variablePassword || name == VariableAgentToken
 	})
 }
 
-// credentialHelper runs git's credential helpers if the git program is installed. It uses those
+// CredentialHelper runs git's credential helpers if the git program is installed. It uses those
 // in the user's and the system's configuration, because a repository's own could be any program.
 //
 // Without a terminal neither git (git(1), GIT_TERMINAL_PROMPT; an empty GIT_ASKPASS is unset)
 // nor Git Credential Manager prompts for a password.
-func (p program) credentialHelper() remote.HelperFunc {
+func (p Program) CredentialHelper() remote.HelperFunc {
 	path, err := exec.LookPath("git")
 	if err != nil {
 		return nil
@@ -236,7 +236,7 @@ func (p program) credentialHelper() remote.HelperFunc {
 		environ = append(environ, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GCM_INTERACTIVE=never")
 	}
 	return func(ctx context.Context, action string) *exec.Cmd {
-		p.progress.Done() // the helper may prompt on the same line
+		p.Progress.Done() // the helper may prompt on the same line
 		cmd := exec.CommandContext(ctx, path, "credential", action)
 		cmd.Env = environ
 		if prompts {
@@ -247,12 +247,12 @@ func (p program) credentialHelper() remote.HelperFunc {
 }
 
 // prompts reports whether programs may prompt for a password.
-func (p program) prompts() bool { return p.terminal && p.screen.progress }
+func (p Program) prompts() bool { return p.Terminal && p.Screen.Progress }
 
 // insteadOf returns the addresses that git would read from and push to; push may be empty. If
 // the git program is installed, it applies the user's settings url.BASE.insteadOf and
 // pushInsteadOf, which replace a prefix of the address (git-config(1)).
-func (p program) insteadOf(address string) (read, push string) {
+func (p Program) insteadOf(address string) (read, push string) {
 	const fetches, pushes = ".insteadof", ".pushinsteadof"
 	read = address
 	longest := map[string]int{}
@@ -275,15 +275,15 @@ func (p program) insteadOf(address string) (read, push string) {
 // sshProgram returns the ssh that git would run, or nil if there is no such program (git(1),
 // GIT_SSH_COMMAND; git-config(1), core.sshCommand). It ignores a repository's own
 // core.sshCommand. Without a terminal it does not prompt.
-func (p program) sshProgram() remote.SSHFunc {
-	command := cmp.Or(p.variable("GIT_SSH_COMMAND"), p.ownSetting("--get", "core.sshCommand"))
-	path, err := exec.LookPath(cmp.Or(p.variable("GIT_SSH"), "ssh"))
+func (p Program) sshProgram() remote.SSHFunc {
+	command := cmp.Or(p.Variable("GIT_SSH_COMMAND"), p.ownSetting("--get", "core.sshCommand"))
+	path, err := exec.LookPath(cmp.Or(p.Variable("GIT_SSH"), "ssh"))
 	if command == "" && err != nil {
 		return nil
 	}
-	environ, prompts := p.childEnviron(), p.prompts()
+	environ, prompts := p.ChildEnviron(), p.prompts()
 	return func(ctx context.Context, args ...string) *exec.Cmd {
-		p.progress.Done() // ssh may prompt on the same line
+		p.Progress.Done() // ssh may prompt on the same line
 		if !prompts {
 			args = append([]string{"-o", "BatchMode=yes"}, args...)
 		}
@@ -311,13 +311,13 @@ func sshTarget(address string) string {
 
 // unusedSSHConfig returns a warning if the user's configuration of ssh changes how a host is
 // reached, and is not used because a flag gives the key or the known hosts; "" otherwise.
-func (s *gitSettings) unusedSSHConfig(address string) string {
+func (s *Repository) unusedSSHConfig(address string) string {
 	target := sshTarget(address)
-	if target == "" || s.sshKey == "" && s.sshKnownHosts == "" {
+	if target == "" || s.SSHKey == "" && s.sshKnownHosts == "" {
 		return ""
 	}
 	host := target[strings.LastIndex(target, "@")+1:]
-	config, _ := runProgram(s.program.context(), "ssh", "", s.program.childEnviron(), "-G", target)
+	config, _ := runProgram(s.Program.context(), "ssh", "", s.Program.ChildEnviron(), "-G", target)
 	for line := range strings.Lines(config) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"muster/cmd/muster/output"
+	"muster/cmd/output"
 )
 
 // screen simulates a terminal: its last line, and the lines above.

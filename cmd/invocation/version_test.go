@@ -1,4 +1,4 @@
-package main
+package invocation
 
 import (
 	"runtime/debug"

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"muster/cmd/muster/chart"
+	"muster/cmd/chart"
 )
 
 // timeline returns the timeline of an overlay since a time; false if the overlay is unknown.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/muster/chart"
+	"muster/cmd/chart"
 	"muster/generator/condition"
 	"muster/generator/status"
 )
