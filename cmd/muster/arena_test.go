@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/starter"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/policy"
 	"muster/gitops/branch"
@@ -64,7 +65,7 @@ func (a *arena) open() {
 // serve adds the overlay that muster init writes to the repository, and serves all of root. The
 // overlay's state has an earlier registration: without one, muster orders at most ten agents.
 func (a *arena) serve(root string) {
-	changes, err := starterChanges(func(policy []byte) []byte {
+	changes, err := starter.Changes(func(policy []byte) []byte {
 		return bytes.Replace(policy, []byte("max: 10 "), []byte("max: 20000 "), 1)
 	})
 	check(a.b, err)

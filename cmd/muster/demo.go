@@ -23,6 +23,7 @@ import (
 	"muster/cmd/chart"
 	"muster/cmd/invocation"
 	"muster/cmd/output"
+	"muster/cmd/starter"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
@@ -423,14 +424,14 @@ with a buffer of 2, and large, of at most 10.
 
 // demoFleet returns the files of muster init, with larger limits.
 func demoFleet() ([]branch.Change, error) {
-	changes, err := starterChanges(func(text []byte) []byte {
+	changes, err := starter.Changes(func(text []byte) []byte {
 		s := strings.Replace(string(text), "max: 10 ", "max: 40 ", 1)
 		return []byte(strings.Replace(s, "# buffer: 0 ", "buffer: 2   ", 1))
 	})
 	if err != nil {
 		return nil, err
 	}
-	large, err := overlayFiles(newOverlay{name: "large", queue: "large"})
+	large, err := starter.OverlayFiles(starter.Overlay{Name: "large", Queue: "large"})
 	for name, content := range large {
 		changes = append(changes, branch.Change{Path: path.Join("overlays/large", name), Content: content})
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/cmd/starter"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
@@ -97,7 +98,7 @@ func TestOneFleetByEveryAddress(t *testing.T) {
 	}
 	other, err := gitserver.Init(filepath.Join(dir, "other.git"))
 	check(t, err)
-	changes, err := starterChanges(func(text []byte) []byte { return text })
+	changes, err := starter.Changes(func(text []byte) []byte { return text })
 	check(t, err)
 	_, err = other.Commit("Begin the fleet", start.Add(-2*time.Hour), changes...)
 	check(t, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/cmd/starter"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
 	"muster/gitops/leaktest"
@@ -15,9 +16,9 @@ import (
 // TestGitHubCommits asserts that run commits the two operations of a tick through GitHub's API
 // with one request each, with and without a receiver, and that verify accepts them.
 func TestGitHubCommits(t *testing.T) {
-	files, err := starterChanges(func(policy []byte) []byte { return policy })
+	files, err := starter.Changes(func(policy []byte) []byte { return policy })
 	check(t, err)
-	second, err := overlayFiles(newOverlay{name: "second", queue: "second"})
+	second, err := starter.OverlayFiles(starter.Overlay{Name: "second", Queue: "second"})
 	check(t, err)
 	for name, content := range second {
 		files = append(files, branch.Change{Path: "overlays/second/" + name, Content: content})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/cmd/starter"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/condition"
 	"muster/generator/plan"
@@ -136,7 +137,7 @@ func newIncidentWorld(t *testing.T) *incidentWorld {
 		w.buildkite.ServeHTTP(rw, r)
 	}))
 	w.agents = serveHTTP(t, w.buildkite)
-	changes, err := starterChanges(func(policy []byte) []byte { return policy })
+	changes, err := starter.Changes(func(policy []byte) []byte { return policy })
 	check(t, err)
 	_, err = w.repo.Commit("Begin the fleet\n", w.begin.Add(-time.Hour), changes...)
 	check(t, err)
@@ -254,12 +255,12 @@ func (w *incidentWorld) secondMuster(overlay string) {
 	w.t.Helper()
 	repo, err := gitserver.Init(filepath.Join(filepath.Dir(w.repo.Dir), "second.git"))
 	check(w.t, err)
-	parts, err := starterFleet(newOverlay{name: overlay, queue: defaultQueue})
+	parts, err := starter.Fleet(starter.Overlay{Name: overlay, Queue: starter.DefaultQueue})
 	check(w.t, err)
 	var changes []branch.Change
 	for _, part := range parts {
-		for name, content := range part.files {
-			changes = append(changes, branch.Change{Path: part.path + "/" + name, Content: content})
+		for name, content := range part.Files {
+			changes = append(changes, branch.Change{Path: part.Path + "/" + name, Content: content})
 		}
 	}
 	_, err = repo.Commit("Begin another fleet\n", w.begin, changes...)

@@ -16,18 +16,14 @@ import (
 	"slices"
 	"strings"
 
-	"muster/base"
 	"muster/cmd/invocation"
 	"muster/cmd/output"
+	"muster/cmd/starter"
 	"muster/deploy"
-	"muster/generator/finding"
 	"muster/generator/plan"
 	"muster/generator/policy"
-	"muster/gitops/branch"
-	"muster/overlays"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 )
 
 func (p program) initCommand() *cobra.Command {
@@ -54,14 +50,14 @@ with which one of them applies the overlay. It does not change existing files.`,
 			if err := o.validate(cmd); err != nil {
 				return err
 			}
-			out, chosen := cmd.OutOrStdout(), o.queue
+			out, chosen := cmd.OutOrStdout(), o.Queue
 			if chosen == "" && p.Terminal {
 				var err error
 				if chosen, err = p.promptQueue(cmd.Context(), out); err != nil {
 					return err
 				}
 			}
-			o.queue = cmp.Or(chosen, defaultQueue)
+			o.Queue = cmp.Or(chosen, starter.DefaultQueue)
 			if o.withDeploy {
 				o.version = p.Build.Name()
 			}
@@ -74,9 +70,9 @@ with which one of them applies the overlay. It does not change existing files.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&o.name, "overlay", "", "name of the overlay and of its directory below overlays/ (default the queue's key)")
-	c.Flags().StringVar(&o.cluster, "cluster", "", "name or id of the Buildkite cluster, if several have the queue's key")
-	c.Flags().StringVar(&o.queue, "queue", "", "key of the overlay's Buildkite queue; if absent, init prompts on a terminal, otherwise uses default")
+	c.Flags().StringVar(&o.Name, "overlay", "", "name of the overlay and of its directory below overlays/ (default the queue's key)")
+	c.Flags().StringVar(&o.Cluster, "cluster", "", "name or id of the Buildkite cluster, if several have the queue's key")
+	c.Flags().StringVar(&o.Queue, "queue", "", "key of the overlay's Buildkite queue; if absent, init prompts on a terminal, otherwise uses default")
 	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD or Flux to sync")
 	c.Flags().StringVar(&o.syncer, "syncer", "", "also write syncer/: the overlay's manifests for argocd or flux")
 	invocation.CompleteFlag(c, "queue", func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -114,9 +110,6 @@ func oneDirectory(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// defaultQueue is the queue of the overlay if none is given.
-const defaultQueue = "default"
-
 // noQueueHint is printed if no queue is given: a new organisation has no queue of this name
 // (docs agent/queues/managing.md "Setting up queues").
 const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite organisation has no queue\n" +
@@ -131,7 +124,7 @@ const deployHint = "\nTo run muster itself: edit deploy/base/muster.env, the ima
 
 // promptQueue prompts for the queue's key; it returns "" without an answer.
 func (p program) promptQueue(ctx context.Context, out io.Writer) (string, error) {
-	fmt.Fprintf(out, "Key of the self-hosted Buildkite queue that the overlay serves [%s]: ", defaultQueue)
+	fmt.Fprintf(out, "Key of the self-hosted Buildkite queue that the overlay serves [%s]: ", starter.DefaultQueue)
 	line, whole, err := p.ReadLine(ctx)
 	if !whole {
 		fmt.Fprintln(out)
@@ -141,10 +134,10 @@ func (p program) promptQueue(ctx context.Context, out io.Writer) (string, error)
 
 // newOverlay contains the arguments of init. If the name is empty, it is the queue's.
 type newOverlay struct {
-	name, queue, cluster string
-	syncer               string // one of knownSyncers; empty: none
-	withDeploy           bool
-	version              string // of the image to deploy
+	starter.Overlay
+	syncer     string // one of knownSyncers; empty: none
+	withDeploy bool
+	version    string // of the image to deploy
 }
 
 // overlayName matches valid names: those without special meaning in a shell, in YAML or in the
@@ -153,39 +146,46 @@ var overlayName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A
 
 // initialise writes the missing directories of a fleet repository with the overlay.
 func initialise(out io.Writer, dir string, o newOverlay) error {
-	o.name = cmp.Or(o.name, plan.Slug(o.queue))
-	if !overlayName.MatchString(o.name) {
-		return output.Usage(fmt.Errorf("--overlay %q: use letters, digits and -_. in the names of up to four directories, separated by /", o.name))
+	o.Name = cmp.Or(o.Name, plan.Slug(o.Queue))
+	if !overlayName.MatchString(o.Name) {
+		return output.Usage(fmt.Errorf("--overlay %q: use letters, digits and -_. in the names of up to four directories, separated by /", o.Name))
 	}
-	for above := path.Dir(o.name); above != "."; above = path.Dir(above) {
+	for above := path.Dir(o.Name); above != "."; above = path.Dir(above) {
 		if _, err := os.Stat(filepath.Join(dir, "overlays", filepath.FromSlash(above), "scaling.yaml")); err == nil {
-			return output.Usage(fmt.Errorf("--overlay %s: overlays/%s is an overlay, and overlays cannot be nested", o.name, above))
+			return output.Usage(fmt.Errorf("--overlay %s: overlays/%s is an overlay, and overlays cannot be nested", o.Name, above))
 		}
 	}
-	parts, err := starterFleet(o)
+	parts, err := starter.Fleet(o.Overlay)
 	if err != nil {
 		return err
+	}
+	if o.withDeploy {
+		own, err := deployment(o.version)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, own)
 	}
 	if err := otherSyncer(dir, o); err != nil {
 		return err
 	}
-	if o.name != o.queue && o.name == plan.Slug(o.queue) {
-		fmt.Fprintf(out, "the overlay of the queue %s is called %s: --overlay gives it another name\n", o.queue, o.name)
+	if o.Name != o.Queue && o.Name == plan.Slug(o.Queue) {
+		fmt.Fprintf(out, "the overlay of the queue %s is called %s: --overlay gives it another name\n", o.Queue, o.Name)
 	}
 	for _, part := range parts {
-		written, err := writeNew(filepath.Join(dir, filepath.FromSlash(part.path)), part.files)
+		written, err := writeNew(filepath.Join(dir, filepath.FromSlash(part.Path)), part.Files)
 		if err != nil {
 			return err
 		}
 		if written {
-			fmt.Fprintf(out, "wrote %s\n", part.path)
+			fmt.Fprintf(out, "wrote %s\n", part.Path)
 		} else {
-			fmt.Fprintf(out, "%s exists: unchanged%s\n", part.path, o.ignored(filepath.Join(dir, filepath.FromSlash(part.path), "scaling.yaml")))
+			fmt.Fprintf(out, "%s exists: unchanged%s\n", part.Path, o.ignored(filepath.Join(dir, filepath.FromSlash(part.Path), "scaling.yaml")))
 		}
 	}
 	files := map[string][]byte{formatterFile: []byte(formatterIgnore)}
 	if o.syncer != "" {
-		own, err := syncerFiles(o.syncer, o.name)
+		own, err := syncerFiles(o.syncer, o.Name)
 		if err != nil {
 			return err
 		}
@@ -194,9 +194,9 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 	if err := writeMissing(out, dir, files); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, validate it with\n  muster check %s\ncommit and push.\n", o.name, dir)
+	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, validate it with\n  muster check %s\ncommit and push.\n", o.Name, dir)
 	if o.syncer != "" {
-		fmt.Fprint(out, strings.ReplaceAll(syncerHints[o.syncer], "NAME", plan.Slug(o.name)))
+		fmt.Fprint(out, strings.ReplaceAll(syncerHints[o.syncer], "NAME", plan.Slug(o.Name)))
 	}
 	if o.withDeploy {
 		fmt.Fprint(out, deployHint)
@@ -214,10 +214,10 @@ func (o newOverlay) ignored(file string) string {
 	switch {
 	case err != nil:
 		return ""
-	case p.Queue != o.queue && o.queue != defaultQueue:
-		return fmt.Sprintf(", with the queue %s instead of %s: edit it, or give another --overlay", p.Queue, o.queue)
-	case p.Cluster != o.cluster && o.cluster != "":
-		return fmt.Sprintf(", with the cluster %q instead of %q: edit it, or give another --overlay", p.Cluster, o.cluster)
+	case p.Queue != o.Queue && o.Queue != starter.DefaultQueue:
+		return fmt.Sprintf(", with the queue %s instead of %s: edit it, or give another --overlay", p.Queue, o.Queue)
+	case p.Cluster != o.Cluster && o.Cluster != "":
+		return fmt.Sprintf(", with the cluster %q instead of %q: edit it, or give another --overlay", p.Cluster, o.Cluster)
 	}
 	return ""
 }
@@ -228,13 +228,13 @@ func otherSyncer(dir string, o newOverlay) error {
 	if o.syncer == "" {
 		return nil
 	}
-	name := syncerFile(o.name)
+	name := syncerFile(o.Name)
 	text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {
 		return nil // writeMissing reports errors
 	}
 	for _, other := range knownSyncers {
-		files, err := syncerFiles(other, o.name)
+		files, err := syncerFiles(other, o.Name)
 		if err != nil {
 			return err
 		}
@@ -247,71 +247,6 @@ func otherSyncer(dir string, o newOverlay) error {
 
 // objectKind finds the line of a manifest that tells syncers' objects apart.
 var objectKind = regexp.MustCompile(`(?m)^apiVersion: \S+/`)
-
-// overlayFiles returns the files of a new overlay. A queue or cluster that is invalid in
-// Buildkite is an error.
-func overlayFiles(o newOverlay) (map[string][]byte, error) {
-	files, err := embedded(overlays.Files, "default")
-	if err != nil {
-		return nil, err
-	}
-	put := func(file, before, after string) {
-		files[file] = bytes.Replace(files[file], []byte(before), []byte(after), 1)
-	}
-	if slug := plan.Slug(o.name); o.name != "default" {
-		put("configmap.yaml", "name: muster-default", "name: muster-"+slug)
-		put("configmap.yaml", "overlay: default", "overlay: "+scalar(slug))
-		put("scaling.yaml", "../../schema", strings.Repeat("../", 2+strings.Count(o.name, "/"))+"schema")
-		put("template/kustomization.yaml", "../../../base", strings.Repeat("../", 3+strings.Count(o.name, "/"))+"base")
-		put("template/kustomization.yaml", "overlays/default/template", "overlays/"+o.name+"/template")
-	}
-	if o.queue != defaultQueue {
-		put("scaling.yaml", "queue: default", "queue: "+scalar(o.queue))
-	}
-	if o.cluster != "" {
-		put("scaling.yaml", `# cluster: ""  `, "cluster: "+scalar(o.cluster))
-	}
-	policy, err := policy.Parse("scaling.yaml", files["scaling.yaml"])
-	var finding finding.Finding
-	if errors.As(err, &finding) {
-		return nil, output.Usage(fmt.Errorf("--%s: %s; %s", strings.TrimPrefix(finding.Field, "spec."), finding.Problem, finding.Remedy))
-	}
-	if err != nil {
-		return nil, output.Usage(err)
-	}
-	if policy.Queue != o.queue {
-		return nil, output.Usage(fmt.Errorf("--queue %q is not a queue's key", o.queue))
-	}
-	if policy.Cluster != o.cluster {
-		return nil, output.Usage(fmt.Errorf("--cluster %q is not the name or id of a cluster", o.cluster))
-	}
-	return files, nil
-}
-
-// scalar returns text as a YAML string, in quotes where necessary, as for 2024 and null.
-func scalar(text string) string {
-	quoted, err := yaml.Marshal(text)
-	if err != nil {
-		return text // the parser of the file reports it
-	}
-	return strings.TrimSpace(string(quoted))
-}
-
-// embedded reads every file below dir.
-func embedded(from fs.FS, dir string) (map[string][]byte, error) {
-	files := map[string][]byte{}
-	tree, err := fs.Sub(from, dir)
-	if err != nil {
-		return nil, err
-	}
-	err = fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			files[name], err = fs.ReadFile(tree, name)
-		}
-		return err
-	})
-	return files, err
-}
 
 // writeNew creates a directory with files, atomically. It reports false if the directory
 // exists.
@@ -369,7 +304,7 @@ func syncerFiles(syncer, overlay string) (map[string][]byte, error) {
 	content = bytes.ReplaceAll(content, []byte("agents-default"), []byte("agents-"+slug))
 	content = bytes.ReplaceAll(content, []byte("overlays/default"), []byte("overlays/"+overlay))
 	files := map[string][]byte{syncerFile(overlay): content}
-	shared, err := embedded(deploy.Syncers, from)
+	shared, err := starter.Embedded(deploy.Syncers, from)
 	delete(shared, "overlay.yaml")
 	for name, content := range shared {
 		files[path.Join(syncerDirectory, name)] = content
@@ -417,60 +352,15 @@ func writeNewFile(name string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// directory is a directory of a fleet repository, with its files by relative path.
-type directory struct {
-	path  string
-	files map[string][]byte
-}
-
-// starterFleet returns the directories of a new fleet repository with one overlay.
-func starterFleet(o newOverlay) ([]directory, error) {
-	overlay, err := overlayFiles(o)
-	if err != nil {
-		return nil, err
-	}
-	agent, err := embedded(base.Files, ".")
-	if err != nil {
-		return nil, err
-	}
-	schema := map[string][]byte{"scaling.json": policy.Schema()}
-	parts := []directory{{"base", agent}, {"schema", schema}, {path.Join("overlays", o.name), overlay}}
-	if o.withDeploy {
-		own, err := deployment(o.version)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, own)
-	}
-	return parts, nil
-}
-
 // deployment returns muster's own deployment, with the image of a version.
-func deployment(version string) (directory, error) {
-	files, err := embedded(deploy.Files, ".")
+func deployment(version string) (starter.Directory, error) {
+	files, err := starter.Embedded(deploy.Files, ".")
 	for name, content := range files {
 		if path.Base(name) == "kustomization.yaml" {
 			files[name] = bytes.Replace(content, []byte("newTag: "+invocation.Version+"\n"), []byte("newTag: "+strings.ReplaceAll(version, "+", "-")+"\n"), 1)
 		}
 	}
-	return directory{"deploy", files}, err
-}
-
-// starterChanges returns the files of a new fleet repository with an overlay for the queue
-// "default", whose policy edit changes.
-func starterChanges(edit func(policy []byte) []byte) ([]branch.Change, error) {
-	parts, err := starterFleet(newOverlay{name: "default", queue: defaultQueue})
-	var changes []branch.Change
-	for _, part := range parts {
-		for name, content := range part.files {
-			if name == "scaling.yaml" {
-				content = edit(content)
-			}
-			changes = append(changes, branch.Change{Path: path.Join(part.path, name), Content: content})
-		}
-	}
-	slices.SortFunc(changes, func(a, b branch.Change) int { return cmp.Compare(a.Path, b.Path) })
-	return changes, err
+	return starter.Directory{Path: "deploy", Files: files}, err
 }
 
 func (p program) schemaCommand() *cobra.Command {

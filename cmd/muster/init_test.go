@@ -48,7 +48,7 @@ func TestDeployedVersion(t *testing.T) {
 	part, err := deployment("v9.8.7+6")
 	check(t, err)
 	images := 0
-	for name, content := range part.files {
+	for name, content := range part.Files {
 		text := string(content)
 		images += strings.Count(text, "newName: ")
 		if strings.Count(text, "newName: ") != strings.Count(text, "newTag: v9.8.7-6\n") {

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/cmd/starter"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops"
@@ -97,10 +98,10 @@ func (p *production) makeRepository(bare string) {
 	for key, value := range map[string]string{"core.fsync": "none", "receive.autogc": "false", "gc.auto": "0"} {
 		check(p.t, p.repo.Configure(key, value))
 	}
-	changes, err := starterChanges(func(text []byte) []byte { return bytes.Replace(text, []byte("max: 10 "), []byte("max: 0 "), 1) })
+	changes, err := starter.Changes(func(text []byte) []byte { return bytes.Replace(text, []byte("max: 10 "), []byte("max: 0 "), 1) })
 	check(p.t, err)
 	for i, queue := range p.queues {
-		files, err := overlayFiles(newOverlay{name: queue, queue: queue})
+		files, err := starter.OverlayFiles(starter.Overlay{Name: queue, Queue: queue})
 		check(p.t, err)
 		for name, content := range files {
 			if name == "scaling.yaml" {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/cmd/starter"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
 	"muster/gitops"
@@ -349,7 +350,7 @@ func cmdDocumented(ts *testscript.TestScript, _ bool, args []string) {
 
 // filesBelow returns the changes that add all files of a tree.
 func filesBelow(tree fs.FS) (changes []branch.Change, err error) {
-	files, err := embedded(tree, ".")
+	files, err := starter.Embedded(tree, ".")
 	for name, content := range files {
 		changes = append(changes, branch.Change{Path: name, Content: content})
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"muster/cmd/invocation"
+	"muster/cmd/starter"
 )
 
 // endless returns a fleet repository with a template that kustomize would build for an hour:
@@ -22,7 +23,7 @@ import (
 func endless(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	check(t, initialise(io.Discard, dir, newOverlay{queue: defaultQueue}))
+	check(t, initialise(io.Discard, dir, newOverlay{Overlay: starter.Overlay{Queue: starter.DefaultQueue}}))
 	var objects, patches strings.Builder
 	for i := range 4000 {
 		fmt.Fprintf(&objects, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\n---\n", i)
@@ -107,7 +108,7 @@ func TestTerminatedWhileBuilding(t *testing.T) {
 func TestWarningsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	check(t, initialise(io.Discard, dir, newOverlay{queue: defaultQueue}))
+	check(t, initialise(io.Discard, dir, newOverlay{Overlay: starter.Overlay{Queue: starter.DefaultQueue}}))
 	file := filepath.Join(dir, "overlays/default/template/kustomization.yaml")
 	text, err := os.ReadFile(file)
 	check(t, err)

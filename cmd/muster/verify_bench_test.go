@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/cmd/starter"
 	"muster/generator"
 	"muster/generator/fleet"
 	"muster/generator/ledger"
@@ -61,7 +62,7 @@ type following struct {
 func newFollowing(b *testing.B) *following {
 	b.Helper()
 	f := &following{objects: newGitObjects(b, b.TempDir()), loader: fleet.NewLoader("overlays"), files: fstest.MapFS{}, at: start}
-	changes, err := starterChanges(func(policy []byte) []byte { return policy })
+	changes, err := starter.Changes(func(policy []byte) []byte { return policy })
 	check(b, err)
 	f.commit("A fleet\n", changes)
 	f.commits = 0

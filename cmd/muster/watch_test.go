@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/cmd/starter"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/gitserver"
 	"muster/gitops/leaktest"
@@ -52,7 +53,7 @@ func runScripted(t *testing.T, p program, at time.Time, functions ...func()) {
 func fleetProgram(t *testing.T, args ...string) (*scenario, program, *bytes.Buffer, *bytes.Buffer) {
 	t.Helper()
 	w := newScenario(t, t.TempDir())
-	changes, err := starterChanges(func(text []byte) []byte { return text })
+	changes, err := starter.Changes(func(text []byte) []byte { return text })
 	check(t, err)
 	_, err = w.repo.Commit("Begin the fleet", start.Add(-time.Hour), changes...)
 	check(t, err)
