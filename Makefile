@@ -64,20 +64,20 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## Play a morning of builds against a real git repository, on embedded defaults
-	bin/muster demo
+	bin/muster-sim demo
 
 # Nothing is heard of go build for a minute or more on a new machine: its list of
 # packages is counted. Whatever else it says is printed, and its exit code kept.
-build: ## Build bin/muster
-	@echo 'building bin/muster: a minute or two the first time, seconds after that' >&2
-	@total=$$($(GO) list -deps ./cmd/muster | wc -l) && \
-	{ CGO_ENABLED=0 $(GO) build -v -trimpath -ldflags '$(LDFLAGS)' -o bin/muster ./cmd/muster 2>&1; echo "exit $$?"; } | { \
+build: ## Build bin/muster and bin/muster-sim
+	@echo 'building bin/muster and bin/muster-sim: a minute or two the first time, seconds after that' >&2
+	@total=$$($(GO) list -deps ./cmd/muster ./cmd/muster-sim | wc -l) && \
+	{ CGO_ENABLED=0 $(GO) build -v -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/muster ./cmd/muster-sim 2>&1; echo "exit $$?"; } | { \
 		begun=0; terminal=; [ -t 2 ] && [ "$$TERM" != dumb ] && terminal=yes; \
 		say() { if [ $$terminal ]; then printf '\r\033[K%s' "$$1" >&2; elif [ $$2 = 0 ]; then echo "$$1" >&2; fi; }; \
 		while IFS= read -r line; do case $$line in \
 			'exit '*) say '' 1; exit $${line#exit } ;; \
 			*[\ :]*) say '' 1; printf '%s\n' "$$line" >&2 ;; \
-			*/cmd/muster) say 'linking' 0 ;; \
+			*/cmd/muster|*/cmd/muster-sim) say 'linking' 0 ;; \
 			*) begun=$$((begun + 1)); say "compiling: $$begun of at most $$((total)) packages" $$((begun % 100)) ;; \
 		esac; done; exit 1; }
 
@@ -230,9 +230,9 @@ writers: ## Race three writers for RACED of simulated time, and verify every com
 	$(GO) test ./generator -run ThreeWriters -count=1 -timeout 0 -v -raced $(RACED)
 
 quality: build ## Play every workload through every algorithm, and write docs/explanation/scaling-quality.md and its picture
-	GOGC=400 bin/muster simulate --workload $(QUALITY) --algorithms all --json testdata/scaling-quality/results.json >testdata/scaling-quality/results.txt
-	GOGC=400 bin/muster simulate --requests 50 --workload short-busy --algorithms muster,muster-told >testdata/scaling-quality/requests.txt
-	$(GO) test ./cmd/muster -run ScalingQuality -update
+	GOGC=400 bin/muster-sim simulate --workload $(QUALITY) --algorithms all --json testdata/scaling-quality/results.json >testdata/scaling-quality/results.txt
+	GOGC=400 bin/muster-sim simulate --requests 50 --workload short-busy --algorithms muster,muster-told >testdata/scaling-quality/requests.txt
+	$(GO) test ./cmd/laboratory -run ScalingQuality -args -update
 
 reference: ## Compare decisions on CHECKS random fleets with those of a second, brute-force program
 	$(GO) test ./generator/plan -run 'Reference' -count=1 -timeout 0 -v -rapid.checks=$(CHECKS)

@@ -75,7 +75,7 @@ func (p Program) Environment(root *cobra.Command) error {
 	}
 	for _, variable := range slices.Sorted(maps.Keys(values)) {
 		name := strings.TrimPrefix(variable, Prefix)
-		if known[name] {
+		if known[name] || p.Name() != "muster" { // a variable of muster's
 			continue
 		}
 		remedy := "unset it or spell it like one"
@@ -224,15 +224,16 @@ func helpCommand() *cobra.Command {
 
 // ManCommand returns the command that writes man pages.
 func (p Program) ManCommand() *cobra.Command {
+	name := p.Name()
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write man pages",
 		Long: `man writes a man page for each command into a directory, which it creates if it
 does not exist. Their date is SOURCE_DATE_EPOCH, if that is set.`,
-		Example: `  muster man ~/.local/share/man/man1 && man muster-plan`,
+		Example: fmt.Sprintf("  %s man ~/.local/share/man/man1 && man %[1]s", name),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("which directory? muster man DIR, as in muster man ~/.local/share/man/man1")
+				return fmt.Errorf("which directory? %s man DIR, as in %[1]s man ~/.local/share/man/man1", name)
 			}
 			return nil
 		},
@@ -249,7 +250,7 @@ does not exist. Their date is SOURCE_DATE_EPOCH, if that is set.`,
 				return output.Usage(err)
 			}
 			cmd.Root().DisableAutoGenTag = true
-			header := &doc.GenManHeader{Title: "MUSTER", Section: "1", Date: &date, Source: "muster " + p.Build.Name(), Manual: "muster"}
+			header := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Date: &date, Source: name + " " + p.Build.Name(), Manual: name}
 			return doc.GenManTree(cmd.Root(), header, args[0])
 		},
 	}

@@ -25,6 +25,7 @@ const notStopped = "interrupted, but something does not return, such as a write 
 // Run runs the command line and returns the exit code. After the context has ended, it returns at
 // the latest when stopTime has passed, if the program limits it.
 func (p Program) Run(ctx context.Context, commands Commands) int {
+	p.name = commands.Name
 	code := make(chan int, 1)
 	go func() { code <- p.execute(ctx, commands) }()
 	select {

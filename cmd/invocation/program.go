@@ -3,6 +3,7 @@
 package invocation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func Main(c Commands) {
 	}
 	var err error
 	if p.Executable, err = thisExecutable(); err != nil {
-		fmt.Fprintln(os.Stderr, "muster: cannot find its own executable, which it starts to build templates (on Linux, mount /proc):", err)
+		fmt.Fprintln(os.Stderr, c.Name+": cannot find its own executable, which it starts to build templates (on Linux, mount /proc):", err)
 		os.Exit(ExitOutside)
 	}
 	os.Exit(p.Run(ctx, c))
@@ -77,6 +78,7 @@ type Program struct {
 	Screen         screen
 	Progress       *output.Progress // nil: standard error is not a terminal
 	Stdout, Stderr io.Writer
+	name           string // see Name
 	Invocation     string // how to call muster again from here; empty: by its name
 	Clock          generator.Clock
 	Build          build // which muster this is
@@ -147,9 +149,12 @@ func (p Program) printError(text string) {
 	p.PrintMessage("%s", text)
 }
 
+// Name returns the name of the program; muster by default.
+func (p Program) Name() string { return cmp.Or(p.name, "muster") }
+
 // PrintMessage prints a line on standard error.
 func (p Program) PrintMessage(format string, args ...any) {
-	fmt.Fprintf(p.Stderr, "muster: "+format+"\n", args...)
+	fmt.Fprintf(p.Stderr, p.Name()+": "+format+"\n", args...)
 }
 
 // logsJSON reports whether this is run with a log in JSON. The command line may be invalid.
@@ -164,6 +169,8 @@ func (p Program) logsJSON() bool {
 
 // Commands are the commands of a program.
 type Commands struct {
+	// Name is that of the program.
+	Name string
 	// Root returns the root command of an invocation.
 	Root func(Program) *cobra.Command
 	// Unfinished maps the name of a command to a description of its incomplete work if a signal ends it.

@@ -72,8 +72,8 @@ func (p Program) VersionCommand() *cobra.Command {
 		Args:  NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			commit := cmp.Or(p.Build.Commit, "unknown")
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "muster %s\ncommit %s\n%s\n%s/%s\n",
-				p.Build.Name(), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\ncommit %s\n%s\n%s/%s\n",
+				p.Name(), p.Build.Name(), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -33,3 +33,12 @@ func TestBuild(t *testing.T) {
 		}
 	}
 }
+
+// TestShellWord asserts that the printed words can be pasted.
+func TestShellWord(t *testing.T) {
+	for word, want := range map[string]string{"a/b-c.git": "a/b-c.git", "": "''", "my demo": "'my demo'", "it's": `'it'\''s'`, "$HOME": "'$HOME'"} {
+		if got := ShellWord(word); got != want {
+			t.Errorf("%q is quoted as %s, want %s", word, got, want)
+		}
+	}
+}

@@ -132,6 +132,21 @@ func TestNoKubernetesClient(t *testing.T) {
 	}
 }
 
+// TestNoSimulator asserts that muster contains no simulator, fake or test server: they are muster-sim's.
+func TestNoSimulator(t *testing.T) {
+	packages := listPackages(t)
+	laboratory := reached(packages, module+"cmd/muster-sim")
+	muster := reached(packages, module+"cmd/muster")
+	for _, path := range []string{"cmd/laboratory", "generator/advice", "generator/buildkite/fakebuildkite", "generator/preview", "generator/simulation", "gitops/gitserver"} {
+		if !slices.Contains(laboratory, module+path) {
+			t.Errorf("muster-sim does not contain %s: this test looks for the wrong packages", path)
+		}
+		if slices.Contains(muster, module+path) {
+			t.Errorf("muster contains %s", path)
+		}
+	}
+}
+
 // TestUnusedMethodsAreLeftOut looks for two methods of a large library in the
 // program: one that is called and one that is not. Whatever calls methods by a
 // name that is only known at run time, as text/template does, keeps every method

@@ -11,9 +11,11 @@ import (
 	"testing"
 
 	"muster/cmd/invocation"
+	"muster/cmd/laboratory"
 	"muster/gitops/git/remote"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/tools/txtar"
 )
@@ -114,15 +116,25 @@ func code(text string) []string {
 	return all
 }
 
-// TestFlagList compares the reference's list of flags with the commands: first the
-// flags that several commands share, then those of one command.
+// programs are the commands of both programs.
+var programs = []invocation.Commands{allCommands, laboratory.Commands}
+
+// TestFlagList compares the reference's lists of flags with the commands of each program.
 func TestFlagList(t *testing.T) {
+	for _, p := range programs {
+		block := "flags of " + p.Name
+		checkBlock(t, "docs/reference/cli.md", "<!-- begin: "+block+" -->", "<!-- end: "+block+" -->", flagList(p.Root(invocation.Program{}))+"\n")
+	}
+}
+
+// flagList lists first the flags that several commands share, then those of one command.
+func flagList(root *cobra.Command) string {
 	type row struct {
 		flag *pflag.Flag
 		of   []string
 	}
 	var all []*row
-	for _, c := range (program{}).command().Commands() {
+	for _, c := range root.Commands() {
 		if c.Name() == "simulate" { // its help lists them
 			continue
 		}
@@ -157,7 +169,7 @@ func TestFlagList(t *testing.T) {
 		}
 		fmt.Fprintf(&list, "- %s: %s\n", name, r.flag.Usage)
 	}
-	checkBlock(t, "docs/reference/cli.md", "<!-- begin: flags -->", "<!-- end: flags -->", list.String()+"\n")
+	return list.String()
 }
 
 // TestQuirksTable compares the table of git hosts' deviations with the quirks in the code.
@@ -189,14 +201,14 @@ func variableOf(f *pflag.Flag) string {
 // TestVariables asserts that each flag can be set by its variable, and that a flag replaces its
 // variable, also one with a list.
 func TestVariables(t *testing.T) {
-	for _, c := range (program{}).command().Commands() {
+	for _, c := range slices.Concat(allCommands.Root(invocation.Program{}).Commands(), laboratory.Commands.Root(invocation.Program{}).Commands()) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			value := map[string]string{"bool": "true", "int": "7", "int64": "7", "uint64": "7", "float64": "0.5", "duration": "7s", "stringSlice": "a"}[f.Value.Type()]
 			if value == "" {
 				value = "text"
 			}
-			p := program{invocation.Program{Environ: []string{variableOf(f) + "=" + value}}}
-			root := p.command()
+			p := invocation.Program{Environ: []string{variableOf(f) + "=" + value}}
+			root := programOf([]string{c.Name()}).Root(p)
 			if err := p.Environment(root); err != nil {
 				t.Errorf("%s: %v", variableOf(f), err)
 				return
@@ -337,9 +349,9 @@ func TestCommands(t *testing.T) {
 					t.Errorf("%s: the Makefile has no %s", page, m[1])
 				}
 			}
-			for _, m := range regexp.MustCompile("(?m)(?:^|[\\s$`])muster ([a-z]+(?:-[a-z]+)*)([^#&|;$`\n]*)").FindAllStringSubmatch(block, -1) {
+			for _, m := range regexp.MustCompile("(?m)(?:^|[\\s$`])muster(?:-sim)? ([a-z]+(?:-[a-z]+)*)([^#&|;$`\n]*)").FindAllStringSubmatch(block, -1) {
 				looked++
-				root := (program{}).command()
+				root := programOf(m[1:2]).Root(invocation.Program{})
 				command, _, err := root.Find(m[1:2])
 				if err != nil || command == root {
 					t.Errorf("%s: muster has no command %s", page, m[1])

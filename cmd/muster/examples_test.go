@@ -53,7 +53,7 @@ func TestExamples(t *testing.T) {
 
 // unrun are the commands of README.md and docs/tutorial.md that no script runs, with the reason.
 var unrun = map[string]string{
-	"make demo": "TestEveryCommitBuilds runs what it calls, bin/muster demo",
+	"make demo": "TestEveryCommitBuilds runs what it calls, bin/muster-sim demo",
 	"make test": "runs these tests",
 
 	"make build":                 "the scripts run the program that the tests build",

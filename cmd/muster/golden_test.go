@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/laboratory"
 	"muster/generator"
 	"muster/generator/buildkite"
 	"muster/generator/status"
@@ -38,10 +39,7 @@ func TestGoldenSession(t *testing.T) {
 	if !*golden {
 		t.Skip("run make golden")
 	}
-	d := &demo{
-		demoSettings: demoSettings{dir: filepath.Join(t.TempDir(), "demo"), length: 100 * time.Minute},
-		stderr:       io.Discard, commits: map[string]int{},
-	}
+	d := session{laboratory.NewDemo(filepath.Join(t.TempDir(), "demo"), 100*time.Minute)}
 	ends := d.serveSession(t)
 	get := func(path string) string {
 		code, body := get(t, ends.handler(), path)
@@ -74,39 +72,42 @@ func TestGoldenSession(t *testing.T) {
 	t.Logf("the output of git log -p is in %s", file.Name())
 }
 
+// session is a demonstration.
+type session struct{ *laboratory.Demo }
+
 // log returns the commits of the fleet repository, the first one first.
-func (d *demo) log(t *testing.T, options ...string) string {
+func (d session) log(t *testing.T, options ...string) string {
 	t.Helper()
 	args := []string{"log", "--reverse", "--no-color", "--no-ext-diff", "--no-renames", "--no-abbrev", "--root"}
 	return d.git(t, append(append(args, options...), "main")...)
 }
 
 // git runs git in the fleet repository.
-func (d *demo) git(t *testing.T, args ...string) string {
+func (d session) git(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := d.repository.Git(args...)
+	out, err := d.Repository.Git(args...)
 	check(t, err)
 	return out
 }
 
 // serveSession runs the demo without its sockets for Buildkite, and returns the endpoints at the
 // end of the session.
-func (d *demo) serveSession(t *testing.T) *endpoints {
+func (d session) serveSession(t *testing.T) *endpoints {
 	t.Helper()
-	git, err := d.open(t.Context())
+	git, err := d.Open(t.Context())
 	check(t, err)
 	t.Cleanup(git.Close)
-	client, err := buildkite.New(buildkite.Config{Org: "acme", Token: demoToken, HTTP: d.buildkite.Transport(), Timeout: time.Hour})
+	client, err := buildkite.New(buildkite.Config{Org: "acme", Token: func() (string, error) { return "test-token", nil }, HTTP: d.Buildkite.Transport(), Timeout: time.Hour})
 	check(t, err)
-	clock := demoClock{demo: d}
+	clock := d.Clock()
 	ends, err := newEndpoints(clock, status.Config{
 		Muster:  status.Muster{Version: "v0", Commit: "c0ffee", Repository: "https://git.example.com/fleet.git", Branch: "main", Overlays: "overlays", Organisation: "acme"},
-		Started: clock.Now(), Interval: demoInterval, Longest: longestTick,
+		Started: clock.Now(), Interval: laboratory.DemoInterval, Longest: longestTick,
 		Services: services(func() remote.Stats { return remote.Stats{} }, nil, client, func() (buildkite.Stats, bool) { return buildkite.Stats{}, false }),
 	}, nil)
 	check(t, err)
 	t.Cleanup(ends.page.Close)
-	check(t, d.loop(t.Context(), "v0", generator.Config{Buildkite: client, Watch: ends.watcher()}))
+	check(t, d.Loop(t.Context(), "v0", generator.Config{Buildkite: client, Watch: ends.watcher()}))
 	return ends
 }
 

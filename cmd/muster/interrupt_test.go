@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/cmd/laboratory"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
@@ -169,7 +171,7 @@ func (b blockingPoint) begin(t *testing.T) *point {
 	b.hold(t, x.peer, w, &p)
 	ctx, cancel := context.WithCancel(t.Context())
 	x.cancel = cancel
-	go func() { x.code <- p.run(ctx) }()
+	go func() { x.code <- p.Run(ctx, programOf(p.Args)) }()
 	select {
 	case <-x.peer.reached:
 	case code := <-x.code:
@@ -557,7 +559,7 @@ func TestInterruptedBeforeBegin(t *testing.T) {
 		_, p, _, stderr := fleetProgram(t, strings.Fields(args)...)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if code := p.run(ctx); code != invocation.ExitOutside || !strings.Contains(stderr.String(), "muster: interrupted") || strings.Contains(stderr.String(), "context canceled") {
+		if code := p.Run(ctx, programOf(p.Args)); code != invocation.ExitOutside || !strings.Contains(stderr.String(), programOf(p.Args).Name+": interrupted") || strings.Contains(stderr.String(), "context canceled") {
 			t.Errorf("%s: exit code %d, printed %s", args, code, stderr)
 		}
 	}
@@ -583,9 +585,11 @@ func TestInterruptedWithBlockedError(t *testing.T) {
 // a text for interrupts.
 func TestUnfinishedCommands(t *testing.T) {
 	known := map[string]bool{}
-	for _, c := range (program{}).command().Commands() {
+	unfinished := maps.Clone(allCommands.Unfinished)
+	maps.Copy(unfinished, laboratory.Commands.Unfinished)
+	for _, c := range slices.Concat(allCommands.Root(invocation.Program{}).Commands(), laboratory.Commands.Root(invocation.Program{}).Commands()) {
 		known[c.Name()] = true
-		output := map[string]bool{"schema": true, "version": true, "man": true, "demo": true}
+		output := map[string]bool{"schema": true, "version": true, "man": true}
 		if unfinished[c.Name()] == "" && !output[c.Name()] {
 			t.Errorf("%s has no text", c.Name())
 		}

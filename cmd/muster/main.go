@@ -15,6 +15,7 @@ func main() { invocation.Main(allCommands) }
 type program struct{ invocation.Program }
 
 var allCommands = invocation.Commands{
+	Name:       "muster",
 	Root:       func(p invocation.Program) *cobra.Command { return program{p}.command() },
 	Unfinished: unfinished,
 }
@@ -24,7 +25,6 @@ func (p program) run(ctx context.Context) int { return p.Run(ctx, allCommands) }
 
 // unfinished maps the name of a command to a description of its incomplete work if a signal ends it.
 var unfinished = map[string]string{
-	"advise":        "no policy is proposed",
 	"cancel":        "nothing was pushed",
 	"check":         "the files are not checked",
 	"close-breaker": "nothing was pushed",
@@ -33,13 +33,11 @@ var unfinished = map[string]string{
 	"init":          "files may be missing",
 	"pause":         "nothing was pushed",
 	"plan":          "nothing was decided",
-	"preview":       "the preview is incomplete",
 	"report":        "no report was written",
 	"resume":        "nothing was pushed",
 	"revert":        "nothing was pushed",
 	"run":           "the tick was not completed; muster history shows what it pushed",
 	"set":           "nothing was pushed",
-	"simulate":      "the simulation was not completed",
 	"status":        "the fleet was not read",
 	"verify":        "not all commits were verified",
 }
@@ -58,5 +56,5 @@ BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
 		Version: p.Build.String(),
 	}
 	return invocation.NewRoot(root,
-		p.initCommand(), p.runCommand(), p.planCommand(), p.statusCommand(), p.historyCommand(), p.reportCommand(), p.explainCommand(), p.verifyCommand(), p.pauseCommand(), p.resumeCommand(), p.setCommand(), p.cancelCommand(), p.closeBreakerCommand(), p.revertCommand(), p.previewCommand(), p.adviseCommand(), p.checkCommand(), p.schemaCommand(), p.demoCommand(), p.simulateCommand(), p.VersionCommand(), p.ManCommand())
+		p.initCommand(), p.runCommand(), p.planCommand(), p.statusCommand(), p.historyCommand(), p.reportCommand(), p.explainCommand(), p.verifyCommand(), p.pauseCommand(), p.resumeCommand(), p.setCommand(), p.cancelCommand(), p.closeBreakerCommand(), p.revertCommand(), p.checkCommand(), p.schemaCommand(), p.VersionCommand(), p.ManCommand())
 }

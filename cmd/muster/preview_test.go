@@ -50,7 +50,7 @@ func TestPreviewOnGitHub(t *testing.T) {
 		}
 	}
 	run(invocation.ExitOK, "wrote https://github.com/acme/fleet/pull/1#issuecomment-1\nwrote https://github.com/acme/fleet/runs/1\n")
-	if got := api.Comments(n); len(got) != 1 || !strings.HasPrefix(got[0], previewMarker+"\n## What this does to the agents\n") || !strings.Contains(got[0], "| `max` | `10` | `40` |") {
+	if got := api.Comments(n); len(got) != 1 || !strings.HasPrefix(got[0], "<!-- muster preview -->\n## What this does to the agents\n") || !strings.Contains(got[0], "| `max` | `10` | `40` |") {
 		t.Errorf("the comments are %q", got)
 	}
 	head, err := r.Git("rev-parse", "raise")
@@ -112,7 +112,7 @@ func TestPreviewInContainerJob(t *testing.T) {
 	check(t, exec.Command("chown", "-R", "12345:12345", clone).Run())
 	self, err := os.Executable()
 	check(t, err)
-	muster := tempFile(t, "muster", fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", realVariable, self))
+	muster := tempFile(t, "muster-sim", fmt.Sprintf("#!/bin/sh\n%s=muster-sim exec %q \"$@\"\n", realVariable, self))
 	check(t, os.Chmod(muster, 0o700))
 	_, page, _ := strings.Cut(readText(t, "docs/how-to/review-policy-changes.md"), "name: fleet preview\n")
 	page, _, _ = strings.Cut(page, "```")

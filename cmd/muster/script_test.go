@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/cmd/laboratory"
 	"muster/cmd/starter"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
@@ -36,25 +37,29 @@ import (
 
 var updateScripts = flag.Bool("update", false, "write what was printed into the scripts and documents")
 
-// realVariable makes the test binary muster itself, with the real clock and signals.
+// realVariable makes the test binary muster or, if it has its name, muster-sim, with the real clock and signals.
 const realVariable = "TEST_REAL_MUSTER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(realVariable) != "" || len(os.Args) == 2 && os.Args[1] == invocation.BuildArgument {
+		commands := allCommands
+		if os.Getenv(realVariable) == laboratory.Commands.Name {
+			commands = laboratory.Commands
+		}
 		if err := os.Unsetenv(realVariable); err != nil {
 			panic(err)
 		}
-		main()
+		invocation.Main(commands)
 		return
 	}
 	if begin := os.Getenv(stepVariable); begin != "" {
 		os.Exit(stepped(begin))
 	}
-	testscript.Main(tidy{m}, map[string]func(){"muster": func() { os.Exit(scripted()) }, "ticking": ticking})
+	testscript.Main(tidy{m}, map[string]func(){"muster": func() { os.Exit(scripted(allCommands)) }, "muster-sim": func() { os.Exit(scripted(laboratory.Commands)) }, "ticking": ticking})
 }
 
-// scripted runs muster at the time of the script.
-func scripted() int {
+// scripted runs muster or muster-sim at the time of the script.
+func scripted(commands invocation.Commands) int {
 	now, err := time.Parse(time.RFC3339, os.Getenv("FAKE_NOW"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -64,7 +69,7 @@ func scripted() int {
 	if os.Getenv("FAKE_END") != "" {
 		p.Clock = endingClock{stoppedClock{now}}
 	}
-	return p.run(context.Background())
+	return p.Run(context.Background(), commands)
 }
 
 type stoppedClock struct{ now time.Time }

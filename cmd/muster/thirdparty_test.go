@@ -36,7 +36,7 @@ func linkedModules(t *testing.T) map[linkedModule][]string {
 	t.Helper()
 	packages := listPackages(t)
 	modules := map[linkedModule][]string{}
-	for _, path := range reached(packages, module+"cmd/muster") {
+	for _, path := range append(reached(packages, module+"cmd/muster"), reached(packages, module+"cmd/muster-sim")...) {
 		if p := packages[path]; !p.Standard && !strings.HasPrefix(path, module) {
 			modules[*p.Module] = append(modules[*p.Module], p.Dir)
 		}

@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/cmd/laboratory"
 	"muster/cmd/starter"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/gitserver"
@@ -115,8 +117,16 @@ func execute(t testing.TB, p program) (code int, stdout, stderr string) {
 	if p.Clock == nil {
 		p.Clock = stoppedClock{start}
 	}
-	code = p.run(t.Context())
+	code = p.Run(t.Context(), programOf(p.Args))
 	return code, out.String(), errs.String()
+}
+
+// programOf returns the commands of muster-sim if a command line is one of its, otherwise those of muster.
+func programOf(args []string) invocation.Commands {
+	if len(args) > 0 && slices.Contains([]string{"advise", "demo", "preview", "simulate"}, args[0]) {
+		return laboratory.Commands
+	}
+	return allCommands
 }
 
 // responseText sends a request, and returns the body of the response.

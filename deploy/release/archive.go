@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 )
 
@@ -33,8 +34,8 @@ func (r release) texts(dir string, names ...string) ([]file, error) {
 	return all, nil
 }
 
-// common returns the files of every archive: licences, README and completions. The program that
-// prints the completions is built for this machine.
+// common returns the files of every archive: licences, README and completions. The programs that
+// print the completions are built for this machine.
 func (r release) common(ctx context.Context) ([]file, error) {
 	all, err := r.texts("", "LICENSE", "README.md", "CHANGELOG.md", thirdParty)
 	if err != nil {
@@ -45,18 +46,20 @@ func (r release) common(ctx context.Context) ([]file, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	here := filepath.Join(dir, "muster")
-	if err := r.compile(ctx, host(), here); err != nil {
-		return nil, err
-	}
-	for shell, name := range completions {
-		c := exec.CommandContext(ctx, here, "completion", shell)
-		c.Env = []string{}
-		script, err := c.Output()
-		if err != nil {
-			return nil, fmt.Errorf("completions for %s: %w", shell, err)
+	for _, program := range names {
+		here := filepath.Join(dir, program)
+		if err := r.compile(ctx, host(), program, here); err != nil {
+			return nil, err
 		}
-		all = append(all, file{path: "completions/" + name, mode: 0o644, content: script})
+		for shell, name := range completions {
+			c := exec.CommandContext(ctx, here, "completion", shell)
+			c.Env = []string{}
+			script, err := c.Output()
+			if err != nil {
+				return nil, fmt.Errorf("completions of %s for %s: %w", program, shell, err)
+			}
+			all = append(all, file{path: "completions/" + strings.Replace(name, "muster", program, 1), mode: 0o644, content: script})
+		}
 	}
 	return all, nil
 }
@@ -80,15 +83,29 @@ func (r release) writeArchives(dir string, programs []program, common []file) er
 	return create(filepath.Join(dir, "SHA256SUMS"), writes([]byte(sums.String())))
 }
 
-// archive packs a program, its SBOM and the common files below one directory.
+// installed returns the programs of a platform and their SBOMs, in two directories; own is the SBOM of the first
+// program. Modules next to the programs are part of the SBOMs.
+func (r release) installed(p program, dir, sboms string, beside ...*debug.Module) (files []file, own []byte, err error) {
+	for i, name := range names {
+		bom, err := r.sbom(p, name, beside...)
+		if err != nil {
+			return nil, nil, err
+		}
+		if i == 0 {
+			own = bom
+		}
+		files = append(files,
+			file{path: path.Join(dir, name), mode: 0o755, content: p.files[name]},
+			file{path: path.Join(sboms, name+".cdx.json"), mode: 0o644, content: bom})
+	}
+	return files, own, nil
+}
+
+// archive packs the programs of a platform, their SBOMs and the common files below one directory.
 func (r release) archive(name string, p program, common []file) ([]byte, error) {
-	bom, err := r.sbom(p)
+	files, _, err := r.installed(p, name, name)
 	if err != nil {
 		return nil, err
-	}
-	files := []file{
-		{path: name + "/muster", mode: 0o755, content: p.file},
-		{path: name + "/muster.cdx.json", mode: 0o644, content: bom},
 	}
 	for _, f := range common {
 		f.path = name + "/" + f.path

@@ -41,13 +41,16 @@ func TestArchives(t *testing.T) {
 		for i := range inside {
 			inside[i] = strings.TrimPrefix(inside[i], name+"/")
 		}
-		if want := []string{"", "LICENSE", "completions/", "completions/muster.bash", "muster", "muster.cdx.json"}; !slices.Equal(inside, want) {
+		if want := []string{"", "LICENSE", "completions/", "completions/muster.bash", "muster", "muster-sim", "muster-sim.cdx.json", "muster.cdx.json"}; !slices.Equal(inside, want) {
 			t.Errorf("%s holds %q, want %q", name, inside, want)
 		}
-		if !bytes.Equal(contents[name+"/muster"], p.file) || headers[name+"/muster"].Mode != 0o755 {
-			t.Errorf("%s: another program, of mode %o", name, headers[name+"/muster"].Mode)
+		for _, program := range names {
+			inside := name + "/" + program
+			if !bytes.Equal(contents[inside], p.files[program]) || headers[inside].Mode != 0o755 {
+				t.Errorf("%s: another program, of mode %o", inside, headers[inside].Mode)
+			}
+			checkSBOM(t, contents[inside+".cdx.json"], p.files[program])
 		}
-		checkSBOM(t, contents[name+"/muster.cdx.json"], p.file)
 	}
 	if string(sums) != want.String() {
 		t.Errorf("SHA256SUMS is\n%s\nwant\n%s", sums, &want)
@@ -63,6 +66,8 @@ func TestCommon(t *testing.T) {
 	scripts := map[string]string{
 		"completions/muster.bash": "__start_muster", "completions/_muster": "#compdef muster",
 		"completions/muster.fish": "complete -c muster", "completions/muster.ps1": "Register-ArgumentCompleter -CommandName 'muster'",
+		"completions/muster-sim.bash": "__start_muster-sim", "completions/_muster-sim": "#compdef muster-sim",
+		"completions/muster-sim.fish": "complete -c muster-sim", "completions/muster-sim.ps1": "Register-ArgumentCompleter -CommandName 'muster-sim'",
 	}
 	for _, f := range all {
 		if f.mode != 0o644 {

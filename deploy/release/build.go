@@ -28,10 +28,13 @@ func (p platform) String() string { return p.os + "/" + p.arch }
 // host is what this runs on.
 func host() platform { return platform{runtime.GOOS, runtime.GOARCH} }
 
-// program is muster for one platform: the executable file.
+// names are those of the programs, and of their directories below cmd/. The image runs the first one.
+var names = []string{"muster", "muster-sim"}
+
+// program is muster for one platform: the executable files, by name.
 type program struct {
 	platform
-	file []byte
+	files map[string][]byte
 }
 
 func parsePlatforms(list string) ([]platform, error) {
@@ -59,7 +62,7 @@ func sourceVersion(source string) (string, error) {
 	return string(m[1]), nil
 }
 
-// build builds the program for each platform.
+// build builds the programs for each platform.
 func (r release) build(ctx context.Context, platforms []platform) ([]program, error) {
 	dir, err := os.MkdirTemp("", "muster-release-")
 	if err != nil {
@@ -68,29 +71,31 @@ func (r release) build(ctx context.Context, platforms []platform) ([]program, er
 	defer os.RemoveAll(dir)
 	var all []program
 	for _, p := range platforms {
-		file := filepath.Join(dir, p.os+"-"+p.arch)
-		if err := r.compile(ctx, p, file); err != nil {
-			return nil, err
+		files := map[string][]byte{}
+		for _, name := range names {
+			file := filepath.Join(dir, name+"-"+p.os+"-"+p.arch)
+			if err := r.compile(ctx, p, name, file); err != nil {
+				return nil, err
+			}
+			if files[name], err = os.ReadFile(file); err != nil {
+				return nil, err
+			}
 		}
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, program{p, content})
+		all = append(all, program{p, files})
 	}
 	return all, nil
 }
 
-// compile builds the program into a file. Neither the directory that the source
+// compile builds one of the programs into a file. Neither the directory that the source
 // is in, nor git, nor variables that change what the compiler makes get into it.
-func (r release) compile(ctx context.Context, p platform, file string) error {
+func (r release) compile(ctx context.Context, p platform, name, file string) error {
 	flags := "-s -w -X muster/cmd/invocation.linkedVersion=" + r.version + " -X muster/cmd/invocation.linkedCommit=" + r.commit
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file, "./cmd/muster")
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file, "./cmd/"+name)
 	c.Dir = r.source
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOFLAGS=-mod=readonly", "GOWORK=off",
 		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GODEBUG=")
 	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("building for %s: %w\n%s", p, err, out)
+		return fmt.Errorf("building %s for %s: %w\n%s", name, p, err, out)
 	}
 	return nil
 }

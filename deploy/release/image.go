@@ -24,8 +24,8 @@ const user = 65532
 
 // Where things are in the image.
 const (
-	programPath = "usr/bin/muster"
-	sbomPath    = "usr/share/sbom/muster.cdx.json"
+	programsPath = "usr/bin"
+	sbomsPath    = "usr/share/sbom"
 	// licencesPath is where Debian's policy puts copyright files.
 	licencesPath = "usr/share/doc/muster"
 	rootsPath    = "etc/ssl/certs/ca-certificates.crt" // the first place where Go looks on Linux
@@ -69,14 +69,11 @@ func (r release) assemble(programs []program, licences []file) (*image, error) {
 }
 
 func (r release) assembleOne(p program, system v1.Layer, licences []file, certificates *debug.Module) (part, error) {
-	bom, err := r.sbom(p, certificates)
+	files, bom, err := r.installed(p, programsPath, sbomsPath, certificates)
 	if err != nil {
 		return part{}, err
 	}
-	own, err := r.layer(append([]file{
-		{path: programPath, mode: 0o755, content: p.file},
-		{path: sbomPath, mode: 0o644, content: bom},
-	}, licences...))
+	own, err := r.layer(append(files, licences...))
 	if err != nil {
 		return part{}, err
 	}
@@ -96,7 +93,7 @@ func (r release) assembleOne(p program, system v1.Layer, licences []file, certif
 	config.Config = v1.Config{
 		User:       fmt.Sprintf("%d:%[1]d", user),
 		Env:        []string{"PATH=/usr/bin"},
-		Entrypoint: []string{"/" + programPath},
+		Entrypoint: []string{"/" + programsPath + "/" + names[0]},
 		WorkingDir: "/",
 		Labels:     r.labels(),
 	}

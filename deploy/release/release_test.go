@@ -51,7 +51,7 @@ func somePrograms(t *testing.T, platforms string) []program {
 	must(t, err)
 	var all []program
 	for _, p := range list {
-		all = append(all, program{p, file})
+		all = append(all, program{p, map[string][]byte{"muster": file, "muster-sim": file}})
 	}
 	return all
 }
@@ -184,16 +184,18 @@ func lookAt(t *testing.T, one v1.Image, p *v1.Platform) {
 		"etc/": "755 0:0", "etc/group": "644 0:0", "etc/passwd": "644 0:0", "etc/ssl/": "755 0:0", "etc/ssl/certs/": "755 0:0",
 		"etc/ssl/certs/ca-certificates.crt": "644 0:0",
 		"home/":                             "755 0:0", "home/muster/": "755 65532:65532", "tmp/": "1777 0:0",
-		"usr/": "755 0:0", "usr/bin/": "755 0:0", "usr/bin/muster": "755 0:0",
+		"usr/": "755 0:0", "usr/bin/": "755 0:0", "usr/bin/muster": "755 0:0", "usr/bin/muster-sim": "755 0:0",
 		"usr/share/": "755 0:0", "usr/share/doc/": "755 0:0", "usr/share/doc/muster/": "755 0:0", "usr/share/doc/muster/LICENSE": "644 0:0",
 		"usr/share/doc/muster/third-party.md": "644 0:0",
-		"usr/share/sbom/":                     "755 0:0", "usr/share/sbom/muster.cdx.json": "644 0:0",
+		"usr/share/sbom/":                     "755 0:0", "usr/share/sbom/muster.cdx.json": "644 0:0", "usr/share/sbom/muster-sim.cdx.json": "644 0:0",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%s holds %v, want %v", p, got, want)
 	}
 	checkRoots(t, contents[rootsPath])
-	checkSBOM(t, contents[sbomPath], contents[programPath], rootsModule)
+	for _, name := range names {
+		checkSBOM(t, contents[sbomsPath+"/"+name+".cdx.json"], contents[programsPath+"/"+name], rootsModule)
+	}
 }
 
 // checkRoots: the certificate authorities are those of the list without its
@@ -266,7 +268,7 @@ func TestReproducibleImage(t *testing.T) {
 		digest, err := made.index.Digest()
 		must(t, err)
 		digests = append(digests, digest.String())
-		if !bytes.Contains(programs[0].file, []byte(aRelease.version)) || bytes.Contains(programs[0].file, []byte(r.source)) {
+		if !bytes.Contains(programs[0].files[names[0]], []byte(aRelease.version)) || bytes.Contains(programs[0].files[names[0]], []byte(r.source)) {
 			t.Error("the program does not hold its version, or holds the place where it was built")
 		}
 	}
@@ -303,7 +305,7 @@ func TestRefusals(t *testing.T) {
 		"-platforms linux image x":             `platform "linux"`,
 		"-date noon image x":                   "-date:",
 		"-source /nowhere image x":             "version.go",
-		"-source ../.. -platforms a/b image x": "building for a/b",
+		"-source ../.. -platforms a/b image x": "building muster for a/b",
 	} {
 		if err := run(t.Context(), append([]string{"-source", "../.."}, strings.Fields(args)...)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)

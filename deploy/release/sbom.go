@@ -16,10 +16,10 @@ const sbomType = "application/vnd.cyclonedx+json"
 
 // sbom lists the components of a program in CycloneDX JSON: the modules in its build information,
 // Go's standard library, and the given ones.
-func (r release) sbom(p program, beside ...*debug.Module) ([]byte, error) {
-	info, err := buildinfo.Read(bytes.NewReader(p.file))
+func (r release) sbom(p program, name string, beside ...*debug.Module) ([]byte, error) {
+	info, err := buildinfo.Read(bytes.NewReader(p.files[name]))
 	if err != nil {
-		return nil, fmt.Errorf("reading what the program for %s is made of: %w", p, err)
+		return nil, fmt.Errorf("reading what %s for %s is made of: %w", name, p, err)
 	}
 	standard := &debug.Module{Path: "std", Version: strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")}
 	var components []cdx.Component

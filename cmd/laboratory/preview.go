@@ -1,4 +1,4 @@
-package main
+package laboratory
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// previewFlags contains the flags of muster preview.
+// previewFlags contains the flags of muster-sim preview.
 type previewFlags struct {
 	settings   *settings
 	base, head string
@@ -50,8 +50,8 @@ less. --github-pr keeps one comment of that pull request up to date, and writes 
 check with the findings at their lines, with the App's flags, or with GH_TOKEN or
 GITHUB_TOKEN. docs/how-to/review-policy-changes.md has the steps for GitHub Actions
 and Buildkite.`,
-		Example: `  muster preview --base origin/main
-  muster preview --base origin/main --github-pr 12`,
+		Example: `  muster-sim preview --base origin/main
+  muster-sim preview --base origin/main --github-pr 12`,
 		Args: invocation.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
 	}

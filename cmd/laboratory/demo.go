@@ -1,4 +1,4 @@
-package main
+package laboratory
 
 import (
 	"bytes"
@@ -49,10 +49,10 @@ a summary, and leaves the repository and a picture of the morning. It connects t
 nothing outside this machine.`,
 		Args: invocation.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if length < demoInterval || length > demoMorning {
-				return output.Usage(fmt.Errorf("--length %s: use %s to %s", length, demoInterval, demoMorning))
+			if length < DemoInterval || length > demoMorning {
+				return output.Usage(fmt.Errorf("--length %s: use %s to %s", length, DemoInterval, demoMorning))
 			}
-			s := demoSettings{dir: dir, length: length, invocation: cmp.Or(p.Invocation, "muster"), progress: p.Progress}
+			s := DemoSettings{Dir: dir, Length: length, invocation: cmp.Or(p.Invocation, p.Name()), progress: p.Progress}
 			return playDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), s)
 		},
 	}
@@ -65,26 +65,26 @@ nothing outside this machine.`,
 const (
 	demoSeed     = 2026
 	demoMorning  = 4 * time.Hour
-	demoInterval = 15 * time.Second
+	DemoInterval = 15 * time.Second
 	demoSync     = 20 * time.Second // the syncer's latency
 )
 
 func demoStart() time.Time { return time.Date(2026, time.November, 23, 8, 0, 0, 0, time.UTC) }
 
-// demoSettings contains the flags of muster demo.
-type demoSettings struct {
-	dir        string
-	length     time.Duration
+// DemoSettings contains the flags of muster-sim demo.
+type DemoSettings struct {
+	Dir        string
+	Length     time.Duration
 	invocation string           // how muster was called
 	progress   *output.Progress // nil: milestones are printed instead
 }
 
-// demo is the simulation of a morning.
-type demo struct {
-	demoSettings
+// Demo is the simulation of a morning.
+type Demo struct {
+	DemoSettings
 	stderr     io.Writer
-	repository gitserver.Repository
-	buildkite  *fakebuildkite.Server
+	Repository gitserver.Repository
+	Buildkite  *fakebuildkite.Server
 	cluster    *simulation.Cluster
 	syncer     *gitops.Repository
 	url        string // of the repository
@@ -96,11 +96,19 @@ type demo struct {
 	largest ledger.Operation // the dispatch of the most agents
 }
 
-func (d *demo) end() time.Time { return demoStart().Add(d.length) }
+func (d *Demo) end() time.Time { return demoStart().Add(d.Length) }
 
-func playDemo(ctx context.Context, stdout, stderr io.Writer, s demoSettings) error {
-	d := &demo{demoSettings: s, stderr: stderr, commits: map[string]int{}}
-	git, err := d.open(ctx)
+// NewDemo returns a demonstration of the given length that prints nothing and has a directory for its repository.
+func NewDemo(dir string, length time.Duration) *Demo {
+	return &Demo{DemoSettings: DemoSettings{Dir: dir, Length: length}, stderr: io.Discard, commits: map[string]int{}}
+}
+
+// Clock returns the simulated clock.
+func (d *Demo) Clock() generator.Clock { return demoClock{demo: d} }
+
+func playDemo(ctx context.Context, stdout, stderr io.Writer, s DemoSettings) error {
+	d := &Demo{DemoSettings: s, stderr: stderr, commits: map[string]int{}}
+	git, err := d.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,7 +117,7 @@ func playDemo(ctx context.Context, stdout, stderr io.Writer, s demoSettings) err
 	if err != nil {
 		return fmt.Errorf("starting the simulated Buildkite: %w", err)
 	}
-	api := &http.Server{Handler: d.buildkite, ReadHeaderTimeout: time.Minute}
+	api := &http.Server{Handler: d.Buildkite, ReadHeaderTimeout: time.Minute}
 	go api.Serve(listener)
 	defer api.Close()
 	client, err := buildkite.New(buildkite.Config{Org: "acme", URL: "http://" + listener.Addr().String() + "/", Token: demoToken})
@@ -120,7 +128,7 @@ func playDemo(ctx context.Context, stdout, stderr io.Writer, s demoSettings) err
 	fmt.Fprintf(stderr, demoIntroduction, demoStart().Format("Monday"), demoStart().Format("15:04"), d.end().Format("15:04"), d.url, listener.Addr())
 	d.showProgress()
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if err := d.loop(ctx, invocation.Version, generator.Config{Buildkite: client, Log: log}); err != nil {
+	if err := d.Loop(ctx, invocation.Version, generator.Config{Buildkite: client, Log: log}); err != nil {
 		return err
 	}
 	d.progress.Done()
@@ -129,13 +137,13 @@ func playDemo(ctx context.Context, stdout, stderr io.Writer, s demoSettings) err
 
 func demoToken() (string, error) { return "test-token", nil }
 
-// open creates the repository, and returns its server; it makes Buildkite and the cluster.
-func (d *demo) open(ctx context.Context) (*gitserver.Server, error) {
+// Open creates the repository, and returns its server; it makes Buildkite and the cluster.
+func (d *Demo) Open(ctx context.Context) (*gitserver.Server, error) {
 	var err error
-	if d.repository, err = demoRepository(d.dir); err != nil {
+	if d.Repository, err = demoRepository(d.Dir); err != nil {
 		return nil, err
 	}
-	git, err := gitserver.Serve(d.dir, gitserver.Options{Remember: true})
+	git, err := gitserver.Serve(d.Dir, gitserver.Options{Remember: true})
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +162,8 @@ muster polls every 15 s and commits to %s, which a simulated cluster syncs.
 Buildkite is simulated at http://%s. Nothing leaves this machine.
 `
 
-// loop runs the real loop through the morning. It completes the configuration.
-func (d *demo) loop(ctx context.Context, version string, c generator.Config) error {
+// Loop runs the real loop through the morning. It completes the configuration.
+func (d *Demo) Loop(ctx context.Context, version string, c generator.Config) error {
 	writer, err := gitops.New(gitops.Config{URL: d.url})
 	if err != nil {
 		return err
@@ -164,20 +172,20 @@ func (d *demo) loop(ctx context.Context, version string, c generator.Config) err
 	defer stop()
 	c.Repository, c.Overlays = generator.Fleet{Writer: writer, Version: version}, "overlays"
 	c.Clock, c.Done = demoClock{d, stop}, d.record
-	err = generator.New(c).Run(simulated, demoInterval, 0)
+	err = generator.New(c).Run(simulated, DemoInterval, 0)
 	switch {
 	case ctx.Err() != nil: // the cause of any other error
-		return invocation.Interruption{Err: fmt.Errorf("interrupted at %s of the morning: what was committed is in %s", d.buildkite.Now().Format("15:04"), d.fleetDir())}
+		return invocation.Interruption{Err: fmt.Errorf("interrupted at %s of the morning: what was committed is in %s", d.Buildkite.Now().Format("15:04"), d.fleetDir())}
 	case err != nil:
 		return err
 	}
 	return d.failed
 }
 
-func (d *demo) fleetDir() string { return filepath.Join(d.dir, "fleet.git") }
+func (d *Demo) fleetDir() string { return filepath.Join(d.Dir, "fleet.git") }
 
 // record stores the result of a tick.
-func (d *demo) record(r generator.Result, err error) {
+func (d *Demo) record(r generator.Result, err error) {
 	if err != nil {
 		d.failed = errors.Join(d.failed, err)
 		return
@@ -194,8 +202,8 @@ func (d *demo) record(r generator.Result, err error) {
 }
 
 // showProgress shows the time and the totals so far.
-func (d *demo) showProgress() {
-	now := d.buildkite.Now()
+func (d *Demo) showProgress() {
+	now := d.Buildkite.Now()
 	inFlight, commits := 0, 0
 	if len(d.ticks) > 0 {
 		for _, x := range d.ticks[len(d.ticks)-1].Decisions {
@@ -207,10 +215,10 @@ func (d *demo) showProgress() {
 	}
 	const width = 8
 	played := now.Sub(demoStart())
-	done := min(width, int(width*played/d.length))
+	done := min(width, int(width*played/d.Length))
 	bar := strings.Repeat("#", done) + strings.Repeat(".", width-done)
 	text := fmt.Sprintf("%s [%s] %3d jobs finished, %2d agents in flight, %3d commits",
-		now.Format("15:04"), bar, d.buildkite.Stats().Finished, inFlight, commits)
+		now.Format("15:04"), bar, d.Buildkite.Stats().Finished, inFlight, commits)
 	d.progress.Doing(text)
 	milestone := played%(30*time.Minute) == 0 && (played == 0) == (len(d.ticks) == 0)
 	if d.progress == nil && milestone {
@@ -221,14 +229,14 @@ func (d *demo) showProgress() {
 // demoClock advances simulated time: Sleep returns at once, after all events of the interval
 // have happened.
 type demoClock struct {
-	demo *demo
+	demo *Demo
 	stop context.CancelFunc
 }
 
-func (c demoClock) Now() time.Time { return c.demo.buildkite.Now() }
+func (c demoClock) Now() time.Time { return c.demo.Buildkite.Now() }
 
 func (c demoClock) Sleep(ctx context.Context, d time.Duration) error {
-	c.demo.buildkite.Advance(d)
+	c.demo.Buildkite.Advance(d)
 	if c.demo.failed != nil || !c.Now().Before(c.demo.end()) {
 		c.stop()
 	}
@@ -236,8 +244,8 @@ func (c demoClock) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // conclude draws the picture and prints the page.
-func (d *demo) conclude(out io.Writer) error {
-	picture := filepath.Join(d.dir, demoPicture)
+func (d *Demo) conclude(out io.Writer) error {
+	picture := filepath.Join(d.Dir, demoPicture)
 	if err := os.WriteFile(picture, d.timeline().SVG(), 0o666); err != nil {
 		return err
 	}
@@ -252,7 +260,7 @@ func (d *demo) conclude(out io.Writer) error {
 	for _, next := range [][2]string{
 		{git + " log -p", "every decision, and the Jobs it wrote"},
 		{d.invocation + " simulate --history " + invocation.ShellWord(d.fleetDir()), "the same morning under other scalers' rules"},
-		{d.invocation + " init fleet", "begin a fleet repository of your own"},
+		{strings.Replace(d.invocation, "muster-sim", "muster", 1) + " init fleet", "begin a fleet repository of your own"},
 	} {
 		fmt.Fprintf(w, "  %s\t# %s\n", next[0], next[1])
 	}
@@ -268,13 +276,13 @@ type account struct {
 }
 
 // accounts returns the results by overlay, from Buildkite's records.
-func (d *demo) accounts() map[string]*account {
+func (d *Demo) accounts() map[string]*account {
 	all := map[string]*account{}
 	of := map[string]*account{} // by agent
 	for _, name := range demoQueues {
 		all[name] = &account{}
 	}
-	for _, a := range d.buildkite.Agents() {
+	for _, a := range d.Buildkite.Agents() {
 		for _, tag := range a.Tags {
 			name, _ := strings.CutPrefix(tag, "overlay=")
 			if all[name] == nil || name == tag {
@@ -287,7 +295,7 @@ func (d *demo) accounts() map[string]*account {
 			}
 		}
 	}
-	for _, j := range d.buildkite.Jobs() {
+	for _, j := range d.Buildkite.Jobs() {
 		if mine := of[j.Agent]; mine != nil && !j.Started.IsZero() {
 			mine.waits = append(mine.waits, j.Started.Sub(j.Runnable))
 		}
@@ -296,7 +304,7 @@ func (d *demo) accounts() map[string]*account {
 }
 
 // table prints a line for each overlay.
-func (d *demo) table(out io.Writer) {
+func (d *Demo) table(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "OVERLAY\tJOBS\tMEDIAN WAIT\tP95 WAIT\tAGENTS STARTED\tUNUSED\tCOMMITS")
 	accounts := d.accounts()
@@ -312,11 +320,11 @@ func (d *demo) table(out io.Writer) {
 const pageWidth = 96
 
 // decision prints the commit of the largest dispatch, with long lines shortened.
-func (d *demo) decision(out io.Writer) error {
+func (d *Demo) decision(out io.Writer) error {
 	if len(d.largest.Decision.Dispatch) == 0 {
 		return nil
 	}
-	text, err := d.repository.Git("log", "-1", "--format=%h%n%B", "--fixed-strings", "--grep=Dispatch: "+d.largest.Decision.Dispatch[0].ID, "--grep=Operation: dispatch", "--all-match", "main")
+	text, err := d.Repository.Git("log", "-1", "--format=%h%n%B", "--fixed-strings", "--grep=Dispatch: "+d.largest.Decision.Dispatch[0].ID, "--grep=Operation: dispatch", "--all-match", "main")
 	if err != nil {
 		return err
 	}
@@ -339,8 +347,8 @@ func clipped(text string, room int) string {
 }
 
 // timeline returns the chart of the morning: pending jobs and agents of each overlay.
-func (d *demo) timeline() chart.Timeline {
-	t := chart.Timeline{Title: "muster demo: a morning, " + demoStart().Format("Monday, 15:04") + " to " + d.end().Format("15:04")}
+func (d *Demo) timeline() chart.Timeline {
+	t := chart.Timeline{Title: "muster-sim demo: a morning, " + demoStart().Format("Monday, 15:04") + " to " + d.end().Format("15:04")}
 	all, marks := map[string]*[4]chart.Series{}, map[string][]chart.Mark{}
 	for _, tick := range d.ticks {
 		if len(tick.Decisions) == 0 {
@@ -439,24 +447,24 @@ func demoFleet() ([]branch.Change, error) {
 }
 
 // scenario makes Buildkite and the cluster, and schedules what will happen.
-func (d *demo) scenario(ctx context.Context) {
-	d.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: demoStart(), OnAgentEnd: func(a fakebuildkite.AgentRecord) { d.cluster.AgentEnded(a) }})
+func (d *Demo) scenario(ctx context.Context) {
+	d.Buildkite = fakebuildkite.New(fakebuildkite.Options{Now: demoStart(), OnAgentEnd: func(a fakebuildkite.AgentRecord) { d.cluster.AgentEnded(a) }})
 	random := rand.New(rand.NewPCG(demoSeed, 1))
-	cluster := d.buildkite.AddCluster("ci")
+	cluster := d.Buildkite.AddCluster("ci")
 	for _, key := range demoQueues {
-		d.buildkite.AddQueue(cluster, key)
+		d.Buildkite.AddQueue(cluster, key)
 	}
-	d.buildkite.SetDefaultQueue(cluster, demoQueues[0])
+	d.Buildkite.SetDefaultQueue(cluster, demoQueues[0])
 	d.cluster = &simulation.Cluster{
-		Buildkite: d.buildkite, BuildkiteCluster: cluster,
+		Buildkite: d.Buildkite, BuildkiteCluster: cluster,
 		Fate: simulation.Faults{}.Fates([2]time.Duration{25 * time.Second, 70 * time.Second}, random),
 	}
 	d.morning(cluster, random)
-	d.buildkite.At(demoStart().Add(demoSync), func() { d.sync(ctx) })
+	d.Buildkite.At(demoStart().Add(demoSync), func() { d.sync(ctx) })
 }
 
 // morning schedules builds: few at eight, many around ten, one burst.
-func (d *demo) morning(cluster string, random *rand.Rand) {
+func (d *Demo) morning(cluster string, random *rand.Rand) {
 	for minute := range int(demoMorning.Minutes()) - 25 {
 		builds := 0
 		if busy := 0.25 - 0.2*math.Abs(float64(minute)-120)/120; random.Float64() < busy {
@@ -468,7 +476,7 @@ func (d *demo) morning(cluster string, random *rand.Rand) {
 		for range builds {
 			at := demoStart().Add(time.Duration(minute)*time.Minute + time.Duration(random.IntN(60))*time.Second)
 			build := demoBuild(cluster, random)
-			d.buildkite.At(at, func() { d.buildkite.CreateBuild(build) })
+			d.Buildkite.At(at, func() { d.Buildkite.CreateBuild(build) })
 		}
 	}
 }
@@ -488,15 +496,15 @@ func demoBuild(cluster string, random *rand.Rand) fakebuildkite.Build {
 }
 
 // sync applies the head to the cluster, and schedules the next sync.
-func (d *demo) sync(ctx context.Context) {
-	d.buildkite.At(d.buildkite.Now().Add(demoSync), func() { d.sync(ctx) })
+func (d *Demo) sync(ctx context.Context) {
+	d.Buildkite.At(d.Buildkite.Now().Add(demoSync), func() { d.sync(ctx) })
 	err := d.apply(ctx)
 	if err != nil && ctx.Err() == nil && d.failed == nil {
 		d.failed = err
 	}
 }
 
-func (d *demo) apply(ctx context.Context) error {
+func (d *Demo) apply(ctx context.Context) error {
 	head, err := d.syncer.Head(ctx)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package laboratory
 
 import (
 	"encoding/json"
@@ -9,21 +9,20 @@ import (
 	"testing"
 
 	"muster/cmd/invocation"
-	"muster/cmd/output"
 	"muster/generator/simulation"
 	"muster/gitops/unraced"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// simulated runs muster simulate.
+// simulated runs muster-sim simulate.
 func simulated(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	return execute(t, program{invocation.Program{Args: append([]string{"simulate"}, args...)}})
+	return execute(t, append([]string{"simulate"}, args...)...)
 }
 
-// simulatedJSON runs muster simulate with --json, and returns what it prints and writes.
-func simulatedJSON(t *testing.T, args ...string) (table string, d output.Comparison) {
+// simulatedJSON runs muster-sim simulate with --json, and returns what it prints and writes.
+func simulatedJSON(t *testing.T, args ...string) (table string, d Comparison) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "s.json")
 	code, table, stderr := simulated(t, append(args, "--json", name)...)
@@ -46,9 +45,9 @@ var sampled = []string{"cron", "chains"}
 func TestScalingQuality(t *testing.T) {
 	unraced.Only(t)
 	const picture = "docs/explanation/scaling-quality.svg"
-	var all output.Comparison
+	var all Comparison
 	check(t, json.Unmarshal([]byte(readText(t, "testdata/scaling-quality/results.json")), &all))
-	if *updateScripts {
+	if *update {
 		check(t, os.WriteFile(filepath.Join(top, picture), all.Chart(), 0o666))
 		return
 	}
@@ -74,10 +73,10 @@ func TestScalingQuality(t *testing.T) {
 			}
 		}
 		old := all
-		old.Workloads = slices.DeleteFunc(slices.Clone(all.Workloads), func(w output.WorkloadEntry) bool { return w.Name != workload })
+		old.Workloads = slices.DeleteFunc(slices.Clone(all.Workloads), func(w WorkloadEntry) bool { return w.Name != workload })
 		for i := range old.Workloads {
 			w := &old.Workloads[i]
-			w.Results = slices.DeleteFunc(w.Results, func(a output.AlgorithmEntry) bool { return !slices.Contains(algorithms, a.Algorithm) })
+			w.Results = slices.DeleteFunc(w.Results, func(a AlgorithmEntry) bool { return !slices.Contains(algorithms, a.Algorithm) })
 		}
 		if diff := cmp.Diff(old, fresh); diff != "" {
 			t.Errorf("testdata/scaling-quality/results.json is not what the command writes; run make quality (-kept +fresh):\n%s", diff)
@@ -88,16 +87,16 @@ func TestScalingQuality(t *testing.T) {
 // TestInChart asserts which algorithms are drawn.
 func TestInChart(t *testing.T) {
 	t.Parallel()
-	if got := output.InChart(algorithmNames()); !slices.Equal(got, output.Drawn) {
-		t.Errorf("of all: %v, want %v", got, output.Drawn)
+	if got := InChart(algorithmNames()); !slices.Equal(got, Drawn) {
+		t.Errorf("of all: %v, want %v", got, Drawn)
 	}
-	got := output.InChart([]string{"plain", "keda-accurate", "muster", "arc", "arc-git", "plain-git"})
+	got := InChart([]string{"plain", "keda-accurate", "muster", "arc", "arc-git", "plain-git"})
 	if want := []string{"muster", "keda-accurate", "plain", "arc", "arc-git"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
 
-// advised reports whether an algorithm is what muster advise proposes, which is played on
+// advised reports whether an algorithm is what muster-sim advise proposes, which is played on
 // another day first: that takes longer than all others together. TestForAnotherDay has it.
 func advised(algorithm string) bool { return algorithm == simulation.Advised }
 

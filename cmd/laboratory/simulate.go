@@ -1,4 +1,4 @@
-package main
+package laboratory
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// simulate contains the flags of muster simulate.
+// simulate contains the flags of muster-sim simulate.
 type simulate struct {
 	git                    invocation.Repository
 	workloads, algorithms  []string
@@ -63,9 +63,9 @@ The workloads are generated, or one is read: from a CSV file, or with --history 
 the observations in the commits of a fleet repository. With --policy, that shows
 what another policy would have done. docs/explanation/scaling-quality.md explains the
 table, and docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
-		Example: `  muster simulate
-  muster simulate --history --repo https://git.example.com/fleet.git --git-password-file token
-  muster simulate --history fleet --overlay overlays/large --policy other.yaml`,
+		Example: `  muster-sim simulate
+  muster-sim simulate --history --repo https://git.example.com/fleet.git --git-password-file token
+  muster-sim simulate --history fleet --overlay overlays/large --policy other.yaml`,
 		Args: invocation.AtMostOne("repository"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The value of --history may also follow a space.
@@ -165,7 +165,7 @@ func (s *simulate) run(cmd *cobra.Command) error {
 			if printed > 0 {
 				fmt.Fprintln(cmd.OutOrStdout())
 			}
-			if err := output.PrintCase(cmd.OutOrStdout(), cases[printed], algorithms, complete[printed*len(algorithms):][:len(algorithms)]); err != nil {
+			if err := PrintCase(cmd.OutOrStdout(), cases[printed], algorithms, complete[printed*len(algorithms):][:len(algorithms)]); err != nil {
 				return err
 			}
 		}
@@ -177,7 +177,7 @@ func (s *simulate) run(cmd *cobra.Command) error {
 		return err
 	}
 	if len(cases) > 1 && algorithms[0].Name == "muster" {
-		if err := output.PrintSummary(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
+		if err := PrintSummary(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func (s *simulate) run(cmd *cobra.Command) error {
 
 // write writes the files that the flags select.
 func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
-	d := output.Compared(cases, algorithms, rows)
+	d := Compared(cases, algorithms, rows)
 	text, err := d.JSON()
 	write := func(name string, content []byte) {
 		if name != "" && err == nil {
@@ -336,14 +336,14 @@ func (s *simulate) cases(cmd *cobra.Command, scenario simulation.Scenario) ([]si
 	return cases, nil
 }
 
-// advise finds the policies that muster advise would propose for each case, if the algorithms
+// advise finds the policies that muster-sim advise would propose for each case, if the algorithms
 // include them.
 func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorithms []simulation.Named) error {
 	at := slices.IndexFunc(algorithms, func(a simulation.Named) bool { return a.Name == simulation.Advised })
 	if at < 0 {
 		return nil
 	}
-	s.git.Program.Progress.Doing("finding the policies that muster advise would propose")
+	s.git.Program.Progress.Doing("finding the policies that muster-sim advise would propose")
 	errs := make([]error, len(cases))
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup

@@ -1,4 +1,4 @@
-package output
+package laboratory
 
 import (
 	"encoding/json"
@@ -137,7 +137,7 @@ type scenarioDocument struct {
 	Buffer     int     `json:"buffer"`
 }
 
-// WorkloadEntry is a workload in the JSON document of muster simulate.
+// WorkloadEntry is a workload in the JSON document of muster-sim simulate.
 type WorkloadEntry struct {
 	Name    string           `json:"name"`
 	About   string           `json:"about,omitempty"`
@@ -145,7 +145,7 @@ type WorkloadEntry struct {
 	Results []AlgorithmEntry `json:"results"`
 }
 
-// AlgorithmEntry is an algorithm in the JSON document of muster simulate.
+// AlgorithmEntry is an algorithm in the JSON document of muster-sim simulate.
 type AlgorithmEntry struct {
 	Algorithm       string      `json:"algorithm"`
 	Source          string      `json:"source"`

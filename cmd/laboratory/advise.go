@@ -1,4 +1,4 @@
-package main
+package laboratory
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// adviseFlags contains the flags of muster advise.
+// adviseFlags contains the flags of muster-sim advise.
 type adviseFlags struct {
 	settings               *settings
 	since                  string
@@ -54,9 +54,9 @@ record how long single jobs ran and what they depended on. Check the following
 weeks with muster report. Reusable agents shorten waits most, but builds then share
 a pod: they are proposed if the policy has reuse, or with --reuse
 (docs/explanation/agent-job.md).`,
-		Example: `  muster advise
-  muster advise linux --reuse --more 0.1
-  muster advise --syncer told --webhooks`,
+		Example: `  muster-sim advise
+  muster-sim advise linux --reuse --more 0.1
+  muster-sim advise --syncer told --webhooks`,
 		ValidArgsFunction: git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays }),
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args) },
 	}
@@ -156,7 +156,7 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 	if err != nil {
 		return fmt.Errorf("simulating %s: %w", o.Name, err)
 	}
-	if err := output.PrintAdvice(p.Stdout, o.Name, load, answer); err != nil {
+	if err := PrintAdvice(p.Stdout, o.Name, load, answer); err != nil {
 		return err
 	}
 	for _, other := range loaded {

@@ -1,0 +1,45 @@
+// Package laboratory has the commands of muster-sim, which simulate: a demonstration, and the workloads of fleets
+// under other policies.
+package laboratory
+
+import (
+	"muster/cmd/invocation"
+
+	"github.com/spf13/cobra"
+)
+
+// program is one invocation of muster-sim.
+type program struct{ invocation.Program }
+
+// settings are the flags of commands that read a fleet repository.
+type settings struct {
+	program program
+	git     invocation.Repository
+}
+
+// Commands are the commands of muster-sim.
+var Commands = invocation.Commands{
+	Name: "muster-sim",
+	Root: func(p invocation.Program) *cobra.Command { return program{p}.command() },
+	Unfinished: map[string]string{
+		"advise":   "no policy is proposed",
+		"demo":     "the morning is incomplete",
+		"preview":  "the preview is incomplete",
+		"simulate": "the simulation was not completed",
+	},
+}
+
+func (p program) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "muster-sim",
+		Short: "Simulate fleets of muster",
+		Long: `muster-sim plays muster against simulated builds: a demonstration that needs no
+account, other policies and other rules of scaling on given workloads or on those
+that the commits of a fleet record, and what a change to a fleet repository would do.
+
+Flags can be given as environment variables: --overlays is MUSTER_OVERLAYS. A flag
+wins over its variable.`,
+		Version: p.Build.String(),
+	}
+	return invocation.NewRoot(root, p.demoCommand(), p.simulateCommand(), p.adviseCommand(), p.previewCommand(), p.VersionCommand(), p.ManCommand())
+}
