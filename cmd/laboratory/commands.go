@@ -24,6 +24,7 @@ var Commands = invocation.Commands{
 	Unfinished: map[string]string{
 		"advise":   "no policy is proposed",
 		"demo":     "the morning is incomplete",
+		"serve":    "the simulation did not start",
 		"preview":  "the preview is incomplete",
 		"simulate": "the simulation was not completed",
 	},
@@ -41,5 +42,5 @@ Flags can be given as environment variables: --overlays is MUSTER_OVERLAYS. A fl
 wins over its variable.`,
 		Version: p.Build.String(),
 	}
-	return invocation.NewRoot(root, p.demoCommand(), p.simulateCommand(), p.adviseCommand(), p.previewCommand(), p.VersionCommand(), p.ManCommand())
+	return invocation.NewRoot(root, p.demoCommand(), p.serveCommand(), p.simulateCommand(), p.adviseCommand(), p.previewCommand(), p.VersionCommand(), p.ManCommand())
 }

@@ -140,7 +140,7 @@ func demoToken() (string, error) { return "test-token", nil }
 // Open creates the repository, and returns its server; it makes Buildkite and the cluster.
 func (d *Demo) Open(ctx context.Context) (*gitserver.Server, error) {
 	var err error
-	if d.Repository, err = demoRepository(d.Dir); err != nil {
+	if d.Repository, err = demoRepository(d.Dir, demoStart().Add(-time.Hour)); err != nil {
 		return nil, err
 	}
 	git, err := gitserver.Serve(d.Dir, gitserver.Options{Remember: true})
@@ -388,8 +388,8 @@ const demoPicture = "timeline.svg"
 // demoQueues are the overlays of the demo, each with a queue of its name.
 var demoQueues = []string{"default", "large"}
 
-// demoRepository creates the bare repository with a new fleet.
-func demoRepository(dir string) (gitserver.Repository, error) {
+// demoRepository creates the bare repository with a new fleet, whose commit has the given time.
+func demoRepository(dir string, at time.Time) (gitserver.Repository, error) {
 	bare := filepath.Join(dir, "fleet.git")
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -420,7 +420,7 @@ func demoRepository(dir string) (gitserver.Repository, error) {
 	if err != nil {
 		return repository, err
 	}
-	_, err = repository.Commit(demoBegin, demoStart().Add(-time.Hour), changes...)
+	_, err = repository.Commit(demoBegin, at, changes...)
 	return repository, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/cmd/invocation"
+	"muster/gitops/branch"
 )
 
 var update = flag.Bool("update", false, "write what was measured into the documents")
@@ -45,3 +46,7 @@ type stoppedClock struct{}
 
 func (stoppedClock) Now() time.Time                                   { return demoStart() }
 func (stoppedClock) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+
+func change(name, content string) branch.Change {
+	return branch.Change{Path: name, Content: []byte(content)}
+}

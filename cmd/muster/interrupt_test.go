@@ -554,7 +554,7 @@ func TestInterruptedBeforeBegin(t *testing.T) {
 	dir := t.TempDir()
 	for _, args := range []string{
 		"advise", "cancel default-x --yes" + manualAuthor, "check", "close-breaker default --yes" + manualAuthor, "explain default", "history", "pause default --yes" + manualAuthor, "plan", "report",
-		"resume default --yes" + manualAuthor, "revert 12345678 --yes" + manualAuthor, "run --once", "set default max=1 --yes" + manualAuthor, "simulate --loads steady --days 1", "status", "verify", "demo --dir " + dir + "/demo",
+		"resume default --yes" + manualAuthor, "revert 12345678 --yes" + manualAuthor, "run --once", "set default max=1 --yes" + manualAuthor, "simulate --workload steady --hours 1", "status", "verify", "demo --dir " + dir + "/demo",
 	} {
 		_, p, _, stderr := fleetProgram(t, strings.Fields(args)...)
 		ctx, cancel := context.WithCancel(t.Context())

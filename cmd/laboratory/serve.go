@@ -1,0 +1,222 @@
+package laboratory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"muster/cmd/invocation"
+	"muster/cmd/output"
+	"muster/generator"
+	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/simulation"
+	"muster/gitops"
+	"muster/gitops/gitserver"
+
+	"github.com/spf13/cobra"
+)
+
+// An incident begins incidentBegin after the start, and ends after incidentLength.
+const (
+	incidentBegin  = 2 * time.Minute
+	incidentLength = 10 * time.Minute
+)
+
+// serveStep is how often the simulation catches up with the clock.
+const serveStep = 100 * time.Millisecond
+
+// incident is something that goes wrong.
+type incident struct {
+	name, description string
+	set               func(s *serve, on bool)
+}
+
+var incidents = []incident{
+	{"buildkite-fails", "Buildkite answers half of all requests with 503", func(s *serve, on bool) { s.failing(on, 0.5) }},
+	{"buildkite-down", "Buildkite answers every request with 503", func(s *serve, on bool) { s.failing(on, 1) }},
+	{"no-agents", "new pods never register an agent", func(s *serve, on bool) { s.noAgents = on }},
+	{"no-nodes", "the cluster has room for two pods", func(s *serve, on bool) {
+		if s.cluster.SetNodes(0); on {
+			s.cluster.SetNodes(2)
+		}
+	}},
+	{"no-sync", "the syncer applies nothing", func(s *serve, on bool) { s.noSync = on }},
+}
+
+// serve is a simulated Buildkite, git server, cluster and syncer, which follow the clock.
+type serve struct {
+	dir, incident, listen string
+
+	clock     generator.Clock
+	stderr    io.Writer
+	random    *rand.Rand
+	buildkite *fakebuildkite.Server
+	cluster   *simulation.Cluster
+	queues    string // the cluster in Buildkite
+	syncer    *gitops.Repository
+	noAgents  bool
+	noSync    bool
+	failed    string // the last error of a sync, which was printed
+}
+
+func (p program) serveCommand() *cobra.Command {
+	s := &serve{}
+	var names, described []string
+	for _, i := range incidents {
+		names = append(names, i.name)
+		described = append(described, fmt.Sprintf("  %-16s %s", i.name, i.description))
+	}
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Simulate a Buildkite, a git server, a cluster and a syncer for muster run",
+		Long: `serve plays what muster needs, in real time, so that muster run and its page can be
+tried without an account: a Buildkite with two queues and new builds every minute,
+a git server with a fleet repository, and a cluster whose syncer applies it. It
+prints the command line of muster, and runs until it is interrupted.
+
+With --incident something goes wrong from the second to the twelfth minute:
+` + strings.Join(described, "\n"),
+		Example: `  muster-sim serve
+  muster-sim serve --incident no-agents`,
+		Args: invocation.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.clock, s.stderr = p.Clock, p.Stderr
+			return s.run(cmd.Context(), cmd.OutOrStdout(), strings.Replace(p.Invocation, "muster-sim", "muster", 1))
+		},
+	}
+	c.Flags().StringVar(&s.dir, "dir", "muster-serve", "directory for the repository; that of an earlier serve is replaced")
+	c.Flags().StringVar(&s.incident, "incident", "", "what goes wrong: "+strings.Join(names, ", "))
+	c.Flags().StringVar(&s.listen, "listen", "127.0.0.1:0", "address of the simulated Buildkite; port 0 is any free one")
+	invocation.OneOf(c, "incident", names...)
+	return c
+}
+
+// run serves until the context ends.
+func (s *serve) run(ctx context.Context, out io.Writer, muster string) error {
+	var wrong *incident
+	for i := range incidents {
+		if incidents[i].name == s.incident {
+			wrong = &incidents[i]
+		}
+	}
+	if s.incident != "" && wrong == nil {
+		return output.Usage(fmt.Errorf("--incident %q: muster-sim serve --help lists them", s.incident))
+	}
+	start := s.clock.Now().UTC()
+	if _, err := demoRepository(s.dir, start.Add(-time.Hour)); err != nil {
+		return err
+	}
+	git, err := gitserver.Serve(s.dir, gitserver.Options{})
+	if err != nil {
+		return err
+	}
+	defer git.Close()
+	address := git.URL + "/fleet.git"
+	if s.syncer, err = gitops.New(gitops.Config{URL: address}); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return output.Usage(fmt.Errorf("--listen: %w", err))
+	}
+	s.play(ctx, start)
+	api := &http.Server{Handler: s.buildkite, ReadHeaderTimeout: time.Minute}
+	go func() { _ = api.Serve(listener) }() // until it is closed
+	defer api.Close()
+	if muster == "" {
+		muster = "muster"
+	}
+	fmt.Fprintf(out, `Buildkite is simulated at http://%s/, and the fleet repository is %s.
+In another terminal, run muster, and open http://127.0.0.1:8080/ in a browser:
+
+  BUILDKITE_API_TOKEN=test-token %s run --buildkite-org acme --buildkite-url http://%[1]s/ \
+    --repo %[2]s --interval 15s --listen 127.0.0.1:8080
+
+Interrupt this command to end the simulation.
+`, listener.Addr(), address, muster)
+	if wrong != nil {
+		s.schedule(start, *wrong)
+	}
+	for s.clock.Sleep(ctx, serveStep) == nil {
+		s.buildkite.AdvanceTo(s.clock.Now())
+	}
+	return nil // interrupted, as it must be
+}
+
+// play makes Buildkite and the cluster, and schedules builds and syncs.
+func (s *serve) play(ctx context.Context, start time.Time) {
+	s.random = rand.New(rand.NewPCG(uint64(start.UnixNano()), 1))
+	s.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: start, OnAgentEnd: func(a fakebuildkite.AgentRecord) { s.cluster.AgentEnded(a) }})
+	s.queues = s.buildkite.AddCluster("ci")
+	for _, key := range demoQueues {
+		s.buildkite.AddQueue(s.queues, key)
+	}
+	s.buildkite.SetDefaultQueue(s.queues, demoQueues[0])
+	fates := simulation.Faults{}.Fates([2]time.Duration{25 * time.Second, 70 * time.Second}, s.random)
+	s.cluster = &simulation.Cluster{
+		Buildkite: s.buildkite, BuildkiteCluster: s.queues,
+		Fate: func() simulation.Fate {
+			fate := fates()
+			fate.NoShow = fate.NoShow || s.noAgents
+			return fate
+		},
+	}
+	s.builds()
+	s.buildkite.At(start.Add(demoSync), func() { s.sync(ctx) })
+}
+
+// builds creates up to three builds, and again a minute later.
+func (s *serve) builds() {
+	for range 1 + s.random.IntN(3) {
+		s.buildkite.CreateBuild(demoBuild(s.queues, s.random))
+	}
+	s.buildkite.At(s.buildkite.Now().Add(time.Minute), s.builds)
+}
+
+// sync applies the head to the cluster, and again later. It prints a new error.
+func (s *serve) sync(ctx context.Context) {
+	s.buildkite.At(s.buildkite.Now().Add(demoSync), func() { s.sync(ctx) })
+	if s.noSync {
+		return
+	}
+	head, err := s.syncer.Head(ctx)
+	for _, name := range demoQueues {
+		if err == nil {
+			err = s.cluster.Sync(head.Tree, path.Join("overlays", name))
+		}
+	}
+	text := ""
+	if err != nil && ctx.Err() == nil && !errors.Is(err, simulation.ErrEdited) {
+		text = err.Error()
+	}
+	if text != s.failed && text != "" {
+		fmt.Fprintln(s.stderr, "the syncer fails:", output.ShownAs(text))
+	}
+	s.failed = text
+}
+
+// schedule lets an incident happen.
+func (s *serve) schedule(start time.Time, wrong incident) {
+	for at, on := range map[time.Duration]bool{incidentBegin: true, incidentBegin + incidentLength: false} {
+		s.buildkite.At(start.Add(at), func() {
+			wrong.set(s, on)
+			fmt.Fprintf(s.stderr, "%s %s: %s\n", s.buildkite.Now().Format(time.TimeOnly), map[bool]string{true: "begins", false: "ends"}[on], wrong.description)
+		})
+	}
+}
+
+// failing lets Buildkite refuse a share of all requests.
+func (s *serve) failing(on bool, share float64) {
+	s.buildkite.Recover()
+	if on {
+		random := rand.New(rand.NewPCG(s.random.Uint64(), 1)) // drawn by requests, under the server's lock
+		s.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusServiceUnavailable, Hits: func() bool { return random.Float64() < share }})
+	}
+}
