@@ -23,10 +23,8 @@ const (
 	// template, on a machine that is ten times slower.
 	BuildMemory = 32 << 20
 	buildTime   = 30 * time.Second
-	// BuildPatience is the time that other overlays wait for a build, and buildIdle the time
-	// that its process waits for the next one.
-	BuildPatience = 2 * time.Second
-	buildIdle     = time.Second
+	// buildIdle is the time that its process waits for the next build.
+	buildIdle = time.Second
 )
 
 // Builder returns the builder of templates; nil, only in tests: this process. The process has an

@@ -33,11 +33,7 @@ const (
 	variablePassword = Prefix + "GIT_PASSWORD"
 )
 
-// VariableNamespace contains the namespace of muster's pod: deploy/ sets it from the downward
-// API.
-const VariableNamespace = "POD_NAMESPACE"
-
-// VariableAgentToken is not used, but mistaken for variableToken.
+// VariableAgentToken is not used, but mistaken for VariableToken.
 const VariableAgentToken = "BUILDKITE_AGENT_TOKEN"
 
 // Environment sets the flags from their variables; the command line overrides them. A variable

@@ -73,9 +73,9 @@ func interrupted(unfinished string, err error) error {
 	return fmt.Errorf("%s (%s)", text, doing)
 }
 
-// returned returns the results of do, or the error of the context if that ends first. do waits for
+// await returns the results of do, or the error of the context if that ends first. do waits for
 // something outside without a deadline, such as a pipe, and its own results are then lost.
-func returned[T any](ctx context.Context, do func() (T, error)) (T, error) {
+func await[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type results struct {
 		value T
 		err   error
@@ -96,19 +96,19 @@ func returned[T any](ctx context.Context, do func() (T, error)) (T, error) {
 
 // ReadLine returns a line of standard input, which may lack its end, or the error of the context.
 func (p Program) ReadLine(ctx context.Context) (line string, whole bool, err error) {
-	line, err = returned(ctx, func() (string, error) { return bufio.NewReader(p.Stdin).ReadString('\n') })
+	line, err = await(ctx, func() (string, error) { return bufio.NewReader(p.Stdin).ReadString('\n') })
 	return strings.TrimSpace(line), err == nil, ctx.Err()
 }
 
 // ReadFile returns the content of a file, which may be a pipe, or the error of the invocation's context.
 func (p Program) ReadFile(name string) ([]byte, error) {
-	return returned(p.Ctx, func() ([]byte, error) { return os.ReadFile(name) })
+	return await(p.Ctx, func() ([]byte, error) { return os.ReadFile(name) })
 }
 
 // WriteFile writes a file, which may be a pipe. It returns the error of the invocation's context if that
 // ends first.
 func (p Program) WriteFile(name string, content []byte) error {
-	_, err := returned(p.Ctx, func() (struct{}, error) { return struct{}{}, os.WriteFile(name, content, 0o666) })
+	_, err := await(p.Ctx, func() (struct{}, error) { return struct{}{}, os.WriteFile(name, content, 0o666) })
 	return err
 }
 
@@ -132,7 +132,7 @@ func (o *standardOutput) Write(text []byte) (int, error) {
 		return 0, err
 	}
 	text = bytes.Clone(text) // which the caller may change once this method has returned
-	n, err := returned(o.ctx, func() (int, error) { return o.to.Write(text) })
+	n, err := await(o.ctx, func() (int, error) { return o.to.Write(text) })
 	switch {
 	case err == nil:
 	case o.ctx.Err() != nil:

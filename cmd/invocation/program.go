@@ -69,7 +69,7 @@ func Main(c Commands) {
 	os.Exit(p.Run(ctx, c))
 }
 
-// Program is one invocation of muster, with all of its inputs.
+// Program is one invocation of a program, with all of its inputs.
 type Program struct {
 	Args           []string
 	Environ        []string
@@ -79,14 +79,14 @@ type Program struct {
 	Progress       *output.Progress // nil: standard error is not a terminal
 	Stdout, Stderr io.Writer
 	name           string // see Name
-	Invocation     string // how to call muster again from here; empty: by its name
+	Invocation     string // how to call the program again from here; empty: by its name
 	Clock          generator.Clock
-	Build          build // which muster this is
+	Build          build // which version this is
 	// Hangup returns a channel that receives SIGHUP from then on; may be nil.
 	Hangup func() <-chan os.Signal
 	// StopTime limits the time that the program takes to end after its context; zero: no limit.
 	StopTime time.Duration
-	// Ctx is that of the invocation, for the programs that muster runs.
+	// Ctx is that of the invocation, for the programs that it runs.
 	Ctx context.Context
 	// BoundMemory sets the memory limit of muster run; may be nil. Other commands, such as
 	// history and simulate, may need more memory than this limit.
@@ -139,7 +139,7 @@ func (p Program) execute(ctx context.Context, commands Commands) int {
 // EndedText is the log message of an error that ends run.
 const EndedText = "the process ends with an error"
 
-// printError prints the error that ends muster: as a log record if the log is JSON, otherwise
+// printError prints the error that ends the program: as a log record if the log is JSON, otherwise
 // as text.
 func (p Program) printError(text string) {
 	if p.logsJSON() {
@@ -196,7 +196,7 @@ func NewRoot(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// ErrChanges selects exitChanges.
+// ErrChanges selects ExitChanges.
 var ErrChanges = errors.New("there are changes")
 
 // ExitCode returns the exit code of an error of a command.
@@ -258,9 +258,9 @@ func Map[T, U any](all []T, result func(T) U) []U {
 	return results
 }
 
-// screen describes where muster's output goes. The zero value is not a terminal.
+// screen describes where the output goes. The zero value is not a terminal.
 type screen struct {
-	// Terminal and progress report whether standard output and standard error are terminals.
+	// Terminal and Progress report whether standard output and standard error are terminals.
 	Terminal, Progress bool
 }
 

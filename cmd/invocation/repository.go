@@ -16,9 +16,7 @@ import (
 	"time"
 
 	"muster/cmd/output"
-	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/plan"
 	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/git"
@@ -298,34 +296,6 @@ func (s *Repository) credentials(password remote.PasswordFunc, addresses ...stri
 		c.SSHKnownHostsFile = firstFile(filepath.Join(home, ".ssh", "known_hosts"), "/etc/ssh/ssh_known_hosts")
 	}
 	return c
-}
-
-// ReadPast reads what the commits up to a head record. It skips a malformed commit if malformed is nil;
-// otherwise it returns its error.
-func ReadPast(
-	ctx context.Context, repository *gitops.Repository, head string, since time.Time, malformed func(ledger.Record) error,
-) (*history.Past, error) {
-	past := &history.Past{}
-	for r, err := range ledger.Read(repository.Commits(ctx, head, branch.Limit{Since: since})) {
-		switch {
-		case err != nil:
-			return nil, err
-		case r.Damage != nil && malformed != nil:
-			return nil, malformed(r)
-		}
-		past.Add(r)
-	}
-	return past, nil
-}
-
-// PastOverrides returns the overrides that were in force in the past, by the directory of their overlay.
-// current are the policies at its newest commit.
-func (s *Repository) PastOverrides(
-	ctx context.Context, repository *gitops.Repository, past *history.Past, current map[string]plan.Policy,
-) (map[string][]plan.Override, error) {
-	return past.Overrides(s.Overlays, current, func(commits []branch.Commit, look branch.Selection) ([]branch.Edits, error) {
-		return repository.Edits(ctx, commits, nil, look)
-	})
 }
 
 // upstreamTime limits the time that the upstream takes to return its head.

@@ -26,7 +26,7 @@ import (
 
 // adviseFlags contains the flags of muster-sim advise.
 type adviseFlags struct {
-	settings               *settings
+	git                    invocation.Repository
 	since                  string
 	more                   float64
 	reuse, webhooks        bool
@@ -37,8 +37,8 @@ type adviseFlags struct {
 }
 
 func (p program) adviseCommand() *cobra.Command {
-	a := &adviseFlags{settings: &settings{program: p, git: invocation.Repository{Program: p.Program}}}
-	git := &a.settings.git
+	a := &adviseFlags{git: invocation.Repository{Program: p.Program}}
+	git := &a.git
 	w := simulation.DefaultScenario()
 	c := &cobra.Command{
 		Use:   "advise [OVERLAY...]",
@@ -61,7 +61,7 @@ a pod: they are proposed if the policy has reuse, or with --reuse
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args) },
 	}
 	git.AddReading(c)
-	a.settings.git.AddLog(c)
+	a.git.AddLog(c)
 	f := c.Flags()
 	f.StringVar(&a.since, "since", "14d", "replay jobs since this time or age, such as 7d")
 	f.Float64Var(&a.more, "more", 0, "share of today's pod time that a proposal may add, such as 0.1; if negative, it must save that share")
@@ -86,12 +86,12 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err := a.check(); err != nil {
 		return output.Usage(err)
 	}
-	p := a.settings.program
+	p := a.git.Program
 	since, err := invocation.Moment("since", a.since, p.Clock.Now())
 	if err != nil {
 		return err
 	}
-	if a.repository, err = a.settings.git.Open(ctx, invocation.Nearest); err != nil {
+	if a.repository, err = a.git.Open(ctx, invocation.Nearest); err != nil {
 		return err
 	}
 	defer p.Progress.Done()
@@ -100,12 +100,12 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	overlays, err := a.settings.git.Load(ctx, head.Tree)
+	overlays, err := a.git.Load(ctx, head.Tree)
 	if err != nil {
 		return err
 	}
 	names := invocation.OverlayNames(overlays)
-	chosen, err := output.ChooseOverlays(args, names, a.settings.git.Overlays)
+	chosen, err := output.ChooseOverlays(args, names, a.git.Overlays)
 	if err != nil {
 		return err
 	}
@@ -113,10 +113,10 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	for i := range overlays {
 		current[overlays[i].Path] = overlays[i].Policy
 	}
-	past, err := invocation.ReadPast(ctx, a.repository, head.Commit, since, nil)
+	past, err := readPast(ctx, a.repository, head.Commit, since, nil)
 	var overrides map[string][]plan.Override
 	if err == nil {
-		overrides, err = a.settings.git.PastOverrides(ctx, a.repository, past, current)
+		overrides, err = pastOverrides(ctx, a.git.Overlays, a.repository, past, current)
 	}
 	p.Progress.Done()
 	if err != nil {
@@ -136,7 +136,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 
 // advise searches for a better policy of one overlay, and prints the result.
 func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Overlay, loaded []fleet.Overlay, observed []plan.Observation, overrides []plan.Override) error {
-	p := a.settings.program
+	p := a.git.Program
 	load, err := simulation.Rebuild(o.Name, o.Name, observed)
 	switch {
 	case o.Policy.Lease == 0: // every valid policy has a lease

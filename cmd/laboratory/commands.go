@@ -11,12 +11,6 @@ import (
 // program is one invocation of muster-sim.
 type program struct{ invocation.Program }
 
-// settings are the flags of commands that read a fleet repository.
-type settings struct {
-	program program
-	git     invocation.Repository
-}
-
 // Commands are the commands of muster-sim.
 var Commands = invocation.Commands{
 	Name: "muster-sim",

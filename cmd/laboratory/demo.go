@@ -52,7 +52,7 @@ nothing outside this machine.`,
 			if length < DemoInterval || length > demoMorning {
 				return output.Usage(fmt.Errorf("--length %s: use %s to %s", length, DemoInterval, demoMorning))
 			}
-			s := DemoSettings{Dir: dir, Length: length, invocation: cmp.Or(p.Invocation, p.Name()), progress: p.Progress}
+			s := demoSettings{dir: dir, length: length, invocation: cmp.Or(p.Invocation, p.Name()), progress: p.Progress}
 			return playDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), s)
 		},
 	}
@@ -71,24 +71,22 @@ const (
 
 func demoStart() time.Time { return time.Date(2026, time.November, 23, 8, 0, 0, 0, time.UTC) }
 
-// DemoSettings contains the flags of muster-sim demo.
-type DemoSettings struct {
-	Dir        string
-	Length     time.Duration
+// demoSettings contains the flags of muster-sim demo.
+type demoSettings struct {
+	dir        string
+	length     time.Duration
 	invocation string           // how muster was called
 	progress   *output.Progress // nil: milestones are printed instead
 }
 
 // Demo is the simulation of a morning.
 type Demo struct {
-	DemoSettings
+	demoSettings
 	stderr     io.Writer
 	Repository gitserver.Repository
-	Buildkite  *fakebuildkite.Server
-	cluster    *simulation.Cluster
-	syncer     *gitops.Repository
-	url        string // of the repository
-	failed     error
+	simulatedFleet
+	url    string // of the repository
+	failed error
 
 	// The results of the ticks.
 	ticks   []generator.Result
@@ -96,18 +94,18 @@ type Demo struct {
 	largest ledger.Operation // the dispatch of the most agents
 }
 
-func (d *Demo) end() time.Time { return demoStart().Add(d.Length) }
+func (d *Demo) end() time.Time { return demoStart().Add(d.length) }
 
-// NewDemo returns a demonstration of the given length that prints nothing and has a directory for its repository.
+// NewDemo returns a demonstration of the given length, with its repository in dir, that prints nothing.
 func NewDemo(dir string, length time.Duration) *Demo {
-	return &Demo{DemoSettings: DemoSettings{Dir: dir, Length: length}, stderr: io.Discard, commits: map[string]int{}}
+	return &Demo{demoSettings: demoSettings{dir: dir, length: length}, stderr: io.Discard, commits: map[string]int{}}
 }
 
 // Clock returns the simulated clock.
 func (d *Demo) Clock() generator.Clock { return demoClock{demo: d} }
 
-func playDemo(ctx context.Context, stdout, stderr io.Writer, s DemoSettings) error {
-	d := &Demo{DemoSettings: s, stderr: stderr, commits: map[string]int{}}
+func playDemo(ctx context.Context, stdout, stderr io.Writer, s demoSettings) error {
+	d := &Demo{demoSettings: s, stderr: stderr, commits: map[string]int{}}
 	git, err := d.Open(ctx)
 	if err != nil {
 		return err
@@ -140,10 +138,10 @@ func demoToken() (string, error) { return "test-token", nil }
 // Open creates the repository, and returns its server; it makes Buildkite and the cluster.
 func (d *Demo) Open(ctx context.Context) (*gitserver.Server, error) {
 	var err error
-	if d.Repository, err = demoRepository(d.Dir, demoStart().Add(-time.Hour)); err != nil {
+	if d.Repository, err = demoRepository(d.dir, demoStart().Add(-time.Hour)); err != nil {
 		return nil, err
 	}
-	git, err := gitserver.Serve(d.Dir, gitserver.Options{Remember: true})
+	git, err := gitserver.Serve(d.dir, gitserver.Options{Remember: true})
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +180,7 @@ func (d *Demo) Loop(ctx context.Context, version string, c generator.Config) err
 	return d.failed
 }
 
-func (d *Demo) fleetDir() string { return filepath.Join(d.Dir, "fleet.git") }
+func (d *Demo) fleetDir() string { return filepath.Join(d.dir, "fleet.git") }
 
 // record stores the result of a tick.
 func (d *Demo) record(r generator.Result, err error) {
@@ -215,7 +213,7 @@ func (d *Demo) showProgress() {
 	}
 	const width = 8
 	played := now.Sub(demoStart())
-	done := min(width, int(width*played/d.Length))
+	done := min(width, int(width*played/d.length))
 	bar := strings.Repeat("#", done) + strings.Repeat(".", width-done)
 	text := fmt.Sprintf("%s [%s] %3d jobs finished, %2d agents in flight, %3d commits",
 		now.Format("15:04"), bar, d.Buildkite.Stats().Finished, inFlight, commits)
@@ -245,7 +243,7 @@ func (c demoClock) Sleep(ctx context.Context, d time.Duration) error {
 
 // conclude draws the picture and prints the page.
 func (d *Demo) conclude(out io.Writer) error {
-	picture := filepath.Join(d.Dir, demoPicture)
+	picture := filepath.Join(d.dir, demoPicture)
 	if err := os.WriteFile(picture, d.timeline().SVG(), 0o666); err != nil {
 		return err
 	}
@@ -446,20 +444,11 @@ func demoFleet() ([]branch.Change, error) {
 	return changes, err
 }
 
-// scenario makes Buildkite and the cluster, and schedules what will happen.
+// scenario begins the fleet, and schedules what will happen.
 func (d *Demo) scenario(ctx context.Context) {
-	d.Buildkite = fakebuildkite.New(fakebuildkite.Options{Now: demoStart(), OnAgentEnd: func(a fakebuildkite.AgentRecord) { d.cluster.AgentEnded(a) }})
 	random := rand.New(rand.NewPCG(demoSeed, 1))
-	cluster := d.Buildkite.AddCluster("ci")
-	for _, key := range demoQueues {
-		d.Buildkite.AddQueue(cluster, key)
-	}
-	d.Buildkite.SetDefaultQueue(cluster, demoQueues[0])
-	d.cluster = &simulation.Cluster{
-		Buildkite: d.Buildkite, BuildkiteCluster: cluster,
-		Fate: simulation.Faults{}.Fates([2]time.Duration{25 * time.Second, 70 * time.Second}, random),
-	}
-	d.morning(cluster, random)
+	d.begin(demoStart(), random)
+	d.morning(d.queues, random)
 	d.Buildkite.At(demoStart().Add(demoSync), func() { d.sync(ctx) })
 }
 
@@ -502,17 +491,4 @@ func (d *Demo) sync(ctx context.Context) {
 	if err != nil && ctx.Err() == nil && d.failed == nil {
 		d.failed = err
 	}
-}
-
-func (d *Demo) apply(ctx context.Context) error {
-	head, err := d.syncer.Head(ctx)
-	if err != nil {
-		return err
-	}
-	for _, name := range demoQueues {
-		if err := d.cluster.Sync(head.Tree, path.Join("overlays", name)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

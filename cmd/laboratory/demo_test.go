@@ -25,7 +25,7 @@ func TestEveryCommitBuilds(t *testing.T) {
 	unraced.Only(t)
 	dir := filepath.Join(t.TempDir(), "demo")
 	var out, lines bytes.Buffer
-	if err := playDemo(t.Context(), &out, &lines, DemoSettings{Dir: dir, Length: time.Hour, invocation: "muster"}); err != nil {
+	if err := playDemo(t.Context(), &out, &lines, demoSettings{dir: dir, length: time.Hour, invocation: "muster"}); err != nil {
 		t.Fatalf("%v\n%s", err, lines.String())
 	}
 	repository := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}
@@ -65,7 +65,7 @@ func TestDemoIsDeterministic(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
 	var heads []string
 	for range 2 {
-		check(t, playDemo(t.Context(), io.Discard, io.Discard, DemoSettings{Dir: dir, Length: 20 * time.Minute}))
+		check(t, playDemo(t.Context(), io.Discard, io.Discard, demoSettings{dir: dir, length: 20 * time.Minute}))
 		head, err := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}.Head()
 		check(t, err)
 		heads = append(heads, head)
@@ -74,7 +74,7 @@ func TestDemoIsDeterministic(t *testing.T) {
 		t.Errorf("two mornings from one seed end in %s and %s", heads[0], heads[1])
 	}
 	check(t, os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600))
-	err := playDemo(t.Context(), io.Discard, io.Discard, DemoSettings{Dir: dir, Length: time.Minute})
+	err := playDemo(t.Context(), io.Discard, io.Discard, demoSettings{dir: dir, length: time.Minute})
 	if invocation.ExitCode(err) != invocation.ExitUsage {
 		t.Errorf("a directory that holds something else: %v", err)
 	}
@@ -100,7 +100,7 @@ func TestDemoInterrupted(t *testing.T) {
 	defer interrupt()
 	var out bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "demo")
-	err := playDemo(ctx, &out, interruptsAt{"08:30 [", interrupt}, DemoSettings{Dir: dir, Length: 40 * time.Minute})
+	err := playDemo(ctx, &out, interruptsAt{"08:30 [", interrupt}, demoSettings{dir: dir, length: 40 * time.Minute})
 	if invocation.ExitCode(err) != invocation.ExitOutside || !strings.Contains(err.Error(), "interrupted at 08:30") || out.Len() > 0 {
 		t.Errorf("interrupted at 08:30, it ends in %v, and it printed %q", err, out.String())
 	}

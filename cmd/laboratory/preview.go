@@ -25,7 +25,7 @@ import (
 
 // previewFlags contains the flags of muster-sim preview.
 type previewFlags struct {
-	settings   *settings
+	git        invocation.Repository
 	base, head string
 	days       int
 	pull       int
@@ -35,8 +35,8 @@ type previewFlags struct {
 }
 
 func (p program) previewCommand() *cobra.Command {
-	v := &previewFlags{settings: &settings{program: p, git: invocation.Repository{Program: p.Program}}}
-	git := &v.settings.git
+	v := &previewFlags{git: invocation.Repository{Program: p.Program}}
+	git := &v.git
 	c := &cobra.Command{
 		Use:   "preview",
 		Short: "Show the effect of changes to policies, templates or the base",
@@ -81,14 +81,14 @@ func (v *previewFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	progress := v.settings.program.Progress
+	progress := v.git.Program.Progress
 	progress.Doing("comparing the two commits")
 	report, err := v.report(ctx, base, head)
 	progress.Done()
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(v.settings.program.Stdout, report.Markdown())
+	fmt.Fprint(v.git.Program.Stdout, report.Markdown())
 	if v.pull == 0 {
 		return nil
 	}
@@ -97,16 +97,16 @@ func (v *previewFlags) run(ctx context.Context) error {
 
 // open opens the clone, and finds the two commits.
 func (v *previewFlags) open() (base, head string, err error) {
-	git := &v.settings.git
+	git := &v.git
 	if git.Repo != "" && !invocation.IsClone(git.Repo) {
 		return "", "", output.Usage(fmt.Errorf("--repo %s: must be a clone on this machine, because preview compares two of its commits", git.Repo))
 	}
-	top, err := v.settings.program.CloneAt(git.Repo)
+	top, err := v.git.Program.CloneAt(git.Repo)
 	if err != nil {
 		return "", "", output.Usage(err)
 	}
 	git.Repo, git.Branch = top, "HEAD"
-	p := v.settings.program
+	p := v.git.Program
 	if head = p.Commit(top, v.head); head == "" {
 		return "", "", output.Usage(fmt.Errorf("--head %s: there is no such commit in %s", v.head, top))
 	}
@@ -129,7 +129,7 @@ func (v *previewFlags) open() (base, head string, err error) {
 // report compares the two commits, and simulates the changed overlays.
 func (v *previewFlags) report(ctx context.Context, base, head string) (preview.Report, error) {
 	r := preview.Report{Base: base, Head: head}
-	dir := path.Clean(v.settings.git.Overlays)
+	dir := path.Clean(v.git.Overlays)
 	dirs := []string{dir, path.Join(path.Dir(dir), "base")}
 	var fleets [2][]fleet.Overlay
 	var findings [2][]finding.Finding
@@ -138,7 +138,7 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 		if err != nil {
 			return r, err
 		}
-		loader := v.settings.git.Loader()
+		loader := v.git.Loader()
 		if fleets[i], err = loader.LoadContext(ctx, tree.Tree); err != nil && i == 1 {
 			return r, fmt.Errorf("the overlays of %.7s cannot be read: %w", commit, err)
 		}
@@ -147,7 +147,7 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 		}
 	}
 	r.Changes = preview.Compare(fleets[0], fleets[1])
-	r.Findings = append(findings[1], fleet.Removed(fleets[0], fleets[1], v.settings.program.Clock.Now())...)
+	r.Findings = append(findings[1], fleet.Removed(fleets[0], fleets[1], v.git.Program.Clock.Now())...)
 	known := map[string]bool{}
 	for _, f := range findings[0] {
 		known[f.File+"\n"+f.Text()] = true
@@ -161,27 +161,27 @@ func (v *previewFlags) play(ctx context.Context, r *preview.Report, loaded []fle
 	if v.days == 0 || len(r.Changes) == 0 {
 		return nil
 	}
-	v.settings.program.Progress.Doing("reading the history")
-	since := v.settings.program.Clock.Now().Add(-time.Duration(v.days) * 24 * time.Hour)
+	v.git.Program.Progress.Doing("reading the history")
+	since := v.git.Program.Clock.Now().Add(-time.Duration(v.days) * 24 * time.Hour)
 	current := map[string]plan.Policy{}
 	for _, c := range r.Changes {
-		current[path.Join(v.settings.git.Overlays, c.Overlay)] = c.Before
+		current[path.Join(v.git.Overlays, c.Overlay)] = c.Before
 	}
-	past, err := invocation.ReadPast(ctx, v.repository, r.Base, since, nil)
+	past, err := readPast(ctx, v.repository, r.Base, since, nil)
 	var overrides map[string][]plan.Override
 	if err == nil {
-		overrides, err = v.settings.git.PastOverrides(ctx, v.repository, past, current)
+		overrides, err = pastOverrides(ctx, v.git.Overlays, v.repository, past, current)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the history before %.7s: %w", r.Base, err)
 	}
 	for i := range r.Changes {
 		c := &r.Changes[i]
-		v.settings.program.Progress.Doing("playing " + c.Overlay)
+		v.git.Program.Progress.Doing("playing " + c.Overlay)
 		shared := slices.ContainsFunc(loaded, func(o fleet.Overlay) bool {
 			return o.Name != c.Overlay && o.Policy.Queue == c.Queue && c.Queue != ""
 		})
-		dir := path.Join(v.settings.git.Overlays, c.Overlay)
+		dir := path.Join(v.git.Overlays, c.Overlay)
 		if err := c.Play(ctx, past.Observed[dir], overrides[dir], shared); err != nil {
 			return err
 		}
@@ -194,9 +194,9 @@ const previewMarker = "<!-- muster preview -->"
 
 // post writes or updates the comment of the pull request, and writes a check.
 func (v *previewFlags) post(ctx context.Context, r preview.Report) error {
-	out := v.settings.program.Stderr
-	v.settings.git.Repo = v.githubRepo
-	pulls, err := v.settings.git.Pulls()
+	out := v.git.Program.Stderr
+	v.git.Repo = v.githubRepo
+	pulls, err := v.git.Pulls()
 	switch {
 	case err != nil:
 		return err
@@ -234,11 +234,11 @@ func (v *previewFlags) check(ctx context.Context, pulls *github.Pulls, pull gith
 	}
 	url, err := pulls.Check(ctx, pull.Head, c)
 	if errors.Is(err, github.ErrNoChecks) {
-		fmt.Fprintf(v.settings.program.Stderr, "no check is written: %v\n", err)
+		fmt.Fprintf(v.git.Program.Stderr, "no check is written: %v\n", err)
 		return nil
 	}
 	if err == nil {
-		fmt.Fprintln(v.settings.program.Stderr, "wrote "+url)
+		fmt.Fprintln(v.git.Program.Stderr, "wrote "+url)
 	}
 	return err
 }

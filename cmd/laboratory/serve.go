@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"path"
 	"strings"
 	"time"
 
@@ -52,18 +51,15 @@ var incidents = []incident{
 
 // serve is a simulated Buildkite, git server, cluster and syncer, which follow the clock.
 type serve struct {
-	dir, incident, listen string
+	simulatedFleet
+	dir, incident string
 
-	clock     generator.Clock
-	stderr    io.Writer
-	random    *rand.Rand
-	buildkite *fakebuildkite.Server
-	cluster   *simulation.Cluster
-	queues    string // the cluster in Buildkite
-	syncer    *gitops.Repository
-	noAgents  bool
-	noSync    bool
-	failed    string // the last error of a sync, which was printed
+	clock    generator.Clock
+	stderr   io.Writer
+	random   *rand.Rand
+	noAgents bool
+	noSync   bool
+	failed   string // the last error of a sync, which was printed
 }
 
 func (p program) serveCommand() *cobra.Command {
@@ -93,7 +89,6 @@ With --incident something goes wrong from the second to the twelfth minute:
 	}
 	c.Flags().StringVar(&s.dir, "dir", "muster-serve", "directory for the repository; that of an earlier serve is replaced")
 	c.Flags().StringVar(&s.incident, "incident", "", "what goes wrong: "+strings.Join(names, ", "))
-	c.Flags().StringVar(&s.listen, "listen", "127.0.0.1:0", "address of the simulated Buildkite; port 0 is any free one")
 	invocation.OneOf(c, "incident", names...)
 	return c
 }
@@ -122,12 +117,12 @@ func (s *serve) run(ctx context.Context, out io.Writer, muster string) error {
 	if s.syncer, err = gitops.New(gitops.Config{URL: address}); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", s.listen)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return output.Usage(fmt.Errorf("--listen: %w", err))
+		return fmt.Errorf("starting the simulated Buildkite: %w", err)
 	}
 	s.play(ctx, start)
-	api := &http.Server{Handler: s.buildkite, ReadHeaderTimeout: time.Minute}
+	api := &http.Server{Handler: s.Buildkite, ReadHeaderTimeout: time.Minute}
 	go func() { _ = api.Serve(listener) }() // until it is closed
 	defer api.Close()
 	if muster == "" {
@@ -145,55 +140,41 @@ Interrupt this command to end the simulation.
 		s.schedule(start, *wrong)
 	}
 	for s.clock.Sleep(ctx, serveStep) == nil {
-		s.buildkite.AdvanceTo(s.clock.Now())
+		s.Buildkite.AdvanceTo(s.clock.Now())
 	}
 	return nil // interrupted, as it must be
 }
 
-// play makes Buildkite and the cluster, and schedules builds and syncs.
+// play begins the fleet, and schedules builds and syncs.
 func (s *serve) play(ctx context.Context, start time.Time) {
 	s.random = rand.New(rand.NewPCG(uint64(start.UnixNano()), 1))
-	s.buildkite = fakebuildkite.New(fakebuildkite.Options{Now: start, OnAgentEnd: func(a fakebuildkite.AgentRecord) { s.cluster.AgentEnded(a) }})
-	s.queues = s.buildkite.AddCluster("ci")
-	for _, key := range demoQueues {
-		s.buildkite.AddQueue(s.queues, key)
-	}
-	s.buildkite.SetDefaultQueue(s.queues, demoQueues[0])
-	fates := simulation.Faults{}.Fates([2]time.Duration{25 * time.Second, 70 * time.Second}, s.random)
-	s.cluster = &simulation.Cluster{
-		Buildkite: s.buildkite, BuildkiteCluster: s.queues,
-		Fate: func() simulation.Fate {
-			fate := fates()
-			fate.NoShow = fate.NoShow || s.noAgents
-			return fate
-		},
+	s.begin(start, s.random)
+	fates := s.cluster.Fate
+	s.cluster.Fate = func() simulation.Fate {
+		fate := fates()
+		fate.NoShow = fate.NoShow || s.noAgents
+		return fate
 	}
 	s.builds()
-	s.buildkite.At(start.Add(demoSync), func() { s.sync(ctx) })
+	s.Buildkite.At(start.Add(demoSync), func() { s.sync(ctx) })
 }
 
 // builds creates up to three builds, and again a minute later.
 func (s *serve) builds() {
 	for range 1 + s.random.IntN(3) {
-		s.buildkite.CreateBuild(demoBuild(s.queues, s.random))
+		s.Buildkite.CreateBuild(demoBuild(s.queues, s.random))
 	}
-	s.buildkite.At(s.buildkite.Now().Add(time.Minute), s.builds)
+	s.Buildkite.At(s.Buildkite.Now().Add(time.Minute), s.builds)
 }
 
 // sync applies the head to the cluster, and again later. It prints a new error.
 func (s *serve) sync(ctx context.Context) {
-	s.buildkite.At(s.buildkite.Now().Add(demoSync), func() { s.sync(ctx) })
+	s.Buildkite.At(s.Buildkite.Now().Add(demoSync), func() { s.sync(ctx) })
 	if s.noSync {
 		return
 	}
-	head, err := s.syncer.Head(ctx)
-	for _, name := range demoQueues {
-		if err == nil {
-			err = s.cluster.Sync(head.Tree, path.Join("overlays", name))
-		}
-	}
 	text := ""
-	if err != nil && ctx.Err() == nil && !errors.Is(err, simulation.ErrEdited) {
+	if err := s.apply(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, simulation.ErrEdited) {
 		text = err.Error()
 	}
 	if text != s.failed && text != "" {
@@ -205,18 +186,18 @@ func (s *serve) sync(ctx context.Context) {
 // schedule lets an incident happen.
 func (s *serve) schedule(start time.Time, wrong incident) {
 	for at, on := range map[time.Duration]bool{incidentBegin: true, incidentBegin + incidentLength: false} {
-		s.buildkite.At(start.Add(at), func() {
+		s.Buildkite.At(start.Add(at), func() {
 			wrong.set(s, on)
-			fmt.Fprintf(s.stderr, "%s %s: %s\n", s.buildkite.Now().Format(time.TimeOnly), map[bool]string{true: "begins", false: "ends"}[on], wrong.description)
+			fmt.Fprintf(s.stderr, "%s %s: %s\n", s.Buildkite.Now().Format(time.TimeOnly), map[bool]string{true: "begins", false: "ends"}[on], wrong.description)
 		})
 	}
 }
 
 // failing lets Buildkite refuse a share of all requests.
 func (s *serve) failing(on bool, share float64) {
-	s.buildkite.Recover()
+	s.Buildkite.Recover()
 	if on {
 		random := rand.New(rand.NewPCG(s.random.Uint64(), 1)) // drawn by requests, under the server's lock
-		s.buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusServiceUnavailable, Hits: func() bool { return random.Float64() < share }})
+		s.Buildkite.Fail(fakebuildkite.Fault{Times: -1, Status: http.StatusServiceUnavailable, Hits: func() bool { return random.Float64() < share }})
 	}
 }

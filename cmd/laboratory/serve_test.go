@@ -40,7 +40,7 @@ func TestServeIncidents(t *testing.T) {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodGet, "/v2/organizations/acme/agents", nil)
 			r.Header.Set("Authorization", "Bearer test-token")
-			if s.buildkite.ServeHTTP(w, r); w.Code == http.StatusServiceUnavailable {
+			if s.Buildkite.ServeHTTP(w, r); w.Code == http.StatusServiceUnavailable {
 				failed++
 			}
 			all++
@@ -48,10 +48,10 @@ func TestServeIncidents(t *testing.T) {
 		return failed, all
 	}
 	registered := func(s *serve) bool {
-		name := "job-" + s.buildkite.Now().Format("1504")
+		name := "job-" + s.Buildkite.Now().Format("1504")
 		s.cluster.Run(simulation.Job{Name: name, Agents: 5, Tags: []string{"queue=large"}, IdleTimeout: time.Minute})
-		s.buildkite.Advance(100 * time.Second)
-		return slices.ContainsFunc(s.buildkite.Agents(), func(a fakebuildkite.AgentRecord) bool { return strings.HasPrefix(a.Name, name) })
+		s.Buildkite.Advance(100 * time.Second)
+		return slices.ContainsFunc(s.Buildkite.Agents(), func(a fakebuildkite.AgentRecord) bool { return strings.HasPrefix(a.Name, name) })
 	}
 	effects := map[string]func(s *serve) bool{
 		"buildkite-fails": func(s *serve) bool { failed, all := answers(s); return failed > 0 && failed < all },
@@ -64,7 +64,7 @@ func TestServeIncidents(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var errs bytes.Buffer
 		clock := &jumpingClock{now: demoStart()}
-		s := &serve{dir: filepath.Join(t.TempDir(), "serve"), incident: i.name, listen: "127.0.0.1:0", clock: clock, stderr: &errs, noSync: i.name != "no-sync"} // which takes long
+		s := &serve{dir: filepath.Join(t.TempDir(), "serve"), incident: i.name, clock: clock, stderr: &errs, noSync: i.name != "no-sync"} // which takes long
 		seen := map[int]bool{}
 		clock.each = func(minute int) {
 			switch minute {
@@ -93,7 +93,7 @@ func TestServeSyncs(t *testing.T) {
 	defer cancel()
 	var errs bytes.Buffer
 	clock := &jumpingClock{now: demoStart()}
-	s := &serve{dir: filepath.Join(t.TempDir(), "serve"), listen: "127.0.0.1:0", clock: clock, stderr: &errs}
+	s := &serve{dir: filepath.Join(t.TempDir(), "serve"), clock: clock, stderr: &errs}
 	repository := gitserver.Repository{Dir: filepath.Join(s.dir, "fleet.git")}
 	clock.each = func(minute int) {
 		switch minute {
@@ -112,7 +112,7 @@ func TestServeSyncs(t *testing.T) {
 
 // TestServeUsage asserts what serve refuses.
 func TestServeUsage(t *testing.T) {
-	for _, args := range [][]string{{"serve", "--incident", "flood"}, {"serve", "--dir", t.TempDir(), "--listen", "nowhere"}, {"serve", "x"}} {
+	for _, args := range [][]string{{"serve", "--incident", "flood"}, {"serve", "x"}} {
 		if code, _, stderr := execute(t, args...); code != invocation.ExitUsage || !strings.HasPrefix(stderr, "muster-sim: ") {
 			t.Errorf("%q: exit code %d, %s", args, code, stderr)
 		}

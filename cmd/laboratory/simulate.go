@@ -388,7 +388,7 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, err
 	}
-	past, err := invocation.ReadPast(ctx, repository, head.Commit, time.Time{}, func(r ledger.Record) error {
+	past, err := readPast(ctx, repository, head.Commit, time.Time{}, func(r ledger.Record) error {
 		return fmt.Errorf("reading the history of %s: commit %s: %w", repository, r.Commit.ID, r.Damage)
 	})
 	if err != nil {
@@ -407,7 +407,7 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 	if err != nil {
 		return c, output.Usage(fmt.Errorf("%s: %w", s.overlay, err))
 	}
-	overrides, err := s.git.PastOverrides(ctx, repository, past, map[string]plan.Policy{s.overlay: current})
+	overrides, err := pastOverrides(ctx, s.git.Overlays, repository, past, map[string]plan.Policy{s.overlay: current})
 	scenario.Overrides = overrides[s.overlay]
 	return simulation.Case{Scenario: scenario, Workload: load}, err
 }

@@ -78,7 +78,7 @@ func (w *hostileScenario) restart() {
 	w.must(err)
 	w.g = generator.New(generator.Config{
 		Repository: generator.Fleet{Writer: repository, Version: "test"}, Buildkite: w, Clock: w, Overlays: "overlays",
-		Build: w.build, Patience: invocation.BuildPatience, Log: slog.New(slog.NewTextHandler(&output.Printable{To: &w.log}, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Build: w.build, Patience: buildPatience, Log: slog.New(slog.NewTextHandler(&output.Printable{To: &w.log}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 }
 
@@ -93,7 +93,7 @@ func (w *hostileScenario) Now() time.Time { return start }
 // Sleep implements generator.Clock. A wait for a build ends only if the build of the hostile
 // overlay takes long.
 func (w *hostileScenario) Sleep(ctx context.Context, d time.Duration) error {
-	if d > invocation.BuildPatience {
+	if d > buildPatience {
 		return ctx.Err()
 	}
 	select {

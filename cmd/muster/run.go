@@ -174,7 +174,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 		hooks, err := s.webhooks(f.webhooks, ends, client, log)
 		return s.withJobNotifier(ends.watcher()), cmp.Or(hooks, triggers), err
 	}
-	g, err := s.generator(f.dryRun, invocation.BuildPatience, watch)
+	g, err := s.generator(f.dryRun, buildPatience, watch)
 	if err != nil {
 		return err
 	}

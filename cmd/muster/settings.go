@@ -22,6 +22,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// buildPatience is the time that other overlays wait for the build of a template.
+const buildPatience = 2 * time.Second
+
+// variableNamespace contains the namespace of muster's pod: deploy/ sets it from the downward
+// API.
+const variableNamespace = "POD_NAMESPACE"
+
 // settings are the flags of the repository, of Buildkite and of the log.
 type settings struct {
 	git         invocation.Repository
@@ -155,7 +162,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 		Clock:      s.program.Clock,
 		Overlays:   s.git.Overlays,
 		Branch:     s.git.BranchName(),
-		Namespace:  s.program.Variable(invocation.VariableNamespace),
+		Namespace:  s.program.Variable(variableNamespace),
 		Build:      s.program.Builder(),
 		Patience:   patience,
 		DryRun:     dryRun,

@@ -207,7 +207,7 @@ func seeded(t *testing.T, job map[string]any, seed map[string]any) (any, *gramma
 	for _, off := range []string{"clusterTrustBundle", "podCertificate"} { // the API server drops them where their feature is off
 		delete(g.types["VolumeProjection"], off)
 	}
-	delete(g.types["Lifecycle"], "stopSignal")
+	delete(g.types["Lifecycle"], "stopSignal") // likewise
 	path := []any{"spec", "template", "spec"}
 	for field, value := range seed {
 		if typ := g.types["PodSpec"][field]; typ != "" {
