@@ -44,15 +44,15 @@ func (a *audit) inferred(m *muster, r generator.Result) {
 			}
 		}
 		a.unmuted(func() {
-			if d.Sum.InFlight < coming {
-				a.failf("%s: %s counts %d in flight, %d may still come: %t %+v", m.name, o.name, d.Sum.InFlight, coming, r.Head.Commit == a.w.fleet.head().id, d.Sum)
+			if d.Figures.InFlight < coming {
+				a.failf("%s: %s counts %d in flight, %d may still come: %t %+v", m.name, o.name, d.Figures.InFlight, coming, r.Head.Commit == a.w.fleet.head().id, d.Figures)
 			}
-			if there := o.kube.Connected(); d.Sum.Dispatch > 0 && there+coming+d.Sum.Dispatch > d.Sum.Max {
-				a.failf("%s: %s orders %d beside %d connected and %d that may come, max is %d: %+v", m.name, o.name, d.Sum.Dispatch, there, coming, d.Sum.Max, d.Sum)
+			if there := o.kube.Connected(); d.Figures.Dispatch > 0 && there+coming+d.Figures.Dispatch > d.Figures.Max {
+				a.failf("%s: %s orders %d beside %d connected and %d that may come, max is %d: %+v", m.name, o.name, d.Figures.Dispatch, there, coming, d.Figures.Max, d.Figures)
 			}
 		})
-		a.w.seen["in flight"] += d.Sum.InFlight
-		a.w.seen["in flight in vain"] += d.Sum.InFlight - coming
+		a.w.seen["in flight"] += d.Figures.InFlight
+		a.w.seen["in flight in vain"] += d.Figures.InFlight - coming
 	}
 }
 

@@ -137,8 +137,8 @@ func (a *audit) pushed(pushed []*commit) {
 		switch c.operation.Kind {
 		case ledger.Dispatch:
 			a.checkOrder(m, c, o)
-			demand[o.Policy.Queue] += c.operation.Decision.Sum.Demand
-			all[o.Policy.Queue] += c.operation.Decision.Sum.Dispatch
+			demand[o.Policy.Queue] += c.operation.Decision.Figures.Demand
+			all[o.Policy.Queue] += c.operation.Decision.Figures.Dispatch
 		case ledger.Retire:
 			a.checkRetire(m, c, o)
 		}
@@ -456,8 +456,8 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 	lookahead := 0
 	for _, c := range pushed {
 		if d := c.operation.Decision; c.operation.Kind == ledger.Dispatch && d.Queue == queue {
-			upkeep += d.Sum.Replacing + d.Sum.Overdue
-			lookahead += min(d.Sum.Lookahead, d.Sum.Demand)
+			upkeep += d.Figures.Replacing + d.Figures.Overdue
+			lookahead += min(d.Figures.Lookahead, d.Figures.Demand)
 			if d.Probe {
 				probes++
 			}
@@ -550,7 +550,7 @@ func decisions(pushed []*commit) string {
 	var b strings.Builder
 	for _, c := range pushed {
 		d := c.operation.Decision
-		fmt.Fprintf(&b, "%s %s: suspended %q probe %t sum %+v\n  jobs %+v\n  overlays %+v\n", d.Overlay, c.operation.Kind, d.Suspended.Code, d.Probe, d.Sum, d.Observation.Jobs, d.Observation.Overlays)
+		fmt.Fprintf(&b, "%s %s: suspended %q probe %t sum %+v\n  jobs %+v\n  overlays %+v\n", d.Overlay, c.operation.Kind, d.Suspended.Code, d.Probe, d.Figures, d.Observation.Jobs, d.Observation.Overlays)
 	}
 	return b.String()
 }

@@ -142,7 +142,7 @@ func concurrentLoops(t *testing.T) {
 	for _, c := range repository.history()[1:] {
 		if c.operation.Kind == ledger.Dispatch {
 			orders++
-			ordered += c.operation.Decision.Sum.Dispatch
+			ordered += c.operation.Decision.Figures.Dispatch
 		}
 	}
 	s := server.Stats()

@@ -41,7 +41,7 @@ func TestCopyHidesNoDeletion(t *testing.T) {
 				g = b.generator(onBranch("main"))
 			}
 			r := tick(t, g)
-			if s := r.Decisions[0].Sum; s.InFlight != 3 && s.Stopping != 3 || s.Dispatch != 0 {
+			if s := r.Decisions[0].Figures; s.InFlight != 3 && s.Stopping != 3 || s.Dispatch != 0 {
 				t.Errorf("%s, the copy removed %t: %d in flight, %d stopping, %d dispatched; want three and none (%s)", by, removed, s.InFlight, s.Stopping, s.Dispatch, kinds(r.Operations))
 			}
 		}
@@ -84,7 +84,7 @@ func TestRetiredUnderAnotherName(t *testing.T) {
 		for _, g := range []string{"the same process", "a new process"} {
 			of := b.generator(onBranch("main"))
 			r := tick(t, of)
-			if s := r.Decisions[0].Sum; s.Current != 0 || len(r.Operations) != 0 {
+			if s := r.Decisions[0].Figures; s.Current != 0 || len(r.Operations) != 0 {
 				t.Errorf("%s, renamed again %t: %+v, %s", g, again, s, kinds(r.Operations))
 			}
 		}

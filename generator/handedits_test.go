@@ -231,7 +231,7 @@ func TestHandEdits(t *testing.T) {
 				if suspended := len(r.Suspended) > 0; suspended != e.suspended {
 					t.Errorf("suspended %v, want %t", r.Suspended, e.suspended)
 				}
-				if got := r.Decisions[0].Sum.InFlight; got != e.agents {
+				if got := r.Decisions[0].Figures.InFlight; got != e.agents {
 					t.Errorf("%d in flight, want %d", got, e.agents)
 				}
 				if e.want != "" {
@@ -265,8 +265,8 @@ func (a *archive) reusable(t *testing.T, g *generator.Generator, agents int) {
 	for range 11 {
 		a.now = a.now.Add(time.Minute)
 		r := tick(t, g)
-		if len(r.Operations) > 0 || r.Decisions[0].Sum.InFlight != agents {
-			t.Fatalf("after %s: %q, %d in flight, want %d", a.now.Sub(scenarioStart()), kinds(r.Operations), r.Decisions[0].Sum.InFlight, agents)
+		if len(r.Operations) > 0 || r.Decisions[0].Figures.InFlight != agents {
+			t.Fatalf("after %s: %q, %d in flight, want %d", a.now.Sub(scenarioStart()), kinds(r.Operations), r.Decisions[0].Figures.InFlight, agents)
 		}
 	}
 	a.now = a.now.Add(15 * time.Minute)
@@ -274,7 +274,7 @@ func (a *archive) reusable(t *testing.T, g *generator.Generator, agents int) {
 	for range 2 { // a withdrawn one first leaves git
 		for _, op := range tick(t, g).Operations {
 			if op.Kind == ledger.Dispatch {
-				ordered += op.Decision.Sum.Dispatch
+				ordered += op.Decision.Figures.Dispatch
 			}
 		}
 	}
@@ -376,8 +376,8 @@ func TestDeletedAtTheEnd(t *testing.T) {
 	a := twins(t)
 	a.now = a.d.NotAfter.Add(plan.Grace + time.Second/2)
 	a.fleet.edit("a person", branch.Change{Path: a.file})
-	if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
-		t.Errorf("%q, %d in flight", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
+	if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Figures.InFlight != 5 {
+		t.Errorf("%q, %d in flight", kinds(r.Operations), r.Decisions[0].Figures.InFlight)
 	}
 }
 
@@ -427,8 +427,8 @@ func TestLostHistory(t *testing.T) {
 		}
 		r := tick(t, a.g)
 		if repairs := kinds(r.Operations) == "a: repair"; repairs == test.undone || len(r.Suspended) != 0 || ordered(r) > 0 ||
-			r.Decisions[0].Sum.InFlight != test.agents {
-			t.Errorf("%s: then %q, %+v, suspended %v", name, kinds(r.Operations), r.Decisions[0].Sum, r.Suspended)
+			r.Decisions[0].Figures.InFlight != test.agents {
+			t.Errorf("%s: then %q, %+v, suspended %v", name, kinds(r.Operations), r.Decisions[0].Figures, r.Suspended)
 		}
 	}
 }
@@ -449,8 +449,8 @@ func TestLostOriginal(t *testing.T) {
 		a.lost, a.onlyFiles, a.edits = errors.New("no answer"), true, true
 		for range 3 {
 			r := tick(t, a.g)
-			if len(r.Operations) != 0 || len(r.Suspended) != 1 || !strings.Contains(r.Suspended[0].Why.Finding, test.says) || r.Decisions[0].Sum.InFlight != 5 {
-				t.Fatalf("%q, suspended %v, in flight %d", kinds(r.Operations), r.Suspended, r.Decisions[0].Sum.InFlight)
+			if len(r.Operations) != 0 || len(r.Suspended) != 1 || !strings.Contains(r.Suspended[0].Why.Finding, test.says) || r.Decisions[0].Figures.InFlight != 5 {
+				t.Fatalf("%q, suspended %v, in flight %d", kinds(r.Operations), r.Suspended, r.Decisions[0].Figures.InFlight)
 			}
 		}
 		a.lost = nil
@@ -562,7 +562,7 @@ func TestUnreadLog(t *testing.T) {
 			t.Errorf("a new process does %q, want a tick that fails", kinds(r.Operations))
 		}
 		a.lost = nil
-		if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 5 {
+		if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Figures.InFlight != 5 {
 			t.Errorf("once it can be read: %q, want a repair and nothing ordered", kinds(r.Operations))
 		}
 	}
@@ -590,8 +590,8 @@ func TestLogReadContinues(t *testing.T) {
 	for failed := 0; ; failed++ {
 		r, err := g.Tick(t.Context())
 		if err == nil {
-			if failed == 0 || r.Decisions[0].Sum.InFlight != agents {
-				t.Errorf("after %d tries that failed %d agents are in flight, want %d", failed, r.Decisions[0].Sum.InFlight, agents)
+			if failed == 0 || r.Decisions[0].Figures.InFlight != agents {
+				t.Errorf("after %d tries that failed %d agents are in flight, want %d", failed, r.Decisions[0].Figures.InFlight, agents)
 			}
 			return
 		}
@@ -638,8 +638,8 @@ func TestWithdrawalReverted(t *testing.T) {
 				a.g = a.generator()
 			}
 			r := tick(t, a.g)
-			if got := kinds(r.Operations); got != "a: repair" || r.Decisions[0].Sum.InFlight != test.inFlight {
-				t.Errorf("%s, restarted %t: %q, %d in flight", name, restarted, got, r.Decisions[0].Sum.InFlight)
+			if got := kinds(r.Operations); got != "a: repair" || r.Decisions[0].Figures.InFlight != test.inFlight {
+				t.Errorf("%s, restarted %t: %q, %d in flight", name, restarted, got, r.Decisions[0].Figures.InFlight)
 			}
 			if moved := a.at(a.file) == ""; moved != test.moved || moved == (a.at(a.withdrawn) == "") {
 				t.Errorf("%s, restarted %t: moved %t, want %t", name, restarted, moved, test.moved)
@@ -669,7 +669,7 @@ func TestLeaseOfAnotherPolicy(t *testing.T) {
 		}
 		a.fleet.edit("a person", changes[:2]...)
 		r := tick(t, a.g)
-		if got := r.Decisions[0].Sum.InFlight; got != 5 || ordered(first)+ordered(r) > 0 {
+		if got := r.Decisions[0].Figures.InFlight; got != 5 || ordered(first)+ordered(r) > 0 {
 			t.Errorf("%s: %q and %q with %d in flight, want 5 and nothing ordered", name, kinds(first.Operations), kinds(r.Operations), got)
 		}
 	}
@@ -679,7 +679,7 @@ func ordered(r generator.Result) int {
 	n := 0
 	for _, a := range r.Operations {
 		if a.Kind == ledger.Dispatch {
-			n += a.Decision.Sum.Dispatch
+			n += a.Decision.Figures.Dispatch
 		}
 	}
 	return n
@@ -716,8 +716,8 @@ func TestEditsBetweenPolls(t *testing.T) {
 				}
 				for _, after := range []time.Duration{test.look, test.until + time.Minute} {
 					a.now = scenarioStart().Add(after)
-					if r := tick(t, a.g); r.Decisions[0].Sum.InFlight != test.agents || ordered(r) > 0 {
-						t.Errorf("after %s: %q with %d in flight, want %d and nothing ordered", after, kinds(r.Operations), r.Decisions[0].Sum.InFlight, test.agents)
+					if r := tick(t, a.g); r.Decisions[0].Figures.InFlight != test.agents || ordered(r) > 0 {
+						t.Errorf("after %s: %q with %d in flight, want %d and nothing ordered", after, kinds(r.Operations), r.Decisions[0].Figures.InFlight, test.agents)
 					}
 				}
 			})

@@ -112,7 +112,7 @@ func TestIdentityIsFoundAgain(t *testing.T) {
 					}
 					r = tick(t, g)
 				}
-				if s := r.Decisions[0].Sum; s.Dispatch != 0 || s.Current != 4 {
+				if s := r.Decisions[0].Figures; s.Dispatch != 0 || s.Current != 4 {
 					t.Errorf("%s, restarted %t, retired %t: %d current, %d dispatched, want 4 and none", name, restarted, retired, s.Current, s.Dispatch)
 				}
 				if got := r.Input.Overlays[0].Identity.ID; got != id {
@@ -142,15 +142,15 @@ func TestIdentityRemoved(t *testing.T) {
 	for _, g := range []*generator.Generator{g, b.generator(onBranch("main"))} {
 		r = tick(t, g)
 		now := r.Input.Overlays[0].Identity.ID
-		if s := r.Decisions[0].Sum; s.Current != 4 || s.Dispatch != 0 || now == id || now == "" {
+		if s := r.Decisions[0].Figures; s.Current != 4 || s.Dispatch != 0 || now == id || now == "" {
 			t.Errorf("the identifier is %q, and was %q; %d agents are current, %d dispatched", now, id, s.Current, s.Dispatch)
 		}
 	}
 	b.now = b.now.Add(time.Hour)
 	b.snapshot.Jobs = nil
 	tick(t, g)
-	if r = tick(t, g); r.Decisions[0].Sum.Current != 0 || r.Decisions[0].Observation.Supply("a").OtherFleets != 1 {
-		t.Errorf("after the deadline: %+v", r.Decisions[0].Sum)
+	if r = tick(t, g); r.Decisions[0].Figures.Current != 0 || r.Decisions[0].Observation.Capacity("a").OtherFleets != 1 {
+		t.Errorf("after the deadline: %+v", r.Decisions[0].Figures)
 	}
 }
 
@@ -171,9 +171,9 @@ func TestCopiedBranch(t *testing.T) {
 		}
 		g := b.generator(onBranch("west"))
 		r = tick(t, g)
-		s, now := r.Decisions[0].Sum, r.Input.Overlays[0].Identity
+		s, now := r.Decisions[0].Figures, r.Input.Overlays[0].Identity
 		if exists {
-			if s.Current != 2 || s.InFlight != 2 || s.Dispatch != 1 || now.ID == id || now.CopiedFrom != id || r.Decisions[0].Observation.Supply("a").OtherFleets != 1 {
+			if s.Current != 2 || s.InFlight != 2 || s.Dispatch != 1 || now.ID == id || now.CopiedFrom != id || r.Decisions[0].Observation.Capacity("a").OtherFleets != 1 {
 				t.Errorf("a copy: %+v, %+v", s, now)
 			}
 			if got := kinds(r.Operations); got != "a: dispatch 1; a: retire 1" || b.fleet.head().tree.files["overlays/a/dispatches/withdrawn/"+d.ID+".yaml"] == nil {
@@ -279,7 +279,7 @@ func TestIdentityIsNotRead(t *testing.T) {
 		}
 		failing = false
 		r := tick(t, g)
-		if got := r.Input.Overlays[0].Identity.ID; got != id || r.Decisions[0].Sum.Dispatch != 0 {
+		if got := r.Input.Overlays[0].Identity.ID; got != id || r.Decisions[0].Figures.Dispatch != 0 {
 			t.Errorf("%s: afterwards the identifier is %q, and was %q; %s", what, got, id, kinds(r.Operations))
 		}
 	}
@@ -336,15 +336,15 @@ func TestCopiedOverlay(t *testing.T) {
 		t.Fatalf("%s, want two agents, and the copied dispatch withdrawn", got)
 	}
 	a, z := r.Decisions[0], r.Decisions[1]
-	if b.identity("a").ID != id || b.identity("z").ID == id || b.identity("z").CopiedFrom != id || a.Sum.InFlight != 3 || z.Sum.Stopping != 3 {
-		t.Errorf("a has %+v and z %+v; %+v, %+v", b.identity("a"), b.identity("z"), a.Sum, z.Sum)
+	if b.identity("a").ID != id || b.identity("z").ID == id || b.identity("z").CopiedFrom != id || a.Figures.InFlight != 3 || z.Figures.Stopping != 3 {
+		t.Errorf("a has %+v and z %+v; %+v, %+v", b.identity("a"), b.identity("z"), a.Figures, z.Figures)
 	}
 	for i := range d.Agents {
 		b.snapshot.Agents = append(b.snapshot.Agents, plan.Agent{ID: string(rune('0' + i)), State: plan.AgentBusy, Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index="+string(rune('0'+i)))})
 	}
 	r = tick(t, g)
-	if a, z := r.Decisions[0], r.Decisions[1]; a.Sum.Busy != 3 || a.Sum.InFlight != 0 || z.Sum.Stopping != 0 || z.Sum.Current != 2 {
-		t.Errorf("once they have registered: %+v, %+v", a.Sum, z.Sum)
+	if a, z := r.Decisions[0], r.Decisions[1]; a.Figures.Busy != 3 || a.Figures.InFlight != 0 || z.Figures.Stopping != 0 || z.Figures.Current != 2 {
+		t.Errorf("once they have registered: %+v, %+v", a.Figures, z.Figures)
 	}
 }
 
@@ -392,7 +392,7 @@ func TestCopiedState(t *testing.T) {
 	tick(t, g)
 	b.fleet.edit("a person", branch.Change{Path: fleet.StateFile("overlays/z"), Content: b.fleet.head().tree.files[stateOfA]})
 	r := tick(t, g)
-	if z := r.Decisions[1].Sum; z.InFlight != 2 || z.Dispatch != 0 || kinds(r.Operations) != "" {
+	if z := r.Decisions[1].Figures; z.InFlight != 2 || z.Dispatch != 0 || kinds(r.Operations) != "" {
 		t.Errorf("%+v, %s; want two agents in flight, and nothing to do", z, kinds(r.Operations))
 	}
 }
@@ -442,7 +442,7 @@ func TestRewrittenBranch(t *testing.T) {
 		return ""
 	}
 	r := tick(t, g)
-	if s := r.Decisions[0].Sum; s.InFlight != 3 || s.Dispatch != 0 || r.Input.Overlays[0].Identity.ID == "" {
+	if s := r.Decisions[0].Figures; s.InFlight != 3 || s.Dispatch != 0 || r.Input.Overlays[0].Identity.ID == "" {
 		t.Errorf("%+v, want three in flight and none ordered", s)
 	}
 	if got := rewritten(r); !strings.Contains(got, from[:12]) || !strings.Contains(got, to[:12]) {
@@ -488,7 +488,7 @@ func TestIdentityLongAgo(t *testing.T) {
 		b.now = b.now.Add(age)
 		b.fleet.edit("a person", branch.Change{Path: stateOfA})
 		r := tick(t, b.generator(onBranch("main")))
-		s := r.Decisions[0].Sum
+		s := r.Decisions[0].Figures
 		if got := r.Input.Overlays[0].Identity; got.ID != id || s.Current != 4 || s.Dispatch != 0 {
 			t.Errorf("%s: %+v, want %s; %d current, %d dispatched", age, got, id, s.Current, s.Dispatch)
 		}
@@ -511,7 +511,7 @@ func TestMergedBranch(t *testing.T) {
 				g = b.generator(onBranch("main"))
 			}
 			r := tick(t, g)
-			s := r.Decisions[0].Sum
+			s := r.Decisions[0].Figures
 			if got := r.Input.Overlays[0].Identity; got.ID != id || s.Current != 4 || s.Dispatch != 0 {
 				t.Errorf("restarted %t, east exists %t: %+v, want %s; %d current, %d dispatched", restarted, exists, got, id, s.Current, s.Dispatch)
 			}

@@ -32,8 +32,8 @@ func TestOrderOfAnotherBehindManyCommits(t *testing.T) {
 	a.fleet.edit("a person", branch.Change{Path: file}, branch.Change{Path: dispatches + "/kustomization.yaml"})
 	a.fleet.crowd(2000)
 	a.asked = 0
-	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Sum.InFlight != 7 {
-		t.Errorf("%q, %d in flight, want a repair and 7", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
+	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Figures.InFlight != 7 {
+		t.Errorf("%q, %d in flight, want a repair and 7", kinds(r.Operations), r.Decisions[0].Figures.InFlight)
 	}
 	if a.asked > 20 {
 		t.Errorf("the past was read %d times", a.asked)
@@ -54,8 +54,8 @@ func TestRetirementsOfOthers(t *testing.T) {
 	}
 	a.snapshot.Sightings = nil // this one has not seen the agents
 	a.jobs("a", 5)
-	if r := tick(t, a.g); strings.Contains(kinds(r.Operations), "repair") || r.Decisions[0].Sum.InFlight != 0 {
-		t.Errorf("%q, %d in flight, want nothing of what was retired", kinds(r.Operations), r.Decisions[0].Sum.InFlight)
+	if r := tick(t, a.g); strings.Contains(kinds(r.Operations), "repair") || r.Decisions[0].Figures.InFlight != 0 {
+		t.Errorf("%q, %d in flight, want nothing of what was retired", kinds(r.Operations), r.Decisions[0].Figures.InFlight)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 		op.Decision.Overlay, op.Decision.Observation.At = "a", b.now.Add(observed)
 		if kind == ledger.Dispatch {
 			op.Decision.Dispatch = []plan.Dispatch{{ID: "a-lost", Agents: 5}}
-			op.Decision.Sum.Dispatch = 5
+			op.Decision.Figures.Dispatch = 5
 		}
 		return branch.Commit{ID: id, Parents: parents, At: b.now.Add(made), Message: ledger.Message(op, "v0")}
 	}

@@ -142,7 +142,7 @@ func TestOverdueAgents(t *testing.T) {
 	w.conclude()
 	replaced := 0
 	for _, c := range w.fleet.history() {
-		if c.operation != nil && c.operation.Kind == ledger.Dispatch && c.operation.Decision.Sum.Overdue > 0 {
+		if c.operation != nil && c.operation.Kind == ledger.Dispatch && c.operation.Decision.Figures.Overdue > 0 {
 			replaced++
 		}
 	}

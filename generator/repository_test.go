@@ -33,7 +33,7 @@ func TestLogRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	op := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Changes: []branch.Change{{Path: "overlays/default/dispatches/x.yaml", Content: []byte("x")}}}
-	op.Decision = plan.Decision{Overlay: "default", Sum: plan.Sum{Dispatch: 3}, Dispatch: []plan.Dispatch{{ID: "x", Agents: 3}}, Observation: plan.Observation{At: at, Queue: "q"}}
+	op.Decision = plan.Decision{Overlay: "default", Figures: plan.Figures{Dispatch: 3}, Dispatch: []plan.Dispatch{{ID: "x", Agents: 3}}, Observation: plan.Observation{At: at, Queue: "q"}}
 	if head, err = loaded.Commit(t.Context(), head, []ledger.Operation{op}); err != nil {
 		t.Fatal(err)
 	}

@@ -68,8 +68,8 @@ func TestOverlayWrittenAgain(t *testing.T) {
 				}
 				a.fleet.edit("a person", back...)
 				a.now = a.now.Add(15 * time.Second)
-				if d, ok := decisionOn(tick(t, a.g), "a"); !ok || d.Sum.InFlight != 5 || d.Sum.Dispatch != 0 {
-					t.Errorf("%d in flight, %d ordered; want 5 and 0", d.Sum.InFlight, d.Sum.Dispatch)
+				if d, ok := decisionOn(tick(t, a.g), "a"); !ok || d.Figures.InFlight != 5 || d.Figures.Dispatch != 0 {
+					t.Errorf("%d in flight, %d ordered; want 5 and 0", d.Figures.InFlight, d.Figures.Dispatch)
 				}
 				a.reusable(t, a.g, 5)
 			})
@@ -135,9 +135,9 @@ func TestNoStateOutsideGit(t *testing.T) {
 						live = o.Dispatches
 					}
 				}
-				story = append(story, fmt.Sprintf("%s: fresh %d in flight, orders %d; running %d, %d", a.now.Format(time.TimeOnly), fresh.Sum.InFlight, fresh.Sum.Dispatch, running.Sum.InFlight, running.Sum.Dispatch))
-				same := ok == decided && fresh.Sum.InFlight == running.Sum.InFlight && fresh.Sum.Dispatch == running.Sum.Dispatch
-				more := renamed && running.Sum.InFlight >= fresh.Sum.InFlight && running.Sum.Dispatch <= fresh.Sum.Dispatch
+				story = append(story, fmt.Sprintf("%s: fresh %d in flight, orders %d; running %d, %d", a.now.Format(time.TimeOnly), fresh.Figures.InFlight, fresh.Figures.Dispatch, running.Figures.InFlight, running.Figures.Dispatch))
+				same := ok == decided && fresh.Figures.InFlight == running.Figures.InFlight && fresh.Figures.Dispatch == running.Figures.Dispatch
+				more := renamed && running.Figures.InFlight >= fresh.Figures.InFlight && running.Figures.Dispatch <= fresh.Figures.Dispatch
 				if !same && !more {
 					t.Fatalf("not the same:\n%s", strings.Join(story, "\n"))
 				}

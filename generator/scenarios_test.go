@@ -39,7 +39,7 @@ func (w *scenario) ordered() []string {
 	for _, c := range w.fleet.history() {
 		if c.operation != nil && c.operation.Kind == ledger.Dispatch {
 			d := c.operation.Decision
-			all = append(all, fmt.Sprintf("%s %s %d+%d", d.At().Format("15:04:05"), d.Overlay, d.Sum.Demand, d.Sum.WarmPool))
+			all = append(all, fmt.Sprintf("%s %s %d+%d", d.At().Format("15:04:05"), d.Overlay, d.Figures.Demand, d.Figures.WarmPool))
 		}
 	}
 	return all
@@ -168,7 +168,7 @@ func TestLateRegistration(t *testing.T) {
 		var got []int // ordered
 		for _, c := range w.fleet.history()[1:] {
 			if c.operation.Kind == ledger.Dispatch {
-				got = append(got, c.operation.Decision.Sum.Dispatch)
+				got = append(got, c.operation.Decision.Figures.Dispatch)
 			}
 		}
 		if came := len(w.audit.agents); !slices.Equal(got, test.ordered) || came != test.came {

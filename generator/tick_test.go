@@ -168,7 +168,7 @@ func kinds(ops []ledger.Operation) string {
 		d := a.Decision
 		switch a.Kind {
 		case ledger.Dispatch:
-			words[i] = fmt.Sprintf("%s: dispatch %d", d.Overlay, d.Sum.Dispatch)
+			words[i] = fmt.Sprintf("%s: dispatch %d", d.Overlay, d.Figures.Dispatch)
 		case ledger.Retire:
 			words[i] = fmt.Sprintf("%s: retire %d", d.Overlay, len(d.Retire))
 		default:
@@ -191,7 +191,7 @@ func TestTickPollsAgainAfterConflict(t *testing.T) {
 		return nil
 	}
 	r := tick(t, b.generator())
-	if got := kinds(r.Operations); got != "a: dispatch 1" || r.Conflicts != 1 || len(b.since) != 2 || r.Decisions[0].Sum.Pending != 2 {
+	if got := kinds(r.Operations); got != "a: dispatch 1" || r.Conflicts != 1 || len(b.since) != 2 || r.Decisions[0].Figures.Pending != 2 {
 		t.Errorf("%q after %d conflicts and %d polls, want one operation after 1 and 2", got, r.Conflicts, len(b.since))
 	}
 	if len(b.slept) != 0 {

@@ -192,7 +192,7 @@ func (d *Demo) record(r generator.Result, err error) {
 	d.ticks = append(d.ticks, r)
 	for _, a := range r.Operations {
 		d.commits[a.Decision.Overlay]++
-		if a.Kind == ledger.Dispatch && a.Decision.Sum.Dispatch > d.largest.Decision.Sum.Dispatch {
+		if a.Kind == ledger.Dispatch && a.Decision.Figures.Dispatch > d.largest.Decision.Figures.Dispatch {
 			d.largest = a
 		}
 	}
@@ -205,7 +205,7 @@ func (d *Demo) showProgress() {
 	inFlight, commits := 0, 0
 	if len(d.ticks) > 0 {
 		for _, x := range d.ticks[len(d.ticks)-1].Decisions {
-			inFlight += x.Sum.InFlight + x.Sum.Dispatch
+			inFlight += x.Figures.InFlight + x.Figures.Dispatch
 		}
 	}
 	for _, n := range d.commits {
@@ -357,7 +357,7 @@ func (d *Demo) timeline() chart.Timeline {
 			if all[x.Overlay] == nil {
 				all[x.Overlay] = &[4]chart.Series{{Name: "pending"}, {Name: "busy"}, {Name: "idle"}, {Name: "in flight"}}
 			}
-			for i, n := range []int{x.Sum.Pending, x.Sum.Busy, x.Sum.Idle, x.Sum.InFlight} {
+			for i, n := range []int{x.Figures.Pending, x.Figures.Busy, x.Figures.Idle, x.Figures.InFlight} {
 				s := &all[x.Overlay][i]
 				s.Values = append(s.Values, float64(n))
 			}
@@ -365,8 +365,8 @@ func (d *Demo) timeline() chart.Timeline {
 		for _, a := range tick.Operations {
 			if a.Kind == ledger.Dispatch {
 				marks[a.Decision.Overlay] = append(marks[a.Decision.Overlay], chart.Mark{
-					At: a.Decision.At(), Label: fmt.Sprint(a.Decision.Sum.Dispatch),
-					Text: fmt.Sprintf("%s %s: dispatch %d", a.Decision.At().Format("15:04:05"), a.Decision.Overlay, a.Decision.Sum.Dispatch),
+					At: a.Decision.At(), Label: fmt.Sprint(a.Decision.Figures.Dispatch),
+					Text: fmt.Sprintf("%s %s: dispatch %d", a.Decision.At().Format("15:04:05"), a.Decision.Overlay, a.Decision.Figures.Dispatch),
 				})
 			}
 		}

@@ -24,9 +24,9 @@ func fleetMessage(i int) string {
 	at := gitserver.GeneratedAt(i)
 	id := func(i int) string { return fmt.Sprintf("default-%08x", uint32(i)*2654435761) }
 	o := plan.Observation{At: at, Queue: "default", Jobs: []plan.Demand{{Overlays: []string{"default"}, Pending: 12, Oldest: &at}}}
-	supply := plan.Supply{Overlay: "default", Busy: 30, QueueBusy: 33, Own: 31, Dispatches: map[string]plan.Seen{}}
+	supply := plan.Capacity{Overlay: "default", Busy: 30, QueueBusy: 33, Own: 31, Dispatches: map[string]plan.Observed{}}
 	for back := 1; back <= 3; back++ {
-		var seen plan.Seen
+		var seen plan.Observed
 		for index := range 12 {
 			seen.Registered.Add(index)
 		}
@@ -34,14 +34,14 @@ func fleetMessage(i int) string {
 		seen.FirstAt, seen.RegisteredAt, seen.HadJob, seen.Connected = &first, &at, 12, 12
 		supply.Dispatches[id(i-i%2-2*back)] = seen
 	}
-	o.Overlays = []plan.Supply{supply}
+	o.Overlays = []plan.Capacity{supply}
 	a := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Decision: plan.Decision{Overlay: "default", Queue: "default", Observation: o}}
 	switch {
 	case i%100 == 51:
 		return fmt.Sprintf("Raise max for release %d\n", i)
 	case i%2 == 0:
 		a.Decision.Dispatch = []plan.Dispatch{{ID: id(i), Agents: 12}}
-		a.Decision.Sum = plan.Sum{Pending: 12, Dispatch: 12, Demand: 12, Max: 100, Current: 30, Missing: 12, Busy: 30, QueueBusy: 33}
+		a.Decision.Figures = plan.Figures{Pending: 12, Dispatch: 12, Demand: 12, Max: 100, Current: 30, Missing: 12, Busy: 30, QueueBusy: 33}
 	default:
 		a.Kind = ledger.Retire
 		a.Decision.Retire = []plan.Retirement{{ID: id(i - i%2 - 2), Agents: 12, Registered: 12, Reason: plan.AllRegistered}}

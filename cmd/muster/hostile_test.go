@@ -140,7 +140,7 @@ func (w *hostileScenario) tick(ctx context.Context) {
 	result, err := w.g.Tick(ctx)
 	for _, a := range result.Operations {
 		if a.Kind == ledger.Dispatch {
-			w.served[a.Decision.Overlay] += a.Decision.Sum.Dispatch
+			w.served[a.Decision.Overlay] += a.Decision.Figures.Dispatch
 		}
 	}
 	w.report = w.report[:0]

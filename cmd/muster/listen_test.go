@@ -225,20 +225,20 @@ func TestHostOfThisMachine(t *testing.T) {
 func TestExemplars(t *testing.T) {
 	ends, now := testEndpoints(t)
 	d := plan.Dispatch{ID: "a-7f3k9c2b", Purpose: plan.ForDemand, Agents: 3, At: now.Add(-10 * time.Second)}
-	tick := func(ops []ledger.Operation, seen plan.Seen, sightings ...plan.Sighting) {
+	tick := func(ops []ledger.Operation, seen plan.Observed, sightings ...plan.Sighting) {
 		r := generator.Report{Began: *now, Ended: *now, Outcome: generator.Unchanged}
 		r.Result.Operations = ops
 		r.Result.Input.Overlays = []plan.Overlay{{Name: "a", Dispatches: []plan.Dispatch{d}}}
 		r.Result.Input.Snapshot = plan.Snapshot{At: *now, Sightings: sightings}
-		supply := plan.Supply{Overlay: "a", Dispatches: map[string]plan.Seen{d.ID: seen}}
-		r.Result.Decisions = []plan.Decision{{Overlay: "a", Observation: plan.Observation{At: *now, Overlays: []plan.Supply{supply}}}}
+		supply := plan.Capacity{Overlay: "a", Dispatches: map[string]plan.Observed{d.ID: seen}}
+		r.Result.Decisions = []plan.Decision{{Overlay: "a", Observation: plan.Observation{At: *now, Overlays: []plan.Capacity{supply}}}}
 		ends.watcher().Ended(r)
 	}
 	warm := plan.Dispatch{ID: "a-warm-8g4m0d3c", Purpose: plan.ForWarmPool, Agents: 2, At: d.At}
 	ordered := plan.Decision{Overlay: "a", Dispatch: []plan.Dispatch{d, warm}}
-	tick([]ledger.Operation{{Kind: ledger.Dispatch, Decision: ordered}}, plan.Seen{})
+	tick([]ledger.Operation{{Kind: ledger.Dispatch, Decision: ordered}}, plan.Observed{})
 	*now = now.Add(15 * time.Second)
-	var registered plan.Seen
+	var registered plan.Observed
 	registered.Registered.Add(0)
 	tick(nil, registered, plan.Sighting{Agent: "1", Name: d.ID + "-0", Started: now.Add(-time.Second), Waited: 7 * time.Second})
 	_, body := get(t, ends.handler(), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")

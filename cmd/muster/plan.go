@@ -204,12 +204,12 @@ func nothing(r generator.Result) string {
 	var waiting []string
 	for _, d := range r.Decisions {
 		i := slices.IndexFunc(r.Input.Overlays, func(o plan.Overlay) bool { return o.Name == d.Overlay })
-		if d.Sum.Pending == 0 || d.Sum.InFlight == 0 || i < 0 {
+		if d.Figures.Pending == 0 || d.Figures.InFlight == 0 || i < 0 {
 			continue
 		}
-		text := fmt.Sprintf("%s waits for %s", d.Overlay, ledger.Count(d.Sum.InFlight, "agent"))
+		text := fmt.Sprintf("%s waits for %s", d.Overlay, ledger.Count(d.Figures.InFlight, "agent"))
 		var oldest time.Time
-		seen := d.Observation.Supply(d.Overlay).Dispatches
+		seen := d.Observation.Capacity(d.Overlay).Dispatches
 		for _, x := range r.Input.Overlays[i].Dispatches {
 			starting := !x.Expired(d.At()) && seen[x.ID].Registered.Below(x.Agents) < x.Agents
 			if starting && (oldest.IsZero() || x.At.Before(oldest)) {
@@ -239,7 +239,7 @@ func printSums(out output.Output, r generator.Result, conditions []condition.Con
 		return err
 	}
 	for _, d := range r.Decisions {
-		if d.Sum.Pending > 0 || d.Steps()[plan.StepDispatch].Sum() > 0 {
+		if d.Figures.Pending > 0 || d.Steps()[plan.StepDispatch].Sum() > 0 {
 			fmt.Fprintln(out.Text)
 			output.PrintSteps(out.Text, d)
 		}

@@ -39,7 +39,7 @@ func drawQueue(t *rapid.T) ([]plan.Overlay, plan.Observation) {
 		}
 		overlays = append(overlays, v)
 		busy := rapid.IntRange(0, 3).Draw(t, "busy")
-		o.Overlays = append(o.Overlays, plan.Supply{Overlay: v.Name, Busy: busy, QueueBusy: 9, Own: busy, Stopping: rapid.IntRange(0, 1).Draw(t, "stopping"), MaxJobs: rapid.SampledFrom([]int{0, 4}).Draw(t, "Jobs in a commit")})
+		o.Overlays = append(o.Overlays, plan.Capacity{Overlay: v.Name, Busy: busy, QueueBusy: 9, Own: busy, Stopping: rapid.IntRange(0, 1).Draw(t, "stopping"), MaxJobs: rapid.SampledFrom([]int{0, 4}).Draw(t, "Jobs in a commit")})
 	}
 	for i := range rapid.IntRange(1, 2).Draw(t, "groups") {
 		serving := o.Overlays[min(i, len(overlays)-1):]

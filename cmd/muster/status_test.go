@@ -85,10 +85,10 @@ func TestReplayedDesiredIsEqual(t *testing.T) {
 		again := plan.Decide("beef", overlays, o)
 		for i, d := range again {
 			// Agents that were ordered may make others unnecessary, but none ends for that.
-			target := func(s plan.Sum) int { return min(s.Max, max(s.Desired, s.Current-s.Replacing-s.Overdue)) }
+			target := func(s plan.Figures) int { return min(s.Max, max(s.Desired, s.Current-s.Replacing-s.Overdue)) }
 			before := decided[i]
-			if target(d.Sum) != target(before.Sum) || d.Sum.BeyondMax() != before.Sum.BeyondMax() {
-				t.Fatalf("%s: desired %d, then %d\n%+v\n%+v", d.Overlay, before.Sum.Desired, d.Sum.Desired, before.Sum, d.Sum)
+			if target(d.Figures) != target(before.Figures) || d.Figures.BeyondMax() != before.Figures.BeyondMax() {
+				t.Fatalf("%s: desired %d, then %d\n%+v\n%+v", d.Overlay, before.Figures.Desired, d.Figures.Desired, before.Figures, d.Figures)
 			}
 		}
 	})

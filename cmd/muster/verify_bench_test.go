@@ -78,15 +78,15 @@ func (f *following) tick(b *testing.B) {
 		b.Fatal(err, overlays[0].Err())
 	}
 	oldest := f.at.Add(-10 * time.Second)
-	supply := plan.Supply{Overlay: "default", Dispatches: map[string]plan.Seen{}}
+	supply := plan.Capacity{Overlay: "default", Dispatches: map[string]plan.Observed{}}
 	for _, d := range overlays[0].Dispatches {
-		seen := plan.Seen{HadJob: d.Agents, FirstAt: &oldest, RegisteredAt: &oldest}
+		seen := plan.Observed{HadJob: d.Agents, FirstAt: &oldest, RegisteredAt: &oldest}
 		for index := range d.Agents {
 			seen.Registered.Add(index)
 		}
 		supply.Dispatches[d.ID] = seen
 	}
-	o := plan.Observation{At: f.at, Queue: "default", Overlays: []plan.Supply{supply}, Jobs: []plan.Demand{{Overlays: []string{"default"}, Pending: 5, Oldest: &oldest}}}
+	o := plan.Observation{At: f.at, Queue: "default", Overlays: []plan.Capacity{supply}, Jobs: []plan.Demand{{Overlays: []string{"default"}, Pending: 5, Oldest: &oldest}}}
 	for _, d := range plan.Decide(f.head, fleet.Decidable(overlays), o) {
 		ops, err := generator.Render(overlays[0], d)
 		if err != nil || len(ops) == 0 {

@@ -75,7 +75,7 @@ type dispatchStatus struct {
 // observedStatus is the arithmetic of today's policy on the last observation in git.
 type observedStatus struct {
 	At time.Time `json:"at"`
-	plan.Sum
+	plan.Figures
 }
 
 type operationStatus struct {
@@ -174,7 +174,7 @@ func (h recent) status(o *fleet.Overlay, all []plan.Overlay, now time.Time) over
 	s.Min, s.Max, s.Schedule = policy.Min, policy.Max, schedule
 	decision, seen := h.decide(o.Overlay, all)
 	if decision != nil {
-		s.Observed = &observedStatus{At: decision.At(), Sum: decision.Sum}
+		s.Observed = &observedStatus{At: decision.At(), Figures: decision.Figures}
 	}
 	s.Conditions = h.conditions(o, all, now)
 	s.State = condition.State(s.Conditions)
@@ -214,15 +214,15 @@ func (h recent) conditions(o *fleet.Overlay, all []plan.Overlay, now time.Time) 
 // nil if there is no such observation. Dispatches of the original decision are in git by now; a
 // replayed decision desires the same number of agents anyway, unless the circuit breaker is
 // open.
-func (h recent) decide(o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[string]plan.Seen) {
+func (h recent) decide(o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[string]plan.Observed) {
 	e, ok := h.observed[o.Policy.Queue]
 	if !ok || o.Policy.Queue == "" {
 		return nil, nil
 	}
-	polled := slices.ContainsFunc(e.Observation.Overlays, func(s plan.Supply) bool { return s.Overlay == o.Name })
+	polled := slices.ContainsFunc(e.Observation.Overlays, func(s plan.Capacity) bool { return s.Overlay == o.Name })
 	for _, d := range plan.Decide(e.Commit, all, e.Observation) {
 		if polled && d.Overlay == o.Name {
-			return &d, e.Observation.Supply(o.Name).Dispatches
+			return &d, e.Observation.Capacity(o.Name).Dispatches
 		}
 	}
 	return nil, nil

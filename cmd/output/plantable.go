@@ -39,35 +39,35 @@ const (
 // planColumns are the figures of a row, in the order of the formula.
 func planColumns() []planColumn {
 	return []planColumn{
-		{name: "PENDING", value: func(d plan.Decision) int { return d.Sum.Pending }},
-		{name: "OTHER-OVERLAYS", shown: wide, value: func(d plan.Decision) int { return d.Sum.OtherOverlays }},
-		{name: "LOOKAHEAD", shown: wide, value: func(d plan.Decision) int { return d.Sum.Lookahead }},
-		{name: "BUFFER", shown: wide, value: func(d plan.Decision) int { return d.Sum.Buffer }},
-		{name: "IDLE", value: func(d plan.Decision) int { return d.Sum.Idle }},
-		{name: "REPLACING", shown: wide, value: func(d plan.Decision) int { return d.Sum.Replacing }},
-		{name: "IN-FLIGHT", value: func(d plan.Decision) int { return d.Sum.InFlight }},
-		{name: "OVERDUE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.Overdue }},
-		{name: "NON-MATCHING", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.NonMatching }},
-		{name: "BUSY", value: func(d plan.Decision) int { return d.Sum.Busy }},
-		{name: "STOPPING", shown: wide, value: func(d plan.Decision) int { return d.Sum.Stopping }},
-		{name: "CURRENT", value: func(d plan.Decision) int { return d.Sum.Current }},
-		{name: "MIN", value: func(d plan.Decision) int { return d.Sum.Min }},
-		{name: "MAX", value: func(d plan.Decision) int { return d.Sum.Max }},
-		{name: "LEFT-AT-FIRST", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.LeftAtFirst }, limited: func(d plan.Decision) bool { return d.Sum.MaxAtFirst > 0 }},
-		{name: "LEFT-THIS-HOUR", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.LeftThisHour }, limited: hourly},
-		{name: "MAX-AT-ONCE", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.MaxAtOnce }, limited: func(d plan.Decision) bool { return d.Sum.MaxAtOnce > 0 }},
-		{name: "MISSING", value: func(d plan.Decision) int { return d.Sum.Missing }},
-		{name: "DESIRED", value: func(d plan.Decision) int { return d.Sum.Desired }},
-		{name: "BEYOND-MAX", shown: otherwise, value: func(d plan.Decision) int { return d.Sum.BeyondMax() }},
-		{name: "ROOM", value: func(d plan.Decision) int { return d.Sum.Room }},
-		{name: "DISPATCH", value: func(d plan.Decision) int { return d.Sum.Dispatch }},
-		{name: "DEMAND", shown: wideOnly, value: func(d plan.Decision) int { return d.Sum.Demand }},
-		{name: "WARM-POOL", shown: wideOnly, value: func(d plan.Decision) int { return d.Sum.WarmPool }},
+		{name: "PENDING", value: func(d plan.Decision) int { return d.Figures.Pending }},
+		{name: "OTHER-OVERLAYS", shown: wide, value: func(d plan.Decision) int { return d.Figures.OtherOverlays }},
+		{name: "LOOKAHEAD", shown: wide, value: func(d plan.Decision) int { return d.Figures.Lookahead }},
+		{name: "BUFFER", shown: wide, value: func(d plan.Decision) int { return d.Figures.Buffer }},
+		{name: "IDLE", value: func(d plan.Decision) int { return d.Figures.Idle }},
+		{name: "REPLACING", shown: wide, value: func(d plan.Decision) int { return d.Figures.Replacing }},
+		{name: "IN-FLIGHT", value: func(d plan.Decision) int { return d.Figures.InFlight }},
+		{name: "OVERDUE", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.Overdue }},
+		{name: "NON-MATCHING", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.NonMatching }},
+		{name: "BUSY", value: func(d plan.Decision) int { return d.Figures.Busy }},
+		{name: "STOPPING", shown: wide, value: func(d plan.Decision) int { return d.Figures.Stopping }},
+		{name: "CURRENT", value: func(d plan.Decision) int { return d.Figures.Current }},
+		{name: "MIN", value: func(d plan.Decision) int { return d.Figures.Min }},
+		{name: "MAX", value: func(d plan.Decision) int { return d.Figures.Max }},
+		{name: "LEFT-AT-FIRST", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.LeftAtFirst }, limited: func(d plan.Decision) bool { return d.Figures.MaxAtFirst > 0 }},
+		{name: "LEFT-THIS-HOUR", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.LeftThisHour }, limited: hourly},
+		{name: "MAX-AT-ONCE", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.MaxAtOnce }, limited: func(d plan.Decision) bool { return d.Figures.MaxAtOnce > 0 }},
+		{name: "MISSING", value: func(d plan.Decision) int { return d.Figures.Missing }},
+		{name: "DESIRED", value: func(d plan.Decision) int { return d.Figures.Desired }},
+		{name: "BEYOND-MAX", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.BeyondMax() }},
+		{name: "ROOM", value: func(d plan.Decision) int { return d.Figures.Room }},
+		{name: "DISPATCH", value: func(d plan.Decision) int { return d.Figures.Dispatch }},
+		{name: "DEMAND", shown: wideOnly, value: func(d plan.Decision) int { return d.Figures.Demand }},
+		{name: "WARM-POOL", shown: wideOnly, value: func(d plan.Decision) int { return d.Figures.WarmPool }},
 		{name: "RETIRE", shown: wide, value: func(d plan.Decision) int { return len(d.Retire) }},
 	}
 }
 
-func hourly(d plan.Decision) bool { return d.Sum.MaxPerHour > 0 }
+func hourly(d plan.Decision) bool { return d.Figures.MaxPerHour > 0 }
 
 // shared reports whether other overlays serve the queue too.
 func shared(d plan.Decision) bool { return len(d.Observation.Overlays) > 1 }
@@ -183,7 +183,7 @@ func QueueTable(decisions []plan.Decision) Table {
 			idle += g.Agents
 		}
 		row := []Cell{{Text: d.Queue}}
-		for _, n := range []int{len(o.Overlays), pending, upcoming, limited, blocked, unmatched, idle, d.Sum.QueueBusy} {
+		for _, n := range []int{len(o.Overlays), pending, upcoming, limited, blocked, unmatched, idle, d.Figures.QueueBusy} {
 			row = append(row, Cell{Text: strconv.Itoa(n)})
 		}
 		age := Unknown

@@ -104,7 +104,7 @@ func (h *history) addTick(r generator.Report) {
 	seen := map[string]bool{}
 	if r.Err == nil {
 		for _, d := range r.Result.Decisions {
-			s := d.Sum
+			s := d.Figures
 			seen[d.Overlay] = true
 			h.track(d.Overlay).addPoint(d.At(), [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight + dispatched[d.Overlay])})
 		}

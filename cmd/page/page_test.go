@@ -53,10 +53,10 @@ func newScenario(t *testing.T, commits Commits) *scenario {
 }
 
 // decided returns a decision on an overlay.
-func decided(overlay string, at time.Time, s plan.Sum) plan.Decision {
-	return plan.Decision{Overlay: overlay, Queue: "default", Sum: s, Observation: plan.Observation{
+func decided(overlay string, at time.Time, s plan.Figures) plan.Decision {
+	return plan.Decision{Overlay: overlay, Queue: "default", Figures: s, Observation: plan.Observation{
 		At: at, Queue: "default", Jobs: []plan.Demand{{Overlays: []string{overlay}, Pending: s.Pending}},
-		Overlays: []plan.Supply{{Overlay: overlay, Busy: s.Busy}},
+		Overlays: []plan.Capacity{{Overlay: overlay, Busy: s.Busy}},
 	}}
 }
 
@@ -66,7 +66,7 @@ func (w *scenario) tick(change func(*generator.Report), decisions ...plan.Decisi
 	r.Result.Head.Commit, r.Result.Input.Snapshot.At, r.Result.Decisions = "tip", w.now, decisions
 	for _, d := range decisions {
 		r.Result.Input.Overlays = append(r.Result.Input.Overlays, plan.Overlay{Name: d.Overlay, Policy: plan.Policy{Queue: d.Queue}})
-		if d.Sum.Dispatch > 0 {
+		if d.Figures.Dispatch > 0 {
 			r.Result.Operations = append(r.Result.Operations, dispatch(d))
 		}
 	}
@@ -81,7 +81,7 @@ func (w *scenario) tick(change func(*generator.Report), decisions ...plan.Decisi
 }
 
 func dispatch(d plan.Decision) ledger.Operation {
-	d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("a-%08d", d.At().Unix()%100000000), Purpose: plan.ForDemand, Agents: d.Sum.Dispatch}}
+	d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("a-%08d", d.At().Unix()%100000000), Purpose: plan.ForDemand, Agents: d.Figures.Dispatch}}
 	return ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d}
 }
 
@@ -154,7 +154,7 @@ func TestPageContent(t *testing.T) {
 		}
 	}
 	check("at the start", "its first tick has not finished", "No overlay has been read yet")
-	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 7, Idle: 1, Busy: 4, Current: 5, Max: 20, Missing: 6, Room: 15, Desired: 11, Dispatch: 6}))
+	w.tick(nil, decided("default", w.now, plan.Figures{Pending: 7, Idle: 1, Busy: 4, Current: 5, Max: 20, Missing: 6, Room: 15, Desired: 11, Dispatch: 6}))
 	check("after a tick", ">Nothing.<", "7 jobs pending - 1 agent idle: 6 missing; 6 dispatched.", `<th scope="row"><a href="?overlay=default#timelines">default</a>`, `<a href="?hours=6#timelines">last 6 h</a>`, "default: dispatch 6 agents")
 	w.now = w.now.Add(time.Minute)
 	w.tick(func(r *generator.Report) {
@@ -163,7 +163,7 @@ func TestPageContent(t *testing.T) {
 	})
 	check("in trouble", "(1) muster: acme", "for 60 s, since", "What to do:", "the last successful read of git was 1m0s ago: no route", "&lt;script&gt;", `\u001b\u202e`)
 	w.now = w.now.Add(time.Minute)
-	unmatched := decided("default", w.now, plan.Sum{})
+	unmatched := decided("default", w.now, plan.Figures{})
 	unmatched.Observation.Unmatched = []plan.Unmatched{{Rules: []string{"os=plan9"}, Missing: []string{"os=plan9"}, Jobs: 3}}
 	w.tick(func(r *generator.Report) {
 		r.Result.Unserved = []plan.Unserved{{Queue: "default", Cluster: "two", Jobs: 4}, {Queue: "gpu", Jobs: 5}}
@@ -178,7 +178,7 @@ func TestPageContent(t *testing.T) {
 // TestResponses asserts paths, methods and headers.
 func TestResponses(t *testing.T) {
 	w := newScenario(t, nil)
-	w.tick(nil, decided(hostile, w.now, plan.Sum{Pending: 2}))
+	w.tick(nil, decided(hostile, w.now, plan.Figures{Pending: 2}))
 	for _, c := range []struct {
 		method, path, kind string
 		code               int
@@ -232,7 +232,7 @@ func TestResponses(t *testing.T) {
 // TestJSONIsTheSnapshot asserts that /status.json is the snapshot.
 func TestJSONIsTheSnapshot(t *testing.T) {
 	w := newScenario(t, nil)
-	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 7, Dispatch: 6}))
+	w.tick(nil, decided("default", w.now, plan.Figures{Pending: 7, Dispatch: 6}))
 	want, err := json.Marshal(w.status.Snapshot().At(w.now))
 	if err != nil {
 		t.Fatal(err)
@@ -259,22 +259,22 @@ func (l log) Commits(_ context.Context, _ string, limit branch.Limit) iter.Seq2[
 // flight are those ordered and not registered, and that a failed tick is a gap.
 func TestTimelineFromGit(t *testing.T) {
 	old := begin().Add(-time.Hour)
-	one := dispatch(decided("default", old, plan.Sum{Pending: 5, Dispatch: 5}))
-	two := dispatch(decided("default", old.Add(time.Minute), plan.Sum{Pending: 2, Busy: 2, Dispatch: 1}))
+	one := dispatch(decided("default", old, plan.Figures{Pending: 5, Dispatch: 5}))
+	two := dispatch(decided("default", old.Add(time.Minute), plan.Figures{Pending: 2, Busy: 2, Dispatch: 1}))
 	var came plan.IndexSet
 	came.Add(0)
 	came.Add(1)
-	two.Decision.Observation.Overlays[0].Dispatches = map[string]plan.Seen{one.Decision.Dispatch[0].ID: {Registered: came}}
+	two.Decision.Observation.Overlays[0].Dispatches = map[string]plan.Observed{one.Decision.Dispatch[0].ID: {Registered: came}}
 	two.Decision.Observation.Overlays[0].Own = 2
 	git := log{{ID: "tip", At: two.Decision.At(), Message: ledger.Message(two, "v1")}, {ID: "first", At: old, Message: ledger.Message(one, "v1")}}
 	w := newScenario(t, git)
-	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 1, Idle: 3}))
+	w.tick(nil, decided("default", w.now, plan.Figures{Pending: 1, Idle: 3}))
 	w.load.wait()
 	<-w.load.busy
 	w.now = w.now.Add(time.Minute)
 	w.tick(func(r *generator.Report) { r.Err = errors.New("no"); r.Result.Head.Commit = "" })
 	w.now = w.now.Add(time.Minute)
-	w.tick(nil, decided("default", w.now, plan.Sum{Pending: 1, Idle: 2, Dispatch: 4}))
+	w.tick(nil, decided("default", w.now, plan.Figures{Pending: 1, Idle: 2, Dispatch: 4}))
 	const rows = "pending 5 2 1 - 1; busy 0 2 0 - 0; idle 0 0 3 - 2; in flight 5 4 0 - 4; marks 5 1 4"
 	const late = "pending 2 1 - 1; busy 2 0 - 0; idle 0 3 - 2; in flight 4 0 - 4; marks 4"
 	if got, _ := w.history.timeline("default", begin().Add(-24*time.Hour)); values(got) != rows {
@@ -323,7 +323,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	for i := range 2 * maxPoints {
 		r := generator.Report{Began: w.now, Ended: w.now}
 		for overlay, n := range map[string]int{"still": 1, "wild": i % 2, fmt.Sprint("gone-", i/maxPoints): 0} {
-			r.Result.Decisions = append(r.Result.Decisions, decided(overlay, w.now, plan.Sum{Pending: n}))
+			r.Result.Decisions = append(r.Result.Decisions, decided(overlay, w.now, plan.Figures{Pending: n}))
 		}
 		w.history.addTick(r)
 		w.now = w.now.Add(30 * time.Second)

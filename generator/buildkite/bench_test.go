@@ -52,8 +52,8 @@ func BenchmarkTenThousandBuilds(b *testing.B) {
 		var register plan.Registrations
 		register.Note(snapshot)
 		for _, o := range plan.Observe(overlays, snapshot, &register) {
-			if d := plan.Decide("tip", overlays, o); d[0].Sum.Pending != 50_000 {
-				b.Fatal(fmt.Sprint(d[0].Sum))
+			if d := plan.Decide("tip", overlays, o); d[0].Figures.Pending != 50_000 {
+				b.Fatal(fmt.Sprint(d[0].Figures))
 			}
 		}
 	}

@@ -296,7 +296,7 @@ func TestAgentWithoutTagsIsIdentifiedByName(t *testing.T) {
 	)})
 	var register plan.Registrations
 	register.Note(snapshot)
-	if seen := register.Seen("default-7f3k9c2b"); seen.Registered.String() != "3" || seen.HadJob == 0 {
+	if seen := register.Observed("default-7f3k9c2b"); seen.Registered.String() != "3" || seen.HadJob == 0 {
 		t.Errorf("the register knows %+v", seen)
 	}
 }

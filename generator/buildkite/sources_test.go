@@ -129,7 +129,7 @@ func decided(s plan.Snapshot) string {
 	s = new(plan.Inference).Infer(served(), s)
 	for _, o := range plan.Observe(served(), s, &plan.Registrations{}) {
 		for _, d := range plan.Decide("tip", served(), o) {
-			all = append(all, fmt.Sprint(d.Overlay, " ", d.Sum.Pending, " ", d.Sum.Missing, " ", d.Sum.Dispatch))
+			all = append(all, fmt.Sprint(d.Overlay, " ", d.Figures.Pending, " ", d.Figures.Missing, " ", d.Figures.Dispatch))
 		}
 	}
 	return strings.Join(all, ", ")

@@ -48,7 +48,7 @@ func suspension(o plan.Overlay, now time.Time, then *plan.Decision) plan.Suspens
 // decideOn returns the decision on an overlay by a poll; nil if the poll does not contain it.
 func decideOn(name string, all []plan.Overlay, seed string, poll plan.Observation) *plan.Decision {
 	for _, d := range plan.Decide(seed, all, poll) {
-		if d.Overlay == name && poll.Supply(name).Overlay == name {
+		if d.Overlay == name && poll.Capacity(name).Overlay == name {
 			return &d
 		}
 	}

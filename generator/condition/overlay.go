@@ -177,7 +177,7 @@ func (o Overlay) scalingLimited() Condition {
 	if o.Decision == nil {
 		return notDecided(ScalingLimited)
 	}
-	c, s := Normal(ScalingLimited), o.Decision.Sum
+	c, s := Normal(ScalingLimited), o.Decision.Figures
 	for _, l := range o.Decision.Limits() {
 		why := l.Why
 		switch l.Name {
@@ -226,7 +226,7 @@ func (o Overlay) degraded() []Condition {
 		found = append(found, Condition{Reason: StateInvalid, Message: o.StateError})
 	}
 	if o.Decision != nil {
-		s := o.Decision.Observation.Supply(o.Name)
+		s := o.Decision.Observation.Capacity(o.Name)
 		if s.OtherQueue > 0 {
 			found = append(found, Condition{Reason: AgentsInOtherQueue, Message: fmt.Sprintf("%s of another queue or cluster than the policy says: they count against max until they disconnect%s", count(s.OtherQueue, "agent"), where(s.Misplaced))})
 		}

@@ -134,7 +134,7 @@ func names(name string, p *past) []string {
 	all := []string{name}
 	for _, polls := range []map[string]*ledger.Entry{p.before, p.after} {
 		for _, e := range polls {
-			mine := slices.ContainsFunc(e.Observation.Overlays, func(s plan.Supply) bool { return s.Overlay == name })
+			mine := slices.ContainsFunc(e.Observation.Overlays, func(s plan.Capacity) bool { return s.Overlay == name })
 			for _, s := range e.Observation.Overlays {
 				if mine && fs.ValidPath(s.Overlay) && s.Overlay != "." {
 					all = append(all, s.Overlay)

@@ -40,7 +40,7 @@ func (m *situation) decide(commit string, all []fleet.Overlay) {
 }
 
 // full reports whether max allowed no more agents.
-func (m *situation) full() bool { return m.decision.Sum.Room == 0 }
+func (m *situation) full() bool { return m.decision.Figures.Room == 0 }
 
 // waiting returns since when the oldest job was runnable that was pending both at the moment and
 // at the next poll, and how many jobs were pending at that poll. since is zero if git records no
@@ -90,7 +90,7 @@ func (m *situation) why(conditions []condition.Condition) []string {
 // reason returns why no more agents were ordered, or an empty text if a condition is the reason,
 // and whether that was certainly so at the moment, and not only at the last poll.
 func (m *situation) reason(conditions []condition.Condition) (text string, sure bool) {
-	s := m.decision.Sum
+	s := m.decision.Figures
 	for _, c := range conditions {
 		switch {
 		case c.Type == condition.Suspended, c.Type == condition.ScalingLimited, c.Reason == condition.BreakerOpen, c.Reason == string(plan.AgentsCannotWork):
@@ -132,9 +132,9 @@ func (m *situation) demand() []string {
 
 // inFlight are the dispatches in git whose agents could still come.
 func (m *situation) inFlight() []InFlight {
-	var seen map[string]plan.Seen
+	var seen map[string]plan.Observed
 	if m.before != nil {
-		seen = m.before.Observation.Supply(m.overlay.Name).Dispatches
+		seen = m.before.Observation.Capacity(m.overlay.Name).Dispatches
 	}
 	var all []InFlight
 	for _, d := range m.overlay.Dispatches {

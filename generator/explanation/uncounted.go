@@ -33,7 +33,7 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 	}
 	say(limited, "%s limited: a concurrency group, a plan's limit or a reservation. No agent would help", ledger.Pick(limited, "job is", "jobs are"))
 	say(blocked, "%s blocked: behind a block step that nobody has released", ledger.Pick(blocked, "job is", "jobs are"))
-	if upcoming -= d.Sum.Lookahead; lookahead == 0 {
+	if upcoming -= d.Figures.Lookahead; lookahead == 0 {
 		say(upcoming, "%s upcoming: behind a wait step or a dependency, and the policy has no lookahead", ledger.Pick(upcoming, "job is", "jobs are"))
 	} else {
 		say(upcoming, "%s upcoming, and not in the lookahead of %v", ledger.Pick(upcoming, "job is", "jobs are"), lookahead)
@@ -54,7 +54,7 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 		}
 		say(u.Jobs, "%s unmatched: %s", ledger.Pick(u.Jobs, "job is", "jobs are"), why)
 	}
-	s := d.Observation.Supply(d.Overlay)
+	s := d.Observation.Capacity(d.Overlay)
 	say(s.OtherQueue, "%s in another queue or cluster than the policy says, as after an edit: they count against max until they leave", ledger.Pick(s.OtherQueue, "agent is", "agents are"))
 	say(s.WrongTags, "%s registered without tags that the order told them to carry", ledger.Pick(s.WrongTags, "agent has", "agents have"))
 	say(s.OtherFleets, "%s another muster's that serves the queue too", ledger.Pick(s.OtherFleets, "agent is", "agents are"))

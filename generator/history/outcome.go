@@ -63,8 +63,8 @@ func (r Row) Lost() int {
 	return r.Agents - r.Outcome.Registered
 }
 
-// fate is the outcome of one dispatch according to the newer commits, which are read first.
-type fate struct {
+// dispatchOutcome is the outcome of one dispatch according to the newer commits, which are read first.
+type dispatchOutcome struct {
 	registered plan.IndexSet
 	hadJob     int
 	first      time.Time // zero if unknown
@@ -74,40 +74,40 @@ type fate struct {
 	unused     plan.IndexSet // had registered, and disconnected before the retirement without a job
 }
 
-// fates contains the dispatches whose order has not been read yet: normally no more than are in git
+// outcomes contains the dispatches whose order has not been read yet: normally no more than are in git
 // at once. Forged commits may retire dispatches that were never ordered, so the number is bounded:
 // the older half is forgotten.
-type fates struct{ recent, older map[string]*fate }
+type outcomes struct{ recent, older map[string]*dispatchOutcome }
 
 // maxFates bounds each half.
 const maxFates = 50_000
 
-// of returns the fate of a dispatch, which is new if nothing is known.
-func (f *fates) of(id string) *fate {
+// of returns the outcome of a dispatch, which is new if nothing is known.
+func (f *outcomes) of(id string) *dispatchOutcome {
 	if x := f.recent[id]; x != nil {
 		return x
 	}
 	x := f.older[id]
 	if x == nil {
-		x = &fate{}
+		x = &dispatchOutcome{}
 	}
 	delete(f.older, id)
 	if f.recent == nil || len(f.recent) >= maxFates {
-		f.recent, f.older = map[string]*fate{}, f.recent
+		f.recent, f.older = map[string]*dispatchOutcome{}, f.recent
 	}
 	f.recent[id] = x
 	return x
 }
 
-// take removes and returns the fate of a dispatch.
-func (f *fates) take(id string) fate {
+// take removes and returns the outcome of a dispatch.
+func (f *outcomes) take(id string) dispatchOutcome {
 	x := f.of(id)
 	delete(f.recent, id)
 	return *x
 }
 
 // note adds the dispatches of an entry: those in its observation, and those that it retires.
-func (f *fates) note(e *ledger.Entry) {
+func (f *outcomes) note(e *ledger.Entry) {
 	for _, s := range e.Observation.Overlays {
 		for id, seen := range s.Dispatches {
 			f.of(id).see(seen)
@@ -141,7 +141,7 @@ func unasked(e *ledger.Entry) bool { return strings.HasSuffix(e.Summary, ledger.
 
 // see adds the observation of an older commit. The newest commit has the most registrations. Times
 // are best in the commit of a process that has polled all the while.
-func (x *fate) see(s plan.Seen) {
+func (x *dispatchOutcome) see(s plan.Observed) {
 	if x.registered.IsZero() {
 		x.registered = s.Registered
 	}
@@ -159,7 +159,7 @@ func (x *fate) see(s plan.Seen) {
 const longestLease = 24*time.Hour + plan.Grace
 
 // outcome returns the outcome of an order, and forgets its dispatches. now is the current time.
-func (f *fates) outcome(e *ledger.Entry, now time.Time) *Outcome {
+func (f *outcomes) outcome(e *ledger.Entry, now time.Time) *Outcome {
 	o := &Outcome{State: Retired}
 	ordered := e.Observation.At
 	if e.Observation.Until.After(ordered) {

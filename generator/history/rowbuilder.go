@@ -104,8 +104,8 @@ func (c Config) Rows(records iter.Seq2[ledger.Record, error]) iter.Seq2[Row, err
 // such commits to read their changes together.
 type rowBuilder struct {
 	Config
-	fates fates
-	yield func(Row, error) bool
+	outcomes outcomes
+	yield    func(Row, error) bool
 
 	old     int   // commits in a row that are older than Since
 	max     int   // maximum number of held rows
@@ -195,13 +195,13 @@ func (b *rowBuilder) release() bool {
 
 // own returns the row of a commit by muster.
 func (b *rowBuilder) own(e *ledger.Entry) Row {
-	b.fates.note(e)
+	b.outcomes.note(e)
 	row := Row{
 		At: e.At, Overlay: b.Name(e.Overlay), Operation: Operation(e.Kind), Agents: e.Agents, Dispatches: e.Dispatches,
 		Commit: e.Commit, By: e.Author, Email: e.Email, Queue: e.Observation.Queue, Version: e.Version,
 	}
 	if e.Kind == ledger.Dispatch {
-		row.Outcome = b.fates.outcome(e, b.Now)
+		row.Outcome = b.outcomes.outcome(e, b.Now)
 		row.Why = b.reason(e)
 		return row
 	}

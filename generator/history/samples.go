@@ -70,7 +70,7 @@ func (g *inGit) set(id string, o *order) {
 
 // register updates the numbers of registered agents, and returns how many have registered since the
 // previous observation.
-func (g *inGit) register(dispatches map[string]plan.Seen) (since int) {
+func (g *inGit) register(dispatches map[string]plan.Observed) (since int) {
 	others := map[string]int{}
 	for id, seen := range dispatches {
 		registered := seen.Registered.Below(plan.MaxIndex)
@@ -126,7 +126,7 @@ func (r *Sampler) of(overlay string) *inGit {
 }
 
 // observed returns the sample of an overlay in an observation, without agents in flight.
-func observed(o plan.Observation, s plan.Supply) Sample {
+func observed(o plan.Observation, s plan.Capacity) Sample {
 	x := Sample{Overlay: s.Overlay, At: o.At, Oldest: o.Oldest(s.Overlay), Busy: s.Busy, Connected: s.Own + s.Stopping}
 	x.Pending, x.Idle = o.Count(s.Overlay)
 	return x

@@ -19,10 +19,10 @@ func TestSamplerForgets(t *testing.T) {
 		var both plan.IndexSet
 		both.Add(0)
 		both.Add(1)
-		seen := map[string]plan.Seen{id(i - 1): {Registered: both}, id(i - 2): {Registered: both}}
+		seen := map[string]plan.Observed{id(i - 1): {Registered: both}, id(i - 2): {Registered: both}}
 		for _, e := range []ledger.Entry{
-			{Kind: ledger.Dispatch, Dispatches: []string{id(i)}, Agents: 2, Observation: plan.Observation{Overlays: []plan.Supply{{Overlay: "a", Dispatches: seen}}}},
-			{Kind: ledger.Retire, Dispatches: []string{id(i - 1)}, Observation: plan.Observation{Overlays: []plan.Supply{{Overlay: "a", Dispatches: seen}}}},
+			{Kind: ledger.Dispatch, Dispatches: []string{id(i)}, Agents: 2, Observation: plan.Observation{Overlays: []plan.Capacity{{Overlay: "a", Dispatches: seen}}}},
+			{Kind: ledger.Retire, Dispatches: []string{id(i - 1)}, Observation: plan.Observation{Overlays: []plan.Capacity{{Overlay: "a", Dispatches: seen}}}},
 		} {
 			e.Overlay = "overlays/a"
 			r.Add(e, func(s Sample) {

@@ -27,7 +27,7 @@ var hostLimits = map[string]int{
 func TestLargestMessage(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	seen := map[string]plan.Seen{}
+	seen := map[string]plan.Observed{}
 	var retired []plan.Retirement
 	var registered plan.IndexSet
 	for i := range 100 {
@@ -35,7 +35,7 @@ func TestLargestMessage(t *testing.T) {
 	}
 	for i := range 10_000 {
 		id := fmt.Sprintf("linux-large-%08d", i)
-		seen[id] = plan.Seen{Registered: registered, FirstAt: &at, RegisteredAt: &at, HadJob: 100, Connected: 100}
+		seen[id] = plan.Observed{Registered: registered, FirstAt: &at, RegisteredAt: &at, HadJob: 100, Connected: 100}
 		if i < 1000 {
 			retired = append(retired, plan.Retirement{ID: id, Agents: 100, Registered: 100, Reason: plan.AllRegistered})
 		}
@@ -45,7 +45,7 @@ func TestLargestMessage(t *testing.T) {
 		jobs = append(jobs, plan.Demand{Overlays: []string{"linux-large", fmt.Sprintf("overlay-%03d", i)}, Pending: 1000, Oldest: &at, Upcoming: 1000})
 	}
 	op := ledger.Operation{Kind: ledger.Retire, Path: "overlays/linux-large", Decision: plan.Decision{Overlay: "linux-large", Queue: "large", Retire: retired,
-		Observation: plan.Observation{At: at, Queue: "large", Jobs: jobs, Overlays: []plan.Supply{{Overlay: "linux-large", Dispatches: seen}}}}}
+		Observation: plan.Observation{At: at, Queue: "large", Jobs: jobs, Overlays: []plan.Capacity{{Overlay: "linux-large", Dispatches: seen}}}}}
 	message := ledger.Message(op, "v1")
 	for what, most := range hostLimits {
 		if len(message) > most {

@@ -30,7 +30,7 @@ func (s Style) Message(op Operation, version string) string {
 	if op.Kind != Repair {
 		ids, agents := op.Dispatches()
 		if op.Kind == Dispatch {
-			agents = op.Decision.Sum.Dispatch
+			agents = op.Decision.Figures.Dispatch
 		}
 		for _, id := range ids {
 			trailer(keyDispatch, id)

@@ -28,7 +28,7 @@ type storedObservation struct {
 // anybody, nor close an issue (docs.github.com, "Linking a pull request to an issue").
 func encodeObservation(o plan.Observation) string {
 	if o.Overlays == nil {
-		o.Overlays = []plan.Supply{}
+		o.Overlays = []plan.Capacity{}
 	}
 	text, err := json.Marshal(storedObservation{format, o})
 	if err != nil { // for example, a time that JSON cannot represent: a defect, which must be visible

@@ -31,7 +31,7 @@ func wantEntry(t *testing.T, message string, op ledger.Operation, version string
 		for _, d := range op.Decision.Dispatch {
 			want.Dispatches = append(want.Dispatches, d.ID)
 		}
-		want.Agents = op.Decision.Sum.Dispatch
+		want.Agents = op.Decision.Figures.Dispatch
 	case ledger.Retire:
 		for _, r := range op.Decision.Retire {
 			want.Dispatches = append(want.Dispatches, r.ID)

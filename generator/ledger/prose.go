@@ -17,11 +17,11 @@ func dispatchSubject(d plan.Decision) string {
 	if d.Probe {
 		return "dispatch 1 agent as a probe"
 	}
-	return "dispatch " + Count(d.Sum.Dispatch, "agent")
+	return "dispatch " + Count(d.Figures.Dispatch, "agent")
 }
 
 func dispatchProse(d plan.Decision) string {
-	s := d.Sum
+	s := d.Figures
 	var text []string
 	say := func(format string, args ...any) { text = append(text, fmt.Sprintf(format, args...)) }
 	if d.Probe {
@@ -36,7 +36,7 @@ func dispatchProse(d plan.Decision) string {
 	}
 	steps := d.Steps()
 	dispatch := steps[plan.StepDispatch]
-	wanted := d.Sum.Wanted()
+	wanted := d.Figures.Wanted()
 	say("%s.", sentence(demandClause(d)))
 	say("%s.", sentence(supplyClause(d)))
 	if wanted > s.Missing {
@@ -71,7 +71,7 @@ func dispatchProse(d plan.Decision) string {
 
 // demandClause returns the demand, as in "14 jobs are pending".
 func demandClause(d plan.Decision) string {
-	s := d.Sum
+	s := d.Figures
 	demand := Count(s.Pending, "job") + are(s.Pending) + " pending"
 	if s.OtherOverlays > 0 {
 		demand += fmt.Sprintf(", and %d of them%s assigned to %s", s.OtherOverlays, are(s.OtherOverlays), others(d))
@@ -112,7 +112,7 @@ func others(d plan.Decision) string {
 // number of missing agents, as in "2 agents are idle and none is in flight, so 3 are
 // missing".
 func supplyClause(d plan.Decision) string {
-	s := d.Sum
+	s := d.Figures
 	supply := "no agent is idle or in flight"
 	if s.Idle > 0 || s.InFlight > 0 {
 		inFlight := fmt.Sprintf("%d%s", s.InFlight, are(s.InFlight))
@@ -124,7 +124,7 @@ func supplyClause(d plan.Decision) string {
 	var not []string
 	if s.Replacing > 0 {
 		why := "close to the idle time-out of the warm pool"
-		if d.Observation.Supply(d.Overlay).Reusable > 0 {
+		if d.Observation.Capacity(d.Overlay).Reusable > 0 {
 			why = "close to the idle time-out or the uptime, or of an older template,"
 		}
 		not = append(not, fmt.Sprintf("%s %s and %s not count", Count(s.Replacing, "idle agent")+are(s.Replacing), why, Pick(s.Replacing, "does", "do")))
@@ -145,7 +145,7 @@ func supplyClause(d plan.Decision) string {
 }
 
 // busySentence returns the numbers of busy agents of the overlay and of the queue; empty if none is busy.
-func busySentence(s plan.Sum) string {
+func busySentence(s plan.Figures) string {
 	switch {
 	case s.Busy == 0 && s.QueueBusy == 0:
 		return ""
@@ -158,7 +158,7 @@ func busySentence(s plan.Sum) string {
 }
 
 // roomSentence returns how many more agents max allows.
-func roomSentence(s plan.Sum) string {
+func roomSentence(s plan.Figures) string {
 	current := Count(s.Current, "agent") + " (idle, busy or in flight)"
 	if s.Current == 0 {
 		current = "no agent yet"
@@ -172,7 +172,7 @@ func roomSentence(s plan.Sum) string {
 // otherQueueSentence returns how many agents an edit of the policy left behind; empty if it left
 // none.
 func otherQueueSentence(d plan.Decision) string {
-	n := d.Observation.Supply(d.Overlay).OtherQueue
+	n := d.Observation.Capacity(d.Overlay).OtherQueue
 	if n == 0 {
 		return ""
 	}
@@ -182,7 +182,7 @@ func otherQueueSentence(d plan.Decision) string {
 
 // firstAgentsSentence tells how many agents are ordered until one registers; empty if that is not
 // limited.
-func firstAgentsSentence(s plan.Sum) string {
+func firstAgentsSentence(s plan.Figures) string {
 	switch s.MaxAtFirst {
 	case 0:
 		return ""
@@ -475,5 +475,5 @@ func reuseSentence(d plan.Decision) string {
 	case pool < uptime:
 		until = fmt.Sprintf(" until idle for %s,", span(pool))
 	}
-	return fmt.Sprintf("%s jobs%s for %s at most.", Pick(d.Sum.Dispatch, "The agent dispatched takes", "The agents dispatched take"), until, span(uptime))
+	return fmt.Sprintf("%s jobs%s for %s at most.", Pick(d.Figures.Dispatch, "The agent dispatched takes", "The agents dispatched take"), until, span(uptime))
 }

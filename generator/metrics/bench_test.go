@@ -26,17 +26,17 @@ func fifty() generator.Report {
 	r.Outcome, r.Result.Operations = generator.Unchanged, nil
 	for i := range r.Result.Input.Overlays {
 		o := &r.Result.Input.Overlays[i]
-		supply := plan.Supply{Overlay: o.Name, Dispatches: map[string]plan.Seen{}}
+		supply := plan.Capacity{Overlay: o.Name, Dispatches: map[string]plan.Observed{}}
 		for n := range 10 {
 			id := fmt.Sprintf("%s-%d", o.Name, n)
 			o.Dispatches = append(o.Dispatches, plan.Dispatch{ID: id, Agents: 20, At: start()})
-			var seen plan.Seen
+			var seen plan.Observed
 			for index := range 19 {
 				seen.Registered.Add(index)
 			}
 			supply.Dispatches[id] = seen
 		}
-		r.Result.Decisions[i].Observation.Overlays = []plan.Supply{supply}
+		r.Result.Decisions[i].Observation.Overlays = []plan.Capacity{supply}
 		for n := range 100 {
 			r.Result.Input.Snapshot.Sightings = append(r.Result.Input.Snapshot.Sightings, plan.Sighting{
 				Agent: fmt.Sprintf("%s-%d", o.Name, n), Tags: []string{"overlay=" + o.Name}, Running: true, Started: start().Add(time.Duration(n) * time.Second),

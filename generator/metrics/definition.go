@@ -205,24 +205,24 @@ func table(registrations *registrations, starts *starts) []metric {
 	outcomes := each(slices.DeleteFunc(plan.Outcomes(), func(o string) bool { return o == string(plan.Withdrawn) })...)
 	quick := []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	return []metric{
-		ofDecision("muster_pending_jobs", "Jobs that are runnable, have no agent and could be served by the overlay; overlays of one queue may count the same ones.", func(d plan.Decision) int { return d.Sum.Pending }),
+		ofDecision("muster_pending_jobs", "Jobs that are runnable, have no agent and could be served by the overlay; overlays of one queue may count the same ones.", func(d plan.Decision) int { return d.Figures.Pending }),
 		ofDecision("muster_oldest_pending_seconds", "How long the oldest of the overlay's pending jobs had been runnable at the last poll; 0 if none is pending.", func(d plan.Decision) float64 {
 			if oldest := d.Observation.Oldest(d.Overlay); !oldest.IsZero() {
 				return max(0, d.At().Sub(oldest).Seconds())
 			}
 			return 0
 		}),
-		ofDecision("muster_in_flight_agents", "Agents that are dispatched and have not registered, while their lease lasts.", func(d plan.Decision) int { return d.Sum.InFlight }),
+		ofDecision("muster_in_flight_agents", "Agents that are dispatched and have not registered, while their lease lasts.", func(d plan.Decision) int { return d.Figures.InFlight }),
 		ofDecision("muster_overdue_agents", "Overdue agents: ordered, and not registered in the time that agents of the overlay need; 0 while the circuit breaker is open.", func(d plan.Decision) int { return d.Arrival.Agents - d.Arrival.Registered }),
 		{Definition: Definition{Name: "muster_failed_agents", Type: gauge, Labels: []string{labelOverlay, "cause"}, Help: "Agents of the orders that have failed in a row, at least one for each order, by the cause of the last failure; 0 once a later one succeeds."}, read: failedAgents},
-		ofDecision("muster_idle_agents", "Connected agents without a job that could take one of the overlay's, from any source.", func(d plan.Decision) int { return d.Sum.Idle }),
-		ofDecision("muster_busy_agents", "Agents of the overlay that run a job.", func(d plan.Decision) int { return d.Sum.Busy }),
-		ofDecision("muster_stopping_agents", "Agents of the overlay that take no more jobs and count against max.", func(d plan.Decision) int { return d.Sum.Stopping }),
-		ofDecision("muster_current_agents", "The overlay's agents: connected and in flight, stopping ones left out.", func(d plan.Decision) int { return d.Sum.Current }),
-		ofDecision("muster_desired_agents", "How many agents the overlay should have.", func(d plan.Decision) int { return d.Sum.Desired }),
-		ofDecision("muster_missing_agents", "Agents that jobs and buffer ask for beyond those idle and in flight.", func(d plan.Decision) int { return d.Sum.Missing }),
-		ofPolicy("muster_min_agents", "The policy's min, or that of the schedule in force.", func(d plan.Decision) int { return d.Sum.Min }),
-		ofPolicy("muster_max_agents", "The policy's max, or that of the schedule in force.", func(d plan.Decision) int { return d.Sum.Max }),
+		ofDecision("muster_idle_agents", "Connected agents without a job that could take one of the overlay's, from any source.", func(d plan.Decision) int { return d.Figures.Idle }),
+		ofDecision("muster_busy_agents", "Agents of the overlay that run a job.", func(d plan.Decision) int { return d.Figures.Busy }),
+		ofDecision("muster_stopping_agents", "Agents of the overlay that take no more jobs and count against max.", func(d plan.Decision) int { return d.Figures.Stopping }),
+		ofDecision("muster_current_agents", "The overlay's agents: connected and in flight, stopping ones left out.", func(d plan.Decision) int { return d.Figures.Current }),
+		ofDecision("muster_desired_agents", "How many agents the overlay should have.", func(d plan.Decision) int { return d.Figures.Desired }),
+		ofDecision("muster_missing_agents", "Agents that jobs and buffer ask for beyond those idle and in flight.", func(d plan.Decision) int { return d.Figures.Missing }),
+		ofPolicy("muster_min_agents", "The policy's min, or that of the schedule in force.", func(d plan.Decision) int { return d.Figures.Min }),
+		ofPolicy("muster_max_agents", "The policy's max, or that of the schedule in force.", func(d plan.Decision) int { return d.Figures.Max }),
 		{Definition: Definition{Name: "muster_live_dispatches", Type: gauge, Labels: overlay, Help: "Dispatches of the overlay that are in git."},
 			overlay: func(o status.Overlay, _ scrape) (float64, bool) { return float64(o.Dispatches), true }},
 		{Definition: Definition{Name: "muster_condition", Type: gauge, Labels: []string{labelOverlay, "type", labelReason}, Help: "1 if the condition is true, 0 if it is false, absent if it is unknown; without an overlay, a condition of muster itself or of a queue that no overlay serves."}, read: conditions},

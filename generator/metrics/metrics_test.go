@@ -76,7 +76,7 @@ func report(names ...string) generator.Report {
 		o := plan.Overlay{Name: name, Policy: plan.Policy{Queue: queue, Cluster: "ci"}}
 		r.Result.Input.Overlays = append(r.Result.Input.Overlays, o)
 		d := plan.Decision{
-			Overlay: name, Queue: queue, Sum: plan.Sum{Pending: 1, Max: 5, Desired: 2},
+			Overlay: name, Queue: queue, Figures: plan.Figures{Pending: 1, Max: 5, Desired: 2},
 			Observation: plan.Observation{At: start(), Queue: queue, Jobs: []plan.Demand{{Overlays: []string{name}, Pending: 1, Oldest: &oldest}}},
 			Dispatch:    []plan.Dispatch{{ID: plan.Slug(name) + "-1", Purpose: plan.ForDemand, Agents: 2}},
 			Retire:      []plan.Retirement{{ID: plan.Slug(name) + "-0", Agents: 4, Registered: 3, Reason: plan.Expired}, {ID: plan.Slug(name) + "-w", Agents: 1, Reason: plan.Withdrawn}},

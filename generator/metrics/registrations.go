@@ -20,7 +20,7 @@ func (r *registrations) tick(report generator.Report, add func(value float64, di
 	if at.IsZero() {
 		return
 	}
-	supplies := map[string]plan.Supply{}
+	supplies := map[string]plan.Capacity{}
 	for _, d := range result.Decisions {
 		for _, s := range d.Observation.Overlays {
 			if s.Overlay == d.Overlay {

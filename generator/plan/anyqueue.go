@@ -59,11 +59,11 @@ type placement struct {
 
 // placeQueue is a queue of a placement.
 type placeQueue struct {
-	key     string
-	shares  []*share
-	reading reading
-	from    map[*class]int // index of the roaming class that a class is a copy of
-	takes   []IndexSet     // by kind of agents: the jobs that it can take
+	key         string
+	allocations []*allocation
+	counts      queueCounts
+	from        map[*class]int // index of the roaming class that a class is a copy of
+	takes       []IndexSet     // by kind of agents: the jobs that it can take
 }
 
 // placeMay contains the overlays and kinds of agents of a queue that may serve jobs.
@@ -90,13 +90,13 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 			queue.from[&one] = n
 			all = append(all, &one)
 		}
-		queue.reading = q.read(all)
-		queue.takes = make([]IndexSet, len(queue.reading.kinds))
-		queue.shares = newShares(q.overlays, queue.reading.observation(q.overlays))
+		queue.counts = q.read(all)
+		queue.takes = make([]IndexSet, len(queue.counts.kinds))
+		queue.allocations = newAllocations(q.overlays, queue.counts.observation(q.overlays))
 		p.queues = append(p.queues, queue)
-		taken := takers(queue.reading.kinds, len(queue.reading.served))
-		for j, c := range queue.reading.served {
-			m := placeMay{queue: i, overlays: c.servers.names, agents: len(queue.reading.kinds) > 0, kinds: taken[j]}
+		taken := takers(queue.counts.kinds, len(queue.counts.served))
+		for j, c := range queue.counts.served {
+			m := placeMay{queue: i, overlays: c.servers.names, agents: len(queue.counts.kinds) > 0, kinds: taken[j]}
 			if n, ok := queue.from[c]; ok {
 				may[n] = append(may[n], m)
 			} else {
@@ -110,7 +110,7 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 		p.of, p.ahead = append(p.of, j), append(p.ahead, p.lookAheadQueue(j))
 	}
 	for i, q := range p.queues {
-		for _, c := range q.reading.served {
+		for _, c := range q.counts.served {
 			if n, ok := q.from[c]; ok && i == p.ahead[n] {
 				upcoming := *c
 				upcoming.pending = 0
@@ -178,21 +178,21 @@ func (p *placement) serve(readers []queueReader) {
 		queue, rank int
 	}
 	var idle []group
-	var shares []*share
-	var of []int // the queue of each share
+	var allocations []*allocation
+	var of []int // the queue of each allocation
 	for i, q := range p.queues {
-		for k, n := range q.reading.counts {
-			g := IdleAgents{Agents: n, Replacing: q.reading.kinds[k].replacing, Jobs: q.takes[k]}
-			if credit := q.reading.kinds[k].credit; credit >= 0 {
+		for k, n := range q.counts.counts {
+			g := IdleAgents{Agents: n, Replacing: q.counts.kinds[k].replacing, Jobs: q.takes[k]}
+			if credit := q.counts.kinds[k].credit; credit >= 0 {
 				g.Overlay = readers[i].overlays[credit].Name
 			}
-			idle = append(idle, group{g, i, q.reading.kinds[k].rank()})
+			idle = append(idle, group{g, i, q.counts.kinds[k].rank()})
 		}
-		for _, s := range q.shares {
-			shares, of = append(shares, s), append(of, i)
+		for _, s := range q.allocations {
+			allocations, of = append(allocations, s), append(of, i)
 			for n, x := range s.otherTags {
-				k := slices.IndexFunc(q.reading.others, func(o otherTags) bool { return o.dispatch == x.dispatch })
-				s.otherTags[n].other.Jobs = q.takes[len(q.reading.counts)+k]
+				k := slices.IndexFunc(q.counts.others, func(o otherTags) bool { return o.dispatch == x.dispatch })
+				s.otherTags[n].other.Jobs = q.takes[len(q.counts.counts)+k]
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func (p *placement) serve(readers []queueReader) {
 	for g := range idle {
 		groups[g] = idle[g].IdleAgents
 	}
-	d := newDivision(shares, p.jobs, groups, flights(shares), readers[0].snapshot.At)
+	d := newDivision(allocations, p.jobs, groups, flights(allocations), readers[0].snapshot.At)
 	for _, j := range p.of {
 		if p.left[j] != nil {
 			continue
@@ -214,7 +214,7 @@ func (p *placement) serve(readers []queueReader) {
 			case fromIdle:
 				queue = idle[from.index].queue
 			case fromInFlight:
-				queue = of[d.flying[from.index].share]
+				queue = of[d.flying[from.index].allocation]
 			default:
 				queue = of[from.index]
 			}
@@ -228,20 +228,20 @@ func (p *placement) serve(readers []queueReader) {
 // fallback returns the queue that counts the jobs that no agent can serve now: the first queue
 // with an overlay that is not suspended, or else the first queue.
 func (p *placement) fallback(j int) int {
-	return p.first(j, func(s *share) bool { return !s.suspended.Active() && !s.breaker.Open() })
+	return p.first(j, func(s *allocation) bool { return !s.suspended.Active() && !s.breaker.Open() })
 }
 
 // lookAheadQueue returns the queue that counts the jobs that are not pending: the first queue with an
 // overlay that looks ahead to them, or else the first queue.
 func (p *placement) lookAheadQueue(j int) int {
-	return p.first(j, (*share).looksAhead)
+	return p.first(j, (*allocation).looksAhead)
 }
 
-// first returns the first queue with a share that may serve the jobs and matches, or else
-// the first queue with a share that may serve them.
-func (p *placement) first(j int, matches func(s *share) bool) int {
+// first returns the first queue with an allocation that may serve the jobs and matches, or else
+// the first queue with an allocation that may serve them.
+func (p *placement) first(j int, matches func(s *allocation) bool) int {
 	for _, m := range p.may[j] {
-		if slices.ContainsFunc(p.queues[m.queue].shares, func(s *share) bool { return slices.Contains(m.overlays, s.overlay.Name) && matches(s) }) {
+		if slices.ContainsFunc(p.queues[m.queue].allocations, func(s *allocation) bool { return slices.Contains(m.overlays, s.overlay.Name) && matches(s) }) {
 			return m.queue
 		}
 	}
@@ -261,7 +261,7 @@ func (p *placement) place(n int, c *class, jobs map[string][]*class) {
 		p.left[j][m.queue] -= part.pending
 		if m.queue != p.ahead[n] {
 			part.upcoming, part.limited, part.blocked, part.created = 0, 0, 0, nil
-			part.countOtherOverlays(m.overlays, q.shares)
+			part.countOtherOverlays(m.overlays, q.allocations)
 		}
 		if part.pending+part.otherQueues+part.upcoming+part.limited+part.blocked+len(part.staged) > 0 {
 			jobs[q.key] = append(jobs[q.key], &part)

@@ -32,7 +32,7 @@ func sums(overlays []Overlay, s Snapshot) (text []string) {
 		for _, j := range d.Observation.Jobs {
 			away += j.OtherQueues
 		}
-		text = append(text, fmt.Sprintf("%s %d/%d (%d)", d.Overlay, d.Sum.Pending, d.Sum.Dispatch, away))
+		text = append(text, fmt.Sprintf("%s %d/%d (%d)", d.Overlay, d.Figures.Pending, d.Figures.Dispatch, away))
 	}
 	return text
 }
@@ -137,8 +137,8 @@ func TestAnyQueueUpcoming(t *testing.T) {
 			if got := [3]int{upcoming, limited, blocked}; got != want {
 				t.Errorf("%s: queue %s has %v upcoming, limited and blocked, want %v", name, d.Queue, got, want)
 			}
-			if d.Sum.Dispatch != c.ordered[i] {
-				t.Errorf("%s: %s dispatches %d, want %d", name, d.Overlay, d.Sum.Dispatch, c.ordered[i])
+			if d.Figures.Dispatch != c.ordered[i] {
+				t.Errorf("%s: %s dispatches %d, want %d", name, d.Overlay, d.Figures.Dispatch, c.ordered[i])
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func TestBufferIsNotOrderedAgainBesideAnyQueueJobs(t *testing.T) {
 			r.Reconcile(overlays, s.At)
 			for i, o := range Observe(overlays, s, &r) {
 				for _, d := range Decide(fmt.Sprint(tick), overlays, o) {
-					total += d.Sum.Dispatch
+					total += d.Figures.Dispatch
 					overlays[i].Dispatches = append(overlays[i].Dispatches, d.Dispatch...)
 				}
 			}

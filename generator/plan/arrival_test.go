@@ -45,10 +45,10 @@ func TestArrival(t *testing.T) {
 		"open breaker":             {breaker: Breaker{Failures: Tolerance, Cause: NeverRegistered}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &share{policy: Policy{Lease: lease}, overlay: Overlay{Dispatches: test.dispatches}, startupTimes: test.startup, lastServed: test.served, breaker: test.breaker}
-			s.supply.Dispatches = map[string]Seen{}
+			s := &allocation{policy: Policy{Lease: lease}, overlay: Overlay{Dispatches: test.dispatches}, startupTimes: test.startup, lastServed: test.served, breaker: test.breaker}
+			s.capacity.Dispatches = map[string]Observed{}
 			for id, n := range test.registered {
-				s.supply.Dispatches[id] = Seen{Registered: indexes(n)}
+				s.capacity.Dispatches[id] = Observed{Registered: indexes(n)}
 			}
 			if got := s.arrival(now); got != test.want {
 				t.Errorf("arrival is %+v, want %+v", got, test.want)

@@ -53,7 +53,7 @@ func fleetOf(overlays, jobs int) ([]Overlay, Snapshot, *Registrations) {
 // decideAll decides on all queues, and returns how many agents are dispatched.
 func decideAll(overlays []Overlay, s Snapshot, r *Registrations) (agents int) {
 	for _, d := range DecideAll("c0ffee", overlays, Observe(overlays, s, r)) {
-		agents += d.Sum.Dispatch
+		agents += d.Figures.Dispatch
 	}
 	return agents
 }

@@ -142,30 +142,30 @@ func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 // probe lets an overlay whose breaker is open send one agent: when its time has
 // come, everything that was ordered before is retired, and there is something
 // to send it for.
-func (s *share) probe(now time.Time) (why Suspension, probe bool) {
+func (s *allocation) probe(now time.Time) (why Suspension, probe bool) {
 	switch {
 	case s.undecided():
 		return Suspension{Code: BreakerOpen}, false
 	case !s.mayProbe(now):
 		return Suspension{Code: BreakerOpen, NextProbe: new(s.breaker.NextProbe().UTC())}, false
-	case max(s.sum.Missing, s.sum.BelowMin(), s.policy.Buffer-(s.spare-s.sum.Replacing)) <= 0 || s.sum.allowed() == 0:
+	case max(s.figures.Missing, s.figures.BelowMin(), s.policy.Buffer-(s.spare-s.figures.Replacing)) <= 0 || s.figures.allowed() == 0:
 		return Suspension{}, false
 	}
-	s.sum.Dispatch, s.sum.Demand = 1, 1
-	if s.breaker.Cause == LeftEarly || s.sum.Missing == 0 { // what has failed is to be tried, or only min and buffer ask for it
-		s.sum.Demand, s.sum.WarmPool = 0, 1
+	s.figures.Dispatch, s.figures.Demand = 1, 1
+	if s.breaker.Cause == LeftEarly || s.figures.Missing == 0 { // what has failed is to be tried, or only min and buffer ask for it
+		s.figures.Demand, s.figures.WarmPool = 0, 1
 	}
 	return Suspension{}, true
 }
 
 // undecided reports whether any dispatch stays in git, if only withdrawn, so that it is not known
 // yet what becomes of it.
-func (s *share) undecided() bool {
+func (s *allocation) undecided() bool {
 	going := slices.DeleteFunc(slices.Clone(s.retire), func(r Retirement) bool { return r.Reason == Withdrawn })
 	return len(s.overlay.Dispatches) > len(going)
 }
 
 // mayProbe reports whether it is time for a probe.
-func (s *share) mayProbe(now time.Time) bool {
+func (s *allocation) mayProbe(now time.Time) bool {
 	return !s.undecided() && !now.Before(s.breaker.NextProbe())
 }

@@ -98,27 +98,27 @@ func TestProbe(t *testing.T) {
 	early.At, left.Cause = now, LeftEarly
 	one := Overlay{Dispatches: []Dispatch{{ID: "d"}}}
 	for name, c := range map[string]struct {
-		share  share
+		share  allocation
 		why    SuspensionCode
 		next   bool // the reason says when
 		demand int
 		warm   int
 	}{
-		"for jobs":           {share{breaker: due, sum: Sum{Missing: 3, Room: 5}}, "", false, 1, 0},
-		"for min":            {share{breaker: due, sum: Sum{Min: 1, Room: 1}}, "", false, 0, 1},
-		"for the buffer":     {share{breaker: due, policy: Policy{Buffer: 2}, spare: 1, sum: Sum{Room: 1}}, "", false, 0, 1},
-		"for one that goes":  {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Current: 2, Replacing: 1, Room: 1}}, "", false, 0, 1},
-		"of the warm pool":   {share{breaker: left, sum: Sum{Missing: 3, Room: 5}}, "", false, 0, 1},
-		"for nothing":        {share{breaker: due, policy: Policy{Buffer: 2}, spare: 2, sum: Sum{Room: 5}}, "", false, 0, 0},
-		"no room":            {share{breaker: due, sum: Sum{Missing: 3}}, "", false, 0, 0},
-		"too early":          {share{breaker: early, sum: Sum{Missing: 3, Room: 5}}, BreakerOpen, true, 0, 0},
-		"another is there":   {share{breaker: due, overlay: one, sum: Sum{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
-		"the other is over":  {share{breaker: due, overlay: one, retire: []Retirement{{Reason: Expired}}, sum: Sum{Missing: 3, Room: 5}}, "", false, 1, 0},
-		"one is withdrawn":   {share{breaker: due, overlay: one, retire: []Retirement{{Reason: Withdrawn}}, sum: Sum{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
-		"early, and another": {share{breaker: early, overlay: one, sum: Sum{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
+		"for jobs":           {allocation{breaker: due, figures: Figures{Missing: 3, Room: 5}}, "", false, 1, 0},
+		"for min":            {allocation{breaker: due, figures: Figures{Min: 1, Room: 1}}, "", false, 0, 1},
+		"for the buffer":     {allocation{breaker: due, policy: Policy{Buffer: 2}, spare: 1, figures: Figures{Room: 1}}, "", false, 0, 1},
+		"for one that goes":  {allocation{breaker: due, policy: Policy{Buffer: 2}, spare: 2, figures: Figures{Current: 2, Replacing: 1, Room: 1}}, "", false, 0, 1},
+		"of the warm pool":   {allocation{breaker: left, figures: Figures{Missing: 3, Room: 5}}, "", false, 0, 1},
+		"for nothing":        {allocation{breaker: due, policy: Policy{Buffer: 2}, spare: 2, figures: Figures{Room: 5}}, "", false, 0, 0},
+		"no room":            {allocation{breaker: due, figures: Figures{Missing: 3}}, "", false, 0, 0},
+		"too early":          {allocation{breaker: early, figures: Figures{Missing: 3, Room: 5}}, BreakerOpen, true, 0, 0},
+		"another is there":   {allocation{breaker: due, overlay: one, figures: Figures{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
+		"the other is over":  {allocation{breaker: due, overlay: one, retire: []Retirement{{Reason: Expired}}, figures: Figures{Missing: 3, Room: 5}}, "", false, 1, 0},
+		"one is withdrawn":   {allocation{breaker: due, overlay: one, retire: []Retirement{{Reason: Withdrawn}}, figures: Figures{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
+		"early, and another": {allocation{breaker: early, overlay: one, figures: Figures{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
 	} {
 		why, probe := c.share.probe(now)
-		sum := c.share.sum
+		sum := c.share.figures
 		if why.Code != c.why || (why.NextProbe != nil) != c.next || probe != (c.demand+c.warm > 0) || sum.Demand != c.demand || sum.WarmPool != c.warm || sum.Dispatch != c.demand+c.warm {
 			t.Errorf("%s: %+v, %t, %d for jobs and %d warm of %d", name, why, probe, sum.Demand, sum.WarmPool, sum.Dispatch)
 		}

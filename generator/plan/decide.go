@@ -39,10 +39,10 @@ func Decide(head string, overlays []Overlay, o Observation) []Decision {
 		}
 	}
 	slices.SortFunc(serving, inOrder)
-	shares := newShares(serving, o)
-	divide(shares, o)
-	decisions := make([]Decision, len(shares))
-	for i, s := range shares {
+	allocations := newAllocations(serving, o)
+	divide(allocations, o)
+	decisions := make([]Decision, len(allocations))
+	for i, s := range allocations {
 		decisions[i] = s.decision(head, o)
 	}
 	return decisions
@@ -58,17 +58,17 @@ func DecideAll(head string, overlays []Overlay, observed []Observation) (all []D
 	return all
 }
 
-// share is one overlay's part of its queue while it is worked out.
-type share struct {
+// allocation is one overlay's part of its queue while it is worked out.
+type allocation struct {
 	overlay   Overlay
 	policy    Policy // as it is now
 	schedule  string
-	supply    Supply
+	capacity  Capacity
 	oldest    time.Time // when the longest pending job that it could take became runnable
 	suspended Suspension
 	retire    []Retirement
 	breaker   Breaker // as it is once they are retired
-	sum       Sum
+	figures   Figures
 	otherTags []flight // in flight, but of other use than those that are dispatched now
 	// startupTimes and lastServed are what is known once they are retired; see learn. late are the
 	// agents in flight that are not counted on, by dispatch; see giveUp.
@@ -80,7 +80,7 @@ type share struct {
 	unserved    int        // pending jobs that no agent serves
 	spare       int        // idle agents that serve no job, those to be replaced among them
 	aheadOf     [][]string // of each group of jobs that it looks ahead to, the overlays that could take them
-	fresh       int        // the policy's share of the upcoming jobs that nothing was dispatched for
+	newJobs     int        // the policy's share of the upcoming jobs that nothing was dispatched for
 	newest      time.Time  // creation of the newest upcoming job
 	covered     int        // of the policy's share of those since, agents that were dispatched for some
 	lookedAhead time.Time  // creation of the newest, if they are all served and agents are dispatched
@@ -89,19 +89,19 @@ type share struct {
 	remembers   []AheadOf  // what is to be remembered of stages
 }
 
-// newShares returns the shares of overlays in the observed queue.
-func newShares(overlays []Overlay, o Observation) []*share {
-	supplies, oldest := make(map[string]Supply, len(o.Overlays)), oldestPending(o.Jobs)
+// newAllocations returns the allocations of overlays in the observed queue.
+func newAllocations(overlays []Overlay, o Observation) []*allocation {
+	capacities, oldest := make(map[string]Capacity, len(o.Overlays)), oldestPending(o.Jobs)
 	for _, s := range o.Overlays {
-		supplies[s.Overlay] = s
+		capacities[s.Overlay] = s
 	}
-	shares := make([]*share, len(overlays))
+	allocations := make([]*allocation, len(overlays))
 	for i, v := range overlays {
-		s := &share{overlay: v, supply: supplies[v.Name], oldest: oldest[v.Name]}
+		s := &allocation{overlay: v, capacity: capacities[v.Name], oldest: oldest[v.Name]}
 		s.begin(o)
-		shares[i] = s
+		allocations[i] = s
 	}
-	return shares
+	return allocations
 }
 
 // oldestPending returns by overlay when the longest pending job that it could take became runnable.
@@ -117,16 +117,16 @@ func oldestPending(jobs []Demand) map[string]time.Time {
 	return oldest
 }
 
-// begin counts what does not depend on the other shares.
-func (s *share) begin(o Observation) {
-	if id := s.supply.Identity; id != nil {
+// begin counts what does not depend on the other allocations.
+func (s *allocation) begin(o Observation) {
+	if id := s.capacity.Identity; id != nil {
 		s.overlay.Identity = *id
 	}
 	v := s.overlay
 	s.policy, s.schedule = v.Policy.During(o.At)
 	p := s.policy
-	s.suspended = cmp.Or(v.Suspended, v.Refused, v.Policy.Suspension(o.At), s.supply.Suspended)
-	if !s.suspended.Active() && s.supply.WrongTags > 0 {
+	s.suspended = cmp.Or(v.Suspended, v.Refused, v.Policy.Suspension(o.At), s.capacity.Suspended)
+	if !s.suspended.Active() && s.capacity.WrongTags > 0 {
 		s.suspended = Suspension{Code: AgentsCannotWork}
 	}
 	if !v.Suspended.Active() { // else nothing is retired, and so nothing judged
@@ -134,32 +134,32 @@ func (s *share) begin(o Observation) {
 	}
 	s.breaker = v.State.Breaker.after(s.outcomes(o.At), o.At)
 	s.learn()
-	s.sum = Sum{
+	s.figures = Figures{
 		Min: p.Min, Max: p.Max, Buffer: p.Buffer,
-		Busy: s.supply.Busy, QueueBusy: s.supply.QueueBusy,
-		Stopping: s.supply.Stopping,
+		Busy: s.capacity.Busy, QueueBusy: s.capacity.QueueBusy,
+		Stopping: s.capacity.Stopping,
 	}
 	var otherQueue int
-	s.sum.InFlight, otherQueue = s.inFlight(o.At)
+	s.figures.InFlight, otherQueue = s.inFlight(o.At)
 	s.otherTags = s.otherFlights()
-	s.sum.Stopping += otherQueue
+	s.figures.Stopping += otherQueue
 	s.giveUp(o.At)
-	s.sum.Current = s.supply.Own + s.sum.InFlight
-	s.sum.Room = max(0, p.Max-s.sum.Current-s.sum.Stopping)
+	s.figures.Current = s.capacity.Own + s.figures.InFlight
+	s.figures.Room = max(0, p.Max-s.figures.Current-s.figures.Stopping)
 	s.limitFirstAgents(o.At)
 	if p.MaxPerHour > 0 {
 		_, ordered := v.State.lastHour(o.orderedAt())
-		s.sum.MaxPerHour, s.sum.LeftThisHour = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
+		s.figures.MaxPerHour, s.figures.LeftThisHour = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
 	}
-	if most := s.maxAtOnce(); most > 0 && most < s.sum.allowed() {
-		s.sum.MaxAtOnce = most
+	if most := s.maxAtOnce(); most > 0 && most < s.figures.allowed() {
+		s.figures.MaxAtOnce = most
 	}
 }
 
-func (s *share) decision(head string, o Observation) Decision {
+func (s *allocation) decision(head string, o Observation) Decision {
 	d := Decision{Overlay: s.overlay.Name, Queue: o.Queue, Suspended: s.suspended, Schedule: s.schedule, OverriddenUntil: s.overlay.Policy.OverriddenUntil(o.At), Observation: o}
 	if s.overlay.Suspended.Active() {
-		d.Sum = s.sum
+		d.Figures = s.figures
 		return d
 	}
 	d.Retire = s.retire
@@ -171,8 +171,8 @@ func (s *share) decision(head string, o Observation) Decision {
 	if s.breaker.Open() && !s.suspended.Active() {
 		d.Suspended, d.Probe = s.probe(o.At)
 	}
-	s.sum = s.sum.withoutUnusedLimit()
-	d.Sum, d.Arrival = s.sum, s.arrival(o.At)
+	s.figures = s.figures.withoutUnusedLimit()
+	d.Figures, d.Arrival = s.figures, s.arrival(o.At)
 	d.Dispatch = s.order(head, o.orderedAt())
 	d.State = s.state(o.orderedAt())
 	return d
@@ -180,35 +180,35 @@ func (s *share) decision(head string, o Observation) Decision {
 
 // mayDispatch is how many agents an overlay may dispatch now: those that min asks for
 // in any case, and those beyond, up to max.
-func (s *share) mayDispatch(now time.Time) (forMin, room int) {
+func (s *allocation) mayDispatch(now time.Time) (forMin, room int) {
 	switch {
 	case s.suspended.Active():
 	case s.breaker.Open():
 		if s.mayProbe(now) { // its turn: one job is left to the probe
-			room = min(1, s.sum.allowed())
+			room = min(1, s.figures.allowed())
 		}
 	default:
-		forMin = min(s.sum.BelowMin(), s.sum.allowed())
-		room = s.sum.allowed() - forMin
+		forMin = min(s.figures.BelowMin(), s.figures.allowed())
+		room = s.figures.allowed() - forMin
 	}
 	return forMin, room
 }
 
 // expected is how many agents in flight are counted on: none while the breaker is open,
 // and not all that are late.
-func (s *share) expected() int {
+func (s *allocation) expected() int {
 	if s.breaker.Open() {
 		return 0
 	}
-	return s.sum.InFlight - s.sum.Overdue
+	return s.figures.InFlight - s.figures.Overdue
 }
 
 // looksAhead reports whether agents may be dispatched for upcoming jobs.
-func (s *share) looksAhead() bool {
+func (s *allocation) looksAhead() bool {
 	return s.policy.Lookahead > 0 && !s.suspended.Active() && !s.breaker.Open()
 }
 
-// Formula is the arithmetic of a decision, in the names of [Sum]. Each term is counted in
+// Formula is the arithmetic of a decision, in the names of [Figures]. Each term is counted in
 // the flow that divides jobs among agents (see divide), or read from the policy.
 // leftAtFirst, leftThisHour and maxAtOnce are left out if there is no such limit.
 const Formula = `missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
@@ -218,22 +218,22 @@ dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftAt
 `
 
 // Some git hosts take no commit of many files, and one act is one commit: what one cannot
-// have is decided again after it. See [Supply.MaxJobs].
+// have is decided again after it. See [Capacity.MaxJobs].
 
 // maxAtOnce is how many agents one commit orders at most; zero: any number.
-func (s *share) maxAtOnce() int {
-	if s.supply.MaxJobs == 0 {
+func (s *allocation) maxAtOnce() int {
+	if s.capacity.MaxJobs == 0 {
 		return 0
 	}
 	// Those for jobs, and those for min and buffer are Jobs of their own, of which the last
 	// of each may have fewer agents than JobAgents.
 	const unfilled = 1
-	return max(1, s.supply.MaxJobs-unfilled) * JobAgents
+	return max(1, s.capacity.MaxJobs-unfilled) * JobAgents
 }
 
 // inOneCommit are those of the retirements that one commit takes. What was ordered
 // together is judged as one, and goes together where it fits; the oldest order first.
-func (s *share) inOneCommit(all []Retirement) []Retirement {
+func (s *allocation) inOneCommit(all []Retirement) []Retirement {
 	files := func(all []Retirement) int {
 		n := len(all)
 		for _, r := range all {
@@ -243,7 +243,7 @@ func (s *share) inOneCommit(all []Retirement) []Retirement {
 		}
 		return n
 	}
-	left := s.supply.MaxJobs
+	left := s.capacity.MaxJobs
 	if left == 0 || files(all) <= left {
 		return all
 	}

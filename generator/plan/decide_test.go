@@ -237,7 +237,7 @@ func TestHourlyLimitGoesByTheTimeOfOrders(t *testing.T) {
 		o.Policy.Max, o.Policy.MaxPerHour = 100, 5
 		o.State.Ordered = []Ordered{{At: orderedAt.Add(-55 * time.Minute), Agents: 3}, recent}
 	})
-	observation := Observation{At: orderedAt, Until: until, Queue: "a", Overlays: []Supply{{Overlay: "a"}}}
+	observation := Observation{At: orderedAt, Until: until, Queue: "a", Overlays: []Capacity{{Overlay: "a"}}}
 	for _, c := range []struct {
 		pending, dispatched int
 		remembered          []Ordered
@@ -248,8 +248,8 @@ func TestHourlyLimitGoesByTheTimeOfOrders(t *testing.T) {
 	} {
 		observation.Jobs = []Demand{{Overlays: []string{"a"}, Pending: c.pending}}
 		d := Decide("c0ffee", []Overlay{o}, observation)[0]
-		if d.Sum.Dispatch != c.dispatched || !slices.Equal(d.State.Ordered, c.remembered) {
-			t.Errorf("%+v: %d are dispatched, and %v is remembered", c, d.Sum.Dispatch, d.State.Ordered)
+		if d.Figures.Dispatch != c.dispatched || !slices.Equal(d.State.Ordered, c.remembered) {
+			t.Errorf("%+v: %d are dispatched, and %v is remembered", c, d.Figures.Dispatch, d.State.Ordered)
 		}
 		if len(d.Dispatch) > 0 && !d.Dispatch[0].At.Equal(until) {
 			t.Errorf("ordered at %s, want %s", d.Dispatch[0].At, until)

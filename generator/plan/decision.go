@@ -27,8 +27,8 @@ type Decision struct {
 	Closes bool `json:"closes,omitempty"`
 	// Probe reports whether the breaker is open and the order is a probe.
 	Probe bool `json:"probe,omitempty"`
-	// Sum is the arithmetic.
-	Sum Sum `json:"sum"`
+	// Figures are the arithmetic.
+	Figures Figures `json:"sum"`
 	// Arrival tells whether the agents that were ordered register.
 	Arrival Arrival `json:"arrival,omitzero"`
 	// Dispatch are the dispatches to write, those for demand first.
@@ -44,8 +44,8 @@ type Decision struct {
 	Observation Observation `json:"observation,omitzero"`
 }
 
-// Sum is the arithmetic of a decision, in agents and jobs; see [Formula].
-type Sum struct {
+// Figures are the arithmetic of a decision, in agents and jobs; see [Formula].
+type Figures struct {
 	// Pending jobs are runnable, have no agent, and could be served here.
 	Pending int `json:"pending"`
 	// OtherOverlays of them are left to other overlays of the queue.
@@ -110,17 +110,17 @@ type Sum struct {
 }
 
 // BelowMin is how many agents min asks for.
-func (s Sum) BelowMin() int { return max(0, s.Min-(s.Current-s.Replacing-s.Overdue)) }
+func (s Figures) BelowMin() int { return max(0, s.Min-(s.Current-s.Replacing-s.Overdue)) }
 
 // Wanted returns how many agents jobs, buffer and min need, whatever the limits allow.
-func (s Sum) Wanted() int { return max(s.Missing, s.BelowMin()) }
+func (s Figures) Wanted() int { return max(s.Missing, s.BelowMin()) }
 
 // BeyondMax returns how many of the agents that are needed max does not allow.
-func (s Sum) BeyondMax() int { return max(0, s.Wanted()-s.Room) }
+func (s Figures) BeyondMax() int { return max(0, s.Wanted()-s.Room) }
 
 // limits returns the upper limits of a dispatch: max, the limit of the first agents, maxPerHour and
 // the limit of one commit.
-func (s Sum) limits() []Bound {
+func (s Figures) limits() []Bound {
 	all := []Bound{{Name: "room", Value: s.Room}}
 	if s.MaxAtFirst > 0 {
 		all = append(all, Bound{Name: "leftAtFirst", Value: s.LeftAtFirst})
@@ -135,7 +135,7 @@ func (s Sum) limits() []Bound {
 }
 
 // allowed returns how many agents the limits allow.
-func (s Sum) allowed() int {
+func (s Figures) allowed() int {
 	n := s.Room
 	for _, b := range s.limits() {
 		n = b.apply(n)
@@ -295,7 +295,7 @@ const (
 // Steps returns the arithmetic of the decision in the order of [Formula]. The value of
 // each step is the sum of its terms within its bounds.
 func (d Decision) Steps() []Step {
-	s := d.Sum
+	s := d.Figures
 	missing := Step{Name: "missing", Value: s.Missing, Terms: []Term{
 		{"pending", s.Pending}, {"otherOverlays", -s.OtherOverlays}, {"lookahead", s.Lookahead}, {"buffer", s.Buffer},
 		{"idle", -s.Idle}, {"replacing", s.Replacing}, {"inFlight", -s.InFlight}, {"overdue", s.Overdue}, {"nonMatching", s.NonMatching},
@@ -335,7 +335,7 @@ func (d Decision) Why(committed bool) string {
 		bounds = bounds[1:]
 	}
 	switch {
-	case len(bounds) > 0 && dispatch.Value < d.Sum.Wanted():
+	case len(bounds) > 0 && dispatch.Value < d.Figures.Wanted():
 		only := "none"
 		if dispatch.Value > 0 {
 			only = fmt.Sprint("only ", dispatch.Value)
@@ -365,7 +365,7 @@ func (d Decision) Limits() []Limit {
 	names := map[string]string{"room": "max", "leftAtFirst": "firstAgents", "leftThisHour": "maxPerHour", "maxAtOnce": "commit", "probe": "probe", "suspended": string(d.Suspended.Code)}
 	var all []Limit
 	for _, b := range s.Bounds {
-		l := Limit{Name: names[b.Name], Agents: d.Sum.Wanted() - b.Value, Why: b.String()}
+		l := Limit{Name: names[b.Name], Agents: d.Figures.Wanted() - b.Value, Why: b.String()}
 		switch {
 		case l.Agents <= 0 || b.IsMin:
 			continue

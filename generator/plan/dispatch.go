@@ -123,7 +123,7 @@ func (d Dispatch) MarshalJSON() ([]byte, error) {
 const JobAgents = 100
 
 // order splits the agents into dispatches.
-func (s *share) order(head string, at time.Time) []Dispatch {
+func (s *allocation) order(head string, at time.Time) []Dispatch {
 	p := s.policy
 	tags := s.overlay.AgentTags()
 	var all []Dispatch
@@ -137,8 +137,8 @@ func (s *share) order(head string, at time.Time) []Dispatch {
 			})
 		}
 	}
-	cut(ForDemand, s.sum.Demand, p.DemandIdleTimeout())
-	cut(ForWarmPool, s.sum.WarmPool, p.WarmIdleTimeout)
+	cut(ForDemand, s.figures.Demand, p.DemandIdleTimeout())
+	cut(ForWarmPool, s.figures.WarmPool, p.WarmIdleTimeout)
 	return all
 }
 

@@ -8,35 +8,35 @@ import (
 
 // division assigns agents to jobs, and decides which overlay dispatches the missing agents. It is
 // one maximum flow. Existing agents are assigned first: the idle ones, then those in flight. They
-// serve the pending jobs, the upcoming jobs whose agent another job took (held), the buffers, then
-// the upcoming jobs that agents were dispatched for before (again), and last those that nothing
-// was dispatched for (fresh). Then come the agents that are dispatched now: those for min, and
+// serve the pending jobs, the upcoming jobs whose agent another job took (reserved), the buffers, then
+// the upcoming jobs that agents were dispatched for before (ordered), and last those that nothing
+// was dispatched for (new). Then come the agents that are dispatched now: those for min, and
 // then the room below max, by priority and evenly within one priority. They serve the rest of
-// pending, held, fresh and buffers, in this order.
+// pending, reserved, new and buffers, in this order.
 //
-// An existing agent never leaves its job for fresh jobs if another overlay would then have to
+// An existing agent never leaves its job for new jobs if another overlay would then have to
 // dispatch an agent: an overlay that dispatches nothing has no commit in which to remember them.
 // So a repeated decision on what was just dispatched finds everything served that can be served,
 // and dispatches nothing.
 type division struct {
-	shares []*share
-	jobs   []Demand
-	idle   []IdleAgents
-	flying []flight
-	flow   *flow
-	// names are the indexes of the shares by the names of their overlays; takes are by share the
-	// groups of jobs that the overlay's agents can take, in order, and takenBy by group the shares.
+	allocations []*allocation
+	jobs        []Demand
+	idle        []IdleAgents
+	flying      []flight
+	flow        *flow
+	// names are the indexes of the allocations by the names of their overlays; takes are by allocation the
+	// groups of jobs that the overlay's agents can take, in order, and takenBy by group the allocations.
 	names   map[string]int
 	takes   [][]int
 	takenBy [][]int
-	// mayDispatch reports for each share whether its overlay may dispatch anything now.
+	// mayDispatch reports for each allocation whether its overlay may dispatch anything now.
 	mayDispatch []bool
 }
 
 // source is a node of the flow that agents come from.
 type source struct {
 	kind  sourceKind
-	index int // of the group of idle agents or of those in flight, or of the overlay among the shares
+	index int // of the group of idle agents or of those in flight, or of the overlay among the allocations
 }
 
 type sourceKind int
@@ -51,17 +51,17 @@ const (
 // sink is a node of the flow that needs agents.
 type sink struct {
 	kind  sinkKind
-	index int // of the group of jobs, or of the overlay among the shares
+	index int // of the group of jobs, or of the overlay among the allocations
 }
 
 type sinkKind int
 
 const (
-	toJobs   sinkKind = iota // a group of pending jobs
-	toHeld                   // upcoming jobs of an overlay whose agent another job took
-	toFresh                  // an overlay's share of the upcoming jobs that no agents were dispatched for
-	toBuffer                 // the buffer of an overlay
-	toAgain                  // an overlay's share of the upcoming jobs that agents were dispatched for before
+	toJobs     sinkKind = iota // a group of pending jobs
+	toReserved                 // upcoming jobs of an overlay whose agent another job took
+	toNew                      // an overlay's share of the upcoming jobs that no agents were dispatched for
+	toBuffer                   // the buffer of an overlay
+	toOrdered                  // an overlay's share of the upcoming jobs that agents were dispatched for before
 	sinkKinds
 )
 
@@ -74,7 +74,7 @@ func (d *division) number(s source) int {
 	case fromInFlight:
 		return len(d.idle) + s.index
 	}
-	return len(d.idle) + len(d.flying) + int(s.kind-fromMin)*len(d.shares) + s.index
+	return len(d.idle) + len(d.flying) + int(s.kind-fromMin)*len(d.allocations) + s.index
 }
 
 // source returns the source with an index; it is the inverse of number.
@@ -86,7 +86,7 @@ func (d *division) source(i int) source {
 		return source{fromInFlight, i}
 	}
 	i -= len(d.flying)
-	return source{fromMin + sourceKind(i/len(d.shares)), i % len(d.shares)}
+	return source{fromMin + sourceKind(i/len(d.allocations)), i % len(d.allocations)}
 }
 
 // sinkNumber returns the index of a sink in the flow: groups of jobs, then the other kinds, each by
@@ -95,7 +95,7 @@ func (d *division) sinkNumber(s sink) int {
 	if s.kind == toJobs {
 		return s.index
 	}
-	return len(d.jobs) + int(s.kind-toHeld)*len(d.shares) + s.index
+	return len(d.jobs) + int(s.kind-toReserved)*len(d.allocations) + s.index
 }
 
 // sink returns the sink with an index; it is the inverse of sinkNumber.
@@ -104,13 +104,13 @@ func (d *division) sink(j int) sink {
 	if n < 0 {
 		return sink{toJobs, j}
 	}
-	return sink{toHeld + sinkKind(n/len(d.shares)), n % len(d.shares)}
+	return sink{toReserved + sinkKind(n/len(d.allocations)), n % len(d.allocations)}
 }
 
 // findTakers finds out which agents that are dispatched now can take which jobs.
 func (d *division) findTakers() {
-	d.names, d.takes, d.takenBy = map[string]int{}, make([][]int, len(d.shares)), make([][]int, len(d.jobs))
-	for i, s := range d.shares {
+	d.names, d.takes, d.takenBy = map[string]int{}, make([][]int, len(d.allocations)), make([][]int, len(d.jobs))
+	for i, s := range d.allocations {
 		d.names[s.overlay.Name] = i
 	}
 	for j, group := range d.jobs {
@@ -136,7 +136,7 @@ func (d *division) takers(n int) [][]int32 {
 			all[j] = append(all[j], k)
 		}
 	}
-	existing := []sinkKind{toHeld, toFresh, toBuffer, toAgain}
+	existing := []sinkKind{toReserved, toNew, toBuffer, toOrdered}
 	for g, group := range d.idle {
 		i, ok := d.names[group.Overlay]
 		if !ok || group.Replacing {
@@ -148,16 +148,16 @@ func (d *division) takers(n int) [][]int32 {
 	for k, x := range d.flying {
 		switch from := (source{fromInFlight, k}); {
 		case x.other == nil:
-			serve(from, d.takes[x.share], x.share, existing...)
+			serve(from, d.takes[x.allocation], x.allocation, existing...)
 		case x.other.Spare:
-			serve(from, x.other.Jobs.below(len(d.jobs)), x.share, existing...)
+			serve(from, x.other.Jobs.below(len(d.jobs)), x.allocation, existing...)
 		default:
 			serve(from, x.other.Jobs.below(len(d.jobs)), 0)
 		}
 	}
 	for _, kind := range []sourceKind{fromMin, fromRoom} {
-		for i := range d.shares {
-			serve(source{kind, i}, d.takes[i], i, toHeld, toFresh, toBuffer)
+		for i := range d.allocations {
+			serve(source{kind, i}, d.takes[i], i, toReserved, toNew, toBuffer)
 		}
 	}
 	return all
@@ -170,21 +170,21 @@ func (d *division) serves(overlay, jobs int) bool {
 }
 
 // divide runs the flow, and sets the sum of each overlay from it.
-func divide(shares []*share, o Observation) {
-	d := newDivision(shares, o.Jobs, o.Idle, flights(shares), o.At)
+func divide(allocations []*allocation, o Observation) {
+	d := newDivision(allocations, o.Jobs, o.Idle, flights(allocations), o.At)
 	d.count()
-	for i, s := range shares {
+	for i, s := range allocations {
 		d.conclude(i, s, o.orderedAt())
 	}
 }
 
 // newDivision divides jobs and agents by running the flow.
-func newDivision(shares []*share, jobs []Demand, idle []IdleAgents, flying []flight, now time.Time) *division {
-	d := &division{shares: shares, jobs: jobs, idle: idle, flying: flying}
+func newDivision(allocations []*allocation, jobs []Demand, idle []IdleAgents, flying []flight, now time.Time) *division {
+	d := &division{allocations: allocations, jobs: jobs, idle: idle, flying: flying}
 	d.findTakers()
-	n := len(shares)
+	n := len(allocations)
 	supply := make([]int, len(d.idle)+len(d.flying)+2*n)
-	demand := make([]int, len(d.jobs)+int(sinkKinds-toHeld)*n)
+	demand := make([]int, len(d.jobs)+int(sinkKinds-toReserved)*n)
 	for g, group := range d.idle {
 		supply[g] = group.Agents
 	}
@@ -195,16 +195,16 @@ func newDivision(shares []*share, jobs []Demand, idle []IdleAgents, flying []fli
 		demand[j] = group.Pending
 	}
 	d.lookAhead(now)
-	for i, s := range shares {
+	for i, s := range allocations {
 		if !s.breaker.Open() { // otherwise it needs no agents
-			demand[d.sinkNumber(sink{toHeld, i})] = s.held()
-			demand[d.sinkNumber(sink{toFresh, i})] = s.fresh - s.held()
-			demand[d.sinkNumber(sink{toBuffer, i})] = s.sum.Buffer
-			demand[d.sinkNumber(sink{toAgain, i})] = s.sum.Lookahead - s.fresh
+			demand[d.sinkNumber(sink{toReserved, i})] = s.reserved()
+			demand[d.sinkNumber(sink{toNew, i})] = s.newJobs - s.reserved()
+			demand[d.sinkNumber(sink{toBuffer, i})] = s.figures.Buffer
+			demand[d.sinkNumber(sink{toOrdered, i})] = s.figures.Lookahead - s.newJobs
 		}
 	}
 	d.flow = newFlow(supply, demand, d.takers(len(demand)))
-	for _, s := range shares {
+	for _, s := range allocations {
 		forMin, room := s.mayDispatch(now)
 		d.mayDispatch = append(d.mayDispatch, forMin+room > 0)
 	}
@@ -215,7 +215,7 @@ func newDivision(shares []*share, jobs []Demand, idle []IdleAgents, flying []fli
 }
 
 // serveIdle assigns idle agents to jobs, in the order of their groups: those that are being replaced,
-// those of no buffer, then the others. Unused ones of the others serve held look-ahead and buffers.
+// those of no buffer, then the others. Unused ones of the others serve reserved look-ahead and buffers.
 func (d *division) serveIdle() {
 	idle, jobs := len(d.idle), len(d.jobs)
 	d.flow.serveAll(0, idle, count(0, jobs)...)
@@ -224,13 +224,13 @@ func (d *division) serveIdle() {
 		if !ok {
 			continue
 		}
-		s := d.shares[i]
+		s := d.allocations[i]
 		s.spare += d.flow.free[g]
 		if group.Replacing {
-			s.sum.Replacing += d.flow.free[g]
+			s.figures.Replacing += d.flow.free[g]
 		}
 	}
-	d.serve(0, idle, toHeld)
+	d.serve(0, idle, toReserved)
 	d.serve(0, idle, toBuffer)
 }
 
@@ -239,15 +239,15 @@ func (d *division) serve(first, last int, kind sinkKind) {
 	d.flow.serveAll(first, last, count(d.sinkNumber(sink{kind, 0}), d.sinkNumber(sink{kind + 1, 0}))...)
 }
 
-// serveFresh assigns the sources before last to fresh look-ahead, first that of overlays that may
+// serveNew assigns the sources before last to new look-ahead, first that of overlays that may
 // dispatch: if an agent served the look-ahead of an overlay that may not, another overlay would
 // dispatch instead.
-func (d *division) serveFresh(last int) {
+func (d *division) serveNew(last int) {
 	var sinks []int
 	for _, may := range []bool{true, false} {
-		for i := range d.shares {
+		for i := range d.allocations {
 			if d.mayDispatch[i] == may {
-				sinks = append(sinks, d.sinkNumber(sink{toFresh, i}))
+				sinks = append(sinks, d.sinkNumber(sink{toNew, i}))
 			}
 		}
 	}
@@ -268,14 +268,14 @@ func count(first, last int) []int {
 func (d *division) serveInFlight() {
 	idle, there := len(d.idle), len(d.idle)+len(d.flying)
 	d.flow.serveAll(idle, there, count(0, len(d.jobs))...)
-	d.serve(idle, there, toHeld)
+	d.serve(idle, there, toReserved)
 	d.serve(idle, there, toBuffer)
-	d.serve(0, there, toAgain)
-	d.serveFresh(there)
+	d.serve(0, there, toOrdered)
+	d.serveNew(there)
 	d.substitute(there)
-	// Other fresh jobs have agents dispatched for them. No existing agent leaves its job to serve them.
-	for i := range d.shares {
-		takers := &d.flow.takers[d.sinkNumber(sink{toFresh, i})]
+	// Other new jobs have agents dispatched for them. No existing agent leaves its job to serve them.
+	for i := range d.allocations {
+		takers := &d.flow.takers[d.sinkNumber(sink{toNew, i})]
 		*takers = slices.DeleteFunc(*takers, func(k int32) bool { return int(k) < there })
 	}
 }
@@ -283,20 +283,20 @@ func (d *division) serveInFlight() {
 // serveOrdered assigns the agents that are dispatched now: those for min, then the room below max,
 // by priority and evenly within one priority.
 func (d *division) serveOrdered(now time.Time) {
-	n := len(d.shares)
-	for i, s := range d.shares {
+	n := len(d.allocations)
+	for i, s := range d.allocations {
 		d.flow.free[d.number(source{fromMin, i})], d.flow.free[d.number(source{fromRoom, i})] = s.mayDispatch(now)
 	}
 	has := make([]int, n)
-	for i, s := range d.shares {
-		has[i] = s.sum.Current + d.flow.free[d.number(source{fromMin, i})]
+	for i, s := range d.allocations {
+		has[i] = s.figures.Current + d.flow.free[d.number(source{fromMin, i})]
 	}
-	end := d.sinkNumber(sink{toAgain, 0})
+	end := d.sinkNumber(sink{toOrdered, 0})
 	d.flow.serveAll(d.number(source{fromMin, 0}), d.number(source{fromMin, n}), count(0, end)...)
 	group := make([]int, n) // of one queue and one priority
 	for i := 1; i < n; i++ {
 		group[i] = group[i-1]
-		if p, q := d.shares[i].policy, d.shares[i-1].policy; p.Queue != q.Queue || p.Priority != q.Priority {
+		if p, q := d.allocations[i].policy, d.allocations[i-1].policy; p.Queue != q.Queue || p.Priority != q.Priority {
 			group[i]++
 		}
 	}
@@ -315,13 +315,13 @@ func (d *division) lookAhead(now time.Time) {
 			stages[stage.Name] = true
 		}
 		for _, i := range d.takenBy[j] {
-			s := d.shares[i]
+			s := d.allocations[i]
 			if !s.looksAhead() {
 				continue
 			}
 			s.lookAheadTo(group, now)
-			s.sum.Lookahead += group.Upcoming - group.known()
-			s.fresh += group.Fresh
+			s.figures.Lookahead += group.Upcoming - group.known()
+			s.newJobs += group.New
 			s.covered += group.Partial[s.overlay.Name]
 			if group.Upcoming > 0 {
 				s.aheadOf = append(s.aheadOf, group.Overlays)
@@ -332,13 +332,13 @@ func (d *division) lookAhead(now time.Time) {
 			break
 		}
 	}
-	for _, s := range d.shares {
+	for _, s := range d.allocations {
 		s.keepStages(stages)
 		share := func(n int) int { return int(s.policy.Lookahead*float64(n) + 1e-9) }
-		s.sum.Lookahead, s.covered = share(s.sum.Lookahead), min(share(s.covered), s.overlay.State.Partial.Agents)
-		s.fresh = share(s.fresh) - s.covered
+		s.figures.Lookahead, s.covered = share(s.figures.Lookahead), min(share(s.covered), s.overlay.State.Partial.Agents)
+		s.newJobs = share(s.newJobs) - s.covered
 		for _, a := range s.ahead {
-			s.sum.Lookahead, s.fresh = s.sum.Lookahead+a.share, s.fresh+a.wants
+			s.figures.Lookahead, s.newJobs = s.figures.Lookahead+a.share, s.newJobs+a.wants
 		}
 	}
 }
@@ -354,7 +354,7 @@ func (d *division) substitute(there int) {
 			of[name] = append(of[name], int32(k))
 		}
 	}
-	for i, s := range d.shares {
+	for i, s := range d.allocations {
 		var sources []int32
 		for _, name := range s.allAheadOf() {
 			if name != s.overlay.Name {
@@ -368,13 +368,13 @@ func (d *division) substitute(there int) {
 		if f.more == nil {
 			f.more = make([][]int32, len(f.takers))
 		}
-		f.more[d.sinkNumber(sink{toHeld, i})], f.more[d.sinkNumber(sink{toFresh, i})] = sources, sources
+		f.more[d.sinkNumber(sink{toReserved, i})], f.more[d.sinkNumber(sink{toNew, i})] = sources, sources
 	}
 	if f.more == nil {
 		return
 	}
 	f.divideParts()
-	f.serveAll(0, there, count(len(d.jobs), d.sinkNumber(sink{toAgain, 0}))...)
+	f.serveAll(0, there, count(len(d.jobs), d.sinkNumber(sink{toOrdered, 0}))...)
 	f.more = nil
 }
 
@@ -384,7 +384,7 @@ func (d *division) substitutes(i int) string {
 	switch from := d.source(i); {
 	case from.kind == fromInFlight:
 		if x := d.flying[from.index]; x.other == nil || x.other.Spare {
-			return d.shares[x.share].overlay.Name
+			return d.allocations[x.allocation].overlay.Name
 		}
 	case !d.idle[from.index].Replacing:
 		return d.idle[from.index].Overlay
@@ -393,7 +393,7 @@ func (d *division) substitutes(i int) string {
 }
 
 // allAheadOf returns the overlays whose agents can take all jobs that the overlay looks ahead to.
-func (s *share) allAheadOf() []string {
+func (s *allocation) allAheadOf() []string {
 	if len(s.aheadOf) == 0 {
 		return nil
 	}
@@ -410,20 +410,20 @@ func (s *share) allAheadOf() []string {
 func (d *division) count() {
 	f := d.flow
 	idle, others := make([]int, len(d.jobs)), make([]int, len(d.jobs)) // by group: agents that serve it
-	for i, s := range d.shares {
-		s.sum.Idle, s.sum.Lookahead = s.sum.Replacing, f.want[d.sinkNumber(sink{toHeld, i})]+f.want[d.sinkNumber(sink{toFresh, i})]
+	for i, s := range d.allocations {
+		s.figures.Idle, s.figures.Lookahead = s.figures.Replacing, f.want[d.sinkNumber(sink{toReserved, i})]+f.want[d.sinkNumber(sink{toNew, i})]
 	}
 	for k, edges := range f.serves {
 		from := d.source(k)
 		isIdle, ordered, owner := from.kind == fromIdle, from.kind >= fromMin, d.owner(from)
-		var own *share
+		var own *allocation
 		if owner >= 0 {
-			own = d.shares[owner]
+			own = d.allocations[owner]
 			if !ordered {
 				own.nonMatching += f.free[k]
 			}
 			if isIdle {
-				own.sum.Idle += f.free[k]
+				own.figures.Idle += f.free[k]
 			}
 		}
 		for _, e := range edges {
@@ -440,32 +440,32 @@ func (d *division) count() {
 			}
 			here := !jobs && to.index == owner || jobs && d.serves(owner, to.index)
 			if isIdle && !jobs {
-				own.sum.Idle += n
+				own.figures.Idle += n
 			}
 			switch {
 			case !here && !(isIdle && jobs): // jobs by other tags, or other overlays' look-ahead
 				own.nonMatching += n
 			case here && !jobs && to.kind != toBuffer:
-				own.sum.Lookahead += n
+				own.figures.Lookahead += n
 			case here && jobs && !isIdle:
-				own.sum.OtherOverlays -= n // it is among the others below
+				own.figures.OtherOverlays -= n // it is among the others below
 			}
 			switch {
 			case !ordered:
 			case to.kind == toBuffer:
-				own.sum.WarmPool += n
+				own.figures.WarmPool += n
 			default:
-				own.sum.Demand += n
+				own.figures.Demand += n
 			}
 		}
 	}
-	for j, shares := range d.takenBy {
-		for _, i := range shares {
-			m := &d.shares[i].sum
+	for j, allocations := range d.takenBy {
+		for _, i := range allocations {
+			m := &d.allocations[i].figures
 			m.Pending += d.jobs[j].Pending
 			m.Idle += idle[j]
 			m.OtherOverlays += others[j]
-			d.shares[i].unserved += f.want[j]
+			d.allocations[i].unserved += f.want[j]
 		}
 	}
 }
@@ -481,17 +481,17 @@ func (d *division) owner(from source) int {
 		}
 		return -1
 	case fromInFlight:
-		return d.flying[from.index].share
+		return d.flying[from.index].allocation
 	}
 	return from.index
 }
 
 // conclude completes the sum of overlay i.
-func (d *division) conclude(i int, s *share, now time.Time) {
-	m, f := &s.sum, d.flow
+func (d *division) conclude(i int, s *allocation, now time.Time) {
+	m, f := &s.figures, d.flow
 	forMin, room := d.number(source{fromMin, i}), d.number(source{fromRoom, i})
-	held, fresh := d.sinkNumber(sink{toHeld, i}), d.sinkNumber(sink{toFresh, i})
-	unserved := s.unserved + f.want[held] + f.want[fresh] + f.want[d.sinkNumber(sink{toBuffer, i})]
+	reserved, newJobs := d.sinkNumber(sink{toReserved, i}), d.sinkNumber(sink{toNew, i})
+	unserved := s.unserved + f.want[reserved] + f.want[newJobs] + f.want[d.sinkNumber(sink{toBuffer, i})]
 	nonMatching := s.nonMatching
 	m.Missing = m.Demand + m.WarmPool + unserved
 	m.WarmPool += f.free[forMin]
@@ -504,9 +504,9 @@ func (d *division) conclude(i int, s *share, now time.Time) {
 	}
 	m.Dispatch = m.Demand + m.WarmPool
 	m.Desired = min(m.Max, max(m.Min, m.Current-m.Idle-m.InFlight+m.Pending-m.OtherOverlays+m.Lookahead+m.Buffer+m.NonMatching))
-	ahead := s.rememberStages(f.serving(forMin, fresh)+f.serving(room, fresh), now)
+	ahead := s.rememberStages(f.serving(forMin, newJobs)+f.serving(room, newJobs), now)
 	switch {
-	case s.fresh > 0 && m.Dispatch > 0 && f.want[held]+f.want[fresh] == 0:
+	case s.newJobs > 0 && m.Dispatch > 0 && f.want[reserved]+f.want[newJobs] == 0:
 		s.lookedAhead = s.newest
 	case ahead > 0:
 		s.partial = Partial{Until: s.newest, Agents: s.covered + ahead}

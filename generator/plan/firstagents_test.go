@@ -24,7 +24,7 @@ func TestFirstAgents(t *testing.T) {
 		fixed      bool // lease
 		max        int
 		dispatches []Dispatch
-		supply     Supply
+		supply     Capacity
 		state      State
 		want       int
 	}{
@@ -40,10 +40,10 @@ func TestFirstAgents(t *testing.T) {
 		"failed now":            {dispatches: []Dispatch{order(10, 18*time.Minute)}, want: 1},
 		"failed before":         {state: State{Breaker: Breaker{Failures: 2, Cause: NeverRegistered}}, want: 1},
 		"in another queue":      {dispatches: []Dispatch{otherQueue}, want: 10},
-		"registered in part":    {dispatches: []Dispatch{order(10, 5*time.Minute)}, supply: Supply{Dispatches: map[string]Seen{"a-5m0s": {Registered: indexes(1)}}}, want: all - 9},
-		"registered beyond":     {dispatches: []Dispatch{order(10, 5*time.Minute)}, supply: Supply{Dispatches: map[string]Seen{"a-5m0s": {Registered: beyond}}}, want: 1},
-		"connected agent":       {supply: Supply{Own: 1}, want: all},
-		"stopping agent":        {supply: Supply{Stopping: 1}, want: all},
+		"registered in part":    {dispatches: []Dispatch{order(10, 5*time.Minute)}, supply: Capacity{Dispatches: map[string]Observed{"a-5m0s": {Registered: indexes(1)}}}, want: all - 9},
+		"registered beyond":     {dispatches: []Dispatch{order(10, 5*time.Minute)}, supply: Capacity{Dispatches: map[string]Observed{"a-5m0s": {Registered: beyond}}}, want: 1},
+		"connected agent":       {supply: Capacity{Own: 1}, want: all},
+		"stopping agent":        {supply: Capacity{Stopping: 1}, want: all},
 		"known start-up times":  {state: State{StartupTimes: startup}, want: all},
 		"served order":          {state: State{ServedAt: now.Add(-time.Hour)}, want: all},
 		"served and overdue":    {state: State{ServedAt: now.Add(-time.Hour)}, dispatches: []Dispatch{order(10, 5*time.Minute)}, want: all - 10},
@@ -52,11 +52,11 @@ func TestFirstAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := Overlay{Name: "a", Policy: Policy{Queue: "a", Max: cmp.Or(test.max, 50), Lease: lease, LeaseAuto: !test.fixed, IdleTimeout: 5 * time.Minute}, Dispatches: test.dispatches, State: test.state}
 			test.supply.Overlay = "a"
-			seen := Observation{At: now, Queue: "a", Jobs: []Demand{{Overlays: []string{"a"}, Pending: all}}, Overlays: []Supply{test.supply}}
+			seen := Observation{At: now, Queue: "a", Jobs: []Demand{{Overlays: []string{"a"}, Pending: all}}, Overlays: []Capacity{test.supply}}
 			d := Decide("head", []Overlay{o}, seen)[0]
 			limited := len(d.Limits()) > 0 && d.Limits()[0].Name == "firstAgents"
-			if d.Sum.Dispatch != test.want || limited != (test.want <= 10 && test.max != 10) {
-				t.Errorf("%d agents are dispatched, want %d; limits %v", d.Sum.Dispatch, test.want, d.Limits())
+			if d.Figures.Dispatch != test.want || limited != (test.want <= 10 && test.max != 10) {
+				t.Errorf("%d agents are dispatched, want %d; limits %v", d.Figures.Dispatch, test.want, d.Limits())
 			}
 		})
 	}

@@ -91,19 +91,19 @@ func identifiers() map[string]bool {
 // againstFormula compares a decision's sum with the result of the formula, without one of
 // its terms unless that is empty.
 func againstFormula(t rapid.TB, d Decision, without string) (wrong []string) {
-	text, err := json.Marshal(d.Sum)
+	text, err := json.Marshal(d.Figures)
 	if err != nil {
 		t.Fatal(err)
 	}
 	terms := map[string]int{}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[Sum]()) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Figures]()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		terms[name] = int(reflect.ValueOf(d.Sum).FieldByIndex(field.Index).Int())
+		terms[name] = int(reflect.ValueOf(d.Figures).FieldByIndex(field.Index).Int())
 	}
 	figures := maps.Clone(terms)
 	terms[without] = 0
 	for term, limit := range map[string]int{
-		"leftAtFirst": d.Sum.MaxAtFirst, "leftThisHour": d.Sum.MaxPerHour, "maxAtOnce": d.Sum.MaxAtOnce,
+		"leftAtFirst": d.Figures.MaxAtFirst, "leftThisHour": d.Figures.MaxPerHour, "maxAtOnce": d.Figures.MaxAtOnce,
 	} {
 		if limit == 0 || without == term {
 			terms[term] = math.MaxInt
@@ -246,10 +246,10 @@ func againstSteps(d Decision) string {
 			}
 		}
 		if s.Name == "dispatch" {
-			short = d.Sum.Wanted() - s.Value
+			short = d.Figures.Wanted() - s.Value
 		}
 	}
-	limits, sum := d.Limits(), d.Sum
+	limits, sum := d.Limits(), d.Figures
 	switch {
 	case sum.OtherOverlays < 0 || sum.OtherOverlays > sum.Pending:
 		return "more jobs are left elsewhere than are pending"

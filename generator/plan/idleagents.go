@@ -79,7 +79,7 @@ func (q queueReader) tagIndex(w *owners) *ruleIndex {
 
 // countAgents counts the queue's agents into the supplies, and returns the
 // idle ones.
-func (q queueReader) countAgents(supplies []Supply, w *owners) []idleAgent {
+func (q queueReader) countAgents(capacities []Capacity, w *owners) []idleAgent {
 	idle := make([]idleAgent, 0, len(q.agents))
 	rule := TagQueue + "=" + q.key
 	clusters := map[string]bool{"": len(q.overlays) > 0} // those in which an overlay is
@@ -103,26 +103,26 @@ func (q queueReader) countAgents(supplies []Supply, w *owners) []idleAgent {
 			if q.overlays[i].ordered(a.Tags) { // only its dispatch is known
 				own, serves, counts = true, true, true
 				if a.State == AgentBusy {
-					supplies[i].QueueBusy++
+					capacities[i].QueueBusy++
 				}
 			}
 			switch {
 			case own && a.State == AgentStopping:
-				supplies[i].Stopping++
+				capacities[i].Stopping++
 			case own && !serves:
-				supplies[i].Stopping++
-				supplies[i].OtherQueue++
-				if m := q.misplaced(a, &q.overlays[i]); supplies[i].Misplaced == nil || m.compare(*supplies[i].Misplaced) < 0 {
-					supplies[i].Misplaced = &m
+				capacities[i].Stopping++
+				capacities[i].OtherQueue++
+				if m := q.misplaced(a, &q.overlays[i]); capacities[i].Misplaced == nil || m.compare(*capacities[i].Misplaced) < 0 {
+					capacities[i].Misplaced = &m
 				}
 				counts = counts || here // it takes no job, and so its dispatch may fail
 			case own:
-				supplies[i].Own++
+				capacities[i].Own++
 				if _, stays := uptimeOf(a.Tags); stays {
-					supplies[i].Reusable++
+					capacities[i].Reusable++
 				}
 				if a.State == AgentBusy {
-					supplies[i].Busy++
+					capacities[i].Busy++
 				}
 			}
 		}
@@ -131,16 +131,16 @@ func (q queueReader) countAgents(supplies []Supply, w *owners) []idleAgent {
 		}
 	}
 	for id, n := range busy {
-		for i := range supplies {
+		for i := range capacities {
 			if sameCluster(id, q.clusters[i]) {
-				supplies[i].QueueBusy += n
+				capacities[i].QueueBusy += n
 			}
 		}
 	}
 	for id, n := range foreign {
-		for i := range supplies {
+		for i := range capacities {
 			if sameCluster(id, q.clusters[i]) {
-				supplies[i].OtherFleets += n
+				capacities[i].OtherFleets += n
 			}
 		}
 	}

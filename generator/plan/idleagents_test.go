@@ -94,36 +94,36 @@ func TestReplaceAgentsThatStay(t *testing.T) {
 func TestCountWrongTags(t *testing.T) {
 	told := []string{"queue=q", "os=linux", "overlay=a"}
 	lost := []string{"queue=q", "overlay=a", "dispatch=a-1"}
-	base := func() (Overlay, Dispatch, Seen, idleAgent, *class) {
+	base := func() (Overlay, Dispatch, Observed, idleAgent, *class) {
 		o := Overlay{Name: "a", Policy: Policy{Queue: "q", Tags: []string{"os=linux"}}}
 		d := Dispatch{ID: "a-1", Agents: 3, Tags: told, Purpose: ForDemand}
-		return o, d, Seen{Registered: indexes(1)}, idleAgent{Agent: Agent{Tags: lost}, credit: -1}, &class{rules: []string{"queue=q", "os=linux"}, pending: 1}
+		return o, d, Observed{Registered: indexes(1)}, idleAgent{Agent: Agent{Tags: lost}, credit: -1}, &class{rules: []string{"queue=q", "os=linux"}, pending: 1}
 	}
 	for name, c := range map[string]struct {
-		change            func(*Overlay, *Dispatch, *Seen, *idleAgent, *class)
+		change            func(*Overlay, *Dispatch, *Observed, *idleAgent, *class)
 		dispatch, overlay int // wrong tags that are counted
 	}{
-		"wrong":              {func(*Overlay, *Dispatch, *Seen, *idleAgent, *class) {}, 2, 2},
-		"told by the policy": {func(_ *Overlay, d *Dispatch, _ *Seen, _ *idleAgent, _ *class) { d.Tags = nil }, 2, 2},
-		"all have come":      {func(_ *Overlay, d *Dispatch, _ *Seen, _ *idleAgent, _ *class) { d.Agents = 1 }, 2, 0},
-		"part of a buffer":   {func(_ *Overlay, _ *Dispatch, _ *Seen, a *idleAgent, _ *class) { a.credit = 0 }, 0, 0},
-		"nobody's dispatch":  {func(_ *Overlay, _ *Dispatch, _ *Seen, a *idleAgent, _ *class) { a.Tags = told }, 0, 0},
-		"the policy lost the tag": {func(_ *Overlay, d *Dispatch, _ *Seen, a *idleAgent, c *class) {
+		"wrong":              {func(*Overlay, *Dispatch, *Observed, *idleAgent, *class) {}, 2, 2},
+		"told by the policy": {func(_ *Overlay, d *Dispatch, _ *Observed, _ *idleAgent, _ *class) { d.Tags = nil }, 2, 2},
+		"all have come":      {func(_ *Overlay, d *Dispatch, _ *Observed, _ *idleAgent, _ *class) { d.Agents = 1 }, 2, 0},
+		"part of a buffer":   {func(_ *Overlay, _ *Dispatch, _ *Observed, a *idleAgent, _ *class) { a.credit = 0 }, 0, 0},
+		"nobody's dispatch":  {func(_ *Overlay, _ *Dispatch, _ *Observed, a *idleAgent, _ *class) { a.Tags = told }, 0, 0},
+		"the policy lost the tag": {func(_ *Overlay, d *Dispatch, _ *Observed, a *idleAgent, c *class) {
 			d.Tags, a.Tags, c.rules = append([]string{"x=y"}, told...), append([]string{"dispatch=a-1"}, told...), []string{"no=such"}
 		}, 2, 2},
-		"one has worked": {func(_ *Overlay, _ *Dispatch, s *Seen, _ *idleAgent, _ *class) { s.HadJob = 1 }, 0, 0},
-		"a tag was added since": {func(o *Overlay, _ *Dispatch, _ *Seen, _ *idleAgent, _ *class) {
+		"one has worked": {func(_ *Overlay, _ *Dispatch, s *Observed, _ *idleAgent, _ *class) { s.HadJob = 1 }, 0, 0},
+		"a tag was added since": {func(o *Overlay, _ *Dispatch, _ *Observed, _ *idleAgent, _ *class) {
 			o.Policy.Tags = append(o.Policy.Tags, "x=y")
 		}, 0, 0},
-		"it can take a job":       {func(_ *Overlay, _ *Dispatch, _ *Seen, _ *idleAgent, c *class) { c.rules = []string{"queue=q"} }, 0, 0},
-		"the job is not runnable": {func(_ *Overlay, _ *Dispatch, _ *Seen, _ *idleAgent, c *class) { c.rules, c.pending = nil, 0 }, 2, 2},
-		"the job is elsewhere": {func(_ *Overlay, _ *Dispatch, _ *Seen, a *idleAgent, c *class) {
+		"it can take a job":       {func(_ *Overlay, _ *Dispatch, _ *Observed, _ *idleAgent, c *class) { c.rules = []string{"queue=q"} }, 0, 0},
+		"the job is not runnable": {func(_ *Overlay, _ *Dispatch, _ *Observed, _ *idleAgent, c *class) { c.rules, c.pending = nil, 0 }, 2, 2},
+		"the job is elsewhere": {func(_ *Overlay, _ *Dispatch, _ *Observed, a *idleAgent, c *class) {
 			c.rules, c.cluster, a.Cluster = nil, "x", "y"
 		}, 2, 2},
-		"the cluster is wrong": {func(_ *Overlay, _ *Dispatch, _ *Seen, a *idleAgent, _ *class) {
+		"the cluster is wrong": {func(_ *Overlay, _ *Dispatch, _ *Observed, a *idleAgent, _ *class) {
 			a.Tags, a.Cluster = append([]string{"dispatch=a-1"}, told...), "y"
 		}, 0, 2},
-		"of the warm pool, and so": {func(_ *Overlay, d *Dispatch, _ *Seen, a *idleAgent, _ *class) {
+		"of the warm pool, and so": {func(_ *Overlay, d *Dispatch, _ *Observed, a *idleAgent, _ *class) {
 			d.Purpose, a.Tags, a.Cluster = ForWarmPool, append([]string{"dispatch=a-1"}, told...), "y"
 		}, 0, 0},
 	} {
@@ -133,12 +133,12 @@ func TestCountWrongTags(t *testing.T) {
 		}
 		c.change(&o, &d, &seen, &a, job)
 		o.Dispatches = []Dispatch{{ID: "a-0", Agents: 1}, d}
-		supplies := []Supply{{Overlay: "a", Dispatches: map[string]Seen{"a-1": seen}}}
+		capacities := []Capacity{{Overlay: "a", Dispatches: map[string]Observed{"a-1": seen}}}
 		classes := []*class{{rules: []string{"no=such"}, pending: 1}, job}
-		queueReader{overlays: []Overlay{o}, clusters: []string{""}}.countWrongTags([]idleAgent{a, a}, classes, indexOf(classes), supplies)
-		_, other := supplies[0].Dispatches["a-0"]
-		if got := supplies[0].Dispatches["a-1"].WrongTags; got != c.dispatch || supplies[0].WrongTags != c.overlay || other {
-			t.Errorf("%s: %d of the dispatch and %d of the overlay, want %d and %d; another: %t", name, got, supplies[0].WrongTags, c.dispatch, c.overlay, other)
+		queueReader{overlays: []Overlay{o}, clusters: []string{""}}.countWrongTags([]idleAgent{a, a}, classes, indexOf(classes), capacities)
+		_, other := capacities[0].Dispatches["a-0"]
+		if got := capacities[0].Dispatches["a-1"].WrongTags; got != c.dispatch || capacities[0].WrongTags != c.overlay || other {
+			t.Errorf("%s: %d of the dispatch and %d of the overlay, want %d and %d; another: %t", name, got, capacities[0].WrongTags, c.dispatch, c.overlay, other)
 		}
 	}
 }

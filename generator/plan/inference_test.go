@@ -60,7 +60,7 @@ func (b *blind) poll(after time.Duration, agents, idle int) (string, string) {
 	b.register.Reconcile([]Overlay{b.overlay}, s.At)
 	for _, o := range Observe([]Overlay{b.overlay}, s, &b.register) {
 		for _, d := range Decide("tip", []Overlay{b.overlay}, o) {
-			return fmt.Sprintf("%d in flight, %d idle, %d busy, %d stopping", d.Sum.InFlight, d.Sum.Idle, d.Sum.Busy, d.Sum.Stopping), s.Unread
+			return fmt.Sprintf("%d in flight, %d idle, %d busy, %d stopping", d.Figures.InFlight, d.Figures.Idle, d.Figures.Busy, d.Figures.Stopping), s.Unread
 		}
 	}
 	return "", s.Unread

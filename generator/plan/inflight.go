@@ -7,8 +7,8 @@ import (
 
 // flight is a group of agents in flight of one overlay that can serve the same jobs.
 type flight struct {
-	share  int
-	agents int
+	allocation int
+	agents     int
 	// other is nil if they equal agents that are dispatched now; otherwise they belong to the
 	// dispatch.
 	other    *OtherTags
@@ -17,14 +17,14 @@ type flight struct {
 
 // flights returns the groups of agents in flight that are expected to register: first one group
 // for each overlay, then the groups that were ordered with other tags.
-func flights(shares []*share) []flight {
-	all := make([]flight, len(shares))
-	for i, s := range shares {
-		all[i] = flight{share: i, agents: s.expected()}
+func flights(allocations []*allocation) []flight {
+	all := make([]flight, len(allocations))
+	for i, s := range allocations {
+		all[i] = flight{allocation: i, agents: s.expected()}
 	}
-	for i, s := range shares {
+	for i, s := range allocations {
 		for _, x := range s.otherTags {
-			x.share = i
+			x.allocation = i
 			x.agents -= s.overdue[x.dispatch]
 			if s.breaker.Open() {
 				x.agents = 0
@@ -37,11 +37,11 @@ func flights(shares []*share) []flight {
 }
 
 // otherFlights returns the overlay's dispatches with agents in flight and other tags.
-func (s *share) otherFlights() (all []flight) {
+func (s *allocation) otherFlights() (all []flight) {
 	for _, d := range s.overlay.Dispatches {
-		if _, ok := s.supply.OtherTags[d.ID]; ok {
-			tags := s.supply.OtherTags[d.ID]
-			n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+		if _, ok := s.capacity.OtherTags[d.ID]; ok {
+			tags := s.capacity.OtherTags[d.ID]
+			n := d.Agents - s.capacity.Dispatches[d.ID].Registered.Below(d.Agents)
 			all = append(all, flight{dispatch: d.ID, agents: n, other: &tags})
 		}
 	}
@@ -60,7 +60,7 @@ type otherTags struct {
 // that would be dispatched now. The tags that they were ordered with determine which jobs they can
 // take once they register. Dispatches for another queue or cluster are omitted: they count as
 // stopping.
-func (q queueReader) otherTags(classes []*class, index ruleIndex, supplies []Supply, w *owners, now time.Time) (all []otherTags) {
+func (q queueReader) otherTags(classes []*class, index ruleIndex, capacities []Capacity, w *owners, now time.Time) (all []otherTags) {
 	takes := func(i int, tags []string) []int32 {
 		return slices.DeleteFunc(index.satisfied(nil, tags), func(j int32) bool {
 			return classes[j].pending == 0 || !q.reaches(i, classes[j])
@@ -68,7 +68,7 @@ func (q queueReader) otherTags(classes []*class, index ruleIndex, supplies []Sup
 	}
 	for i, o := range q.overlays {
 		for _, d := range o.Dispatches {
-			lost := d.Agents - supplies[i].Dispatches[d.ID].Registered.Below(d.Agents)
+			lost := d.Agents - capacities[i].Dispatches[d.ID].Registered.Below(d.Agents)
 			if d.Tags == nil || lost == 0 || d.Expired(now) || o.otherQueue(d) || slices.Equal(d.Tags, q.tags[i]) {
 				continue
 			}
@@ -84,12 +84,12 @@ func (q queueReader) otherTags(classes []*class, index ruleIndex, supplies []Sup
 
 // inFlight returns the number of the overlay's agents in flight, and of agents in flight for a queue
 // or cluster that the policy no longer names: they are useless, but will run.
-func (s *share) inFlight(now time.Time) (agents, otherQueue int) {
+func (s *allocation) inFlight(now time.Time) (agents, otherQueue int) {
 	for _, d := range s.overlay.Dispatches {
 		if d.Expired(now) {
 			continue
 		}
-		n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+		n := d.Agents - s.capacity.Dispatches[d.ID].Registered.Below(d.Agents)
 		if s.overlay.otherQueue(d) {
 			otherQueue += n
 		} else {

@@ -129,7 +129,7 @@ func TestNothingIsOrderedTwice(t *testing.T) {
 		d := drawLife(t)
 		text := d.String()
 		decisions := d.decide()
-		for again := range 2 {
+		for repeated := range 2 {
 			most := 0
 			for _, x := range decisions {
 				if x.Probe {
@@ -143,7 +143,7 @@ func TestNothingIsOrderedTwice(t *testing.T) {
 			decisions = d.decide()
 			more = more || slices.ContainsFunc(decisions, func(x Decision) bool { return x.Closes })
 			if n := ordered(decisions); n > most && !more {
-				t.Fatalf("decided again (%d), %d more agents are ordered, at most %d may be\n%s", again+1, n, most, text)
+				t.Fatalf("decided again (%d), %d more agents are ordered, at most %d may be\n%s", repeated+1, n, most, text)
 			}
 		}
 	})
@@ -215,8 +215,8 @@ func TestLimitsHoldForAllFleets(t *testing.T) {
 					t.Fatalf("a Job of %d agents, at most %d", order.Agents, JobAgents)
 				}
 			}
-			if n != x.Sum.Dispatch || x.Sum.Demand+x.Sum.WarmPool != n || x.Sum.Demand < 0 || x.Sum.WarmPool < 0 {
-				t.Fatalf("%s orders %d agents, and the figures are %+v", o.Name, n, x.Sum)
+			if n != x.Figures.Dispatch || x.Figures.Demand+x.Figures.WarmPool != n || x.Figures.Demand < 0 || x.Figures.WarmPool < 0 {
+				t.Fatalf("%s orders %d agents, and the figures are %+v", o.Name, n, x.Figures)
 			}
 			total, bound = total+n, bound+p.Min+p.Buffer
 			if n == 0 {
@@ -281,8 +281,8 @@ func TestEveryJobIsServedOrExplained(t *testing.T) {
 			t.Fatalf("%d of %d jobs are counted, %d of %d that nobody could take are reported\n%s", pending, matched, reported, others, d)
 		}
 		for _, x := range decisions {
-			if wanted := max(x.Sum.Missing, x.Sum.Min-(x.Sum.Current-x.Sum.Replacing)); wanted > x.Sum.Dispatch && len(x.Limits()) == 0 {
-				t.Fatalf("%s wants %d and orders %d, and nothing explains it\n%s", x.Overlay, wanted, x.Sum.Dispatch, d)
+			if wanted := max(x.Figures.Missing, x.Figures.Min-(x.Figures.Current-x.Figures.Replacing)); wanted > x.Figures.Dispatch && len(x.Limits()) == 0 {
+				t.Fatalf("%s wants %d and orders %d, and nothing explains it\n%s", x.Overlay, wanted, x.Figures.Dispatch, d)
 			}
 		}
 		for _, x := range decisions {
@@ -304,7 +304,7 @@ func (d drawnLife) servedOrMissing(decisions []Decision, o Observation, j int) (
 		}
 	}
 	for _, v := range d.overlays { // what was ordered with other tags than the policy has now
-		s := o.Supply(v.Name)
+		s := o.Capacity(v.Name)
 		for _, x := range v.Dispatches {
 			if s.OtherTags[x.ID].Jobs.Has(j) && !slices.Contains(o.Jobs[j].Overlays, v.Name) {
 				n += x.Agents - s.Dispatches[x.ID].Registered.Below(x.Agents)
@@ -316,14 +316,14 @@ func (d drawnLife) servedOrMissing(decisions []Decision, o Observation, j int) (
 		if !slices.Contains(o.Jobs[j].Overlays, x.Overlay) {
 			continue
 		}
-		n += x.Sum.Demand
+		n += x.Figures.Demand
 		if x.Probe { // for whatever it is sent, it takes a job
-			n += x.Sum.WarmPool
+			n += x.Figures.WarmPool
 		}
 		if !x.State.Breaker.Open() {
-			n += x.Sum.InFlight - x.Sum.Overdue
+			n += x.Figures.InFlight - x.Figures.Overdue
 		}
-		missing = max(missing, x.Sum.Missing-x.Sum.Dispatch)
+		missing = max(missing, x.Figures.Missing-x.Figures.Dispatch)
 	}
 	return n + missing
 }

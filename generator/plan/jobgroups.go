@@ -23,8 +23,8 @@ type class struct {
 	notYet                              int               // upcoming jobs that are due later than within
 	within                              time.Duration
 	earliest                            time.Time
-	fresh                               int            // upcoming jobs that no agents were dispatched for
-	partial                             map[string]int // of fresh, those that an overlay may have dispatched agents for
+	new                                 int            // upcoming jobs that no agents were dispatched for
+	partial                             map[string]int // of new, those that an overlay may have dispatched agents for
 	newest                              time.Time      // of the upcoming jobs
 	oldest                              time.Time
 	example                             string
@@ -229,7 +229,7 @@ func (d *Demand) add(c *class) {
 	d.Pending += c.pending
 	d.OtherQueues += c.otherQueues
 	d.Upcoming += c.upcoming
-	d.Fresh += c.fresh
+	d.New += c.new
 	for name, n := range c.partial {
 		if d.Partial == nil {
 			d.Partial = map[string]int{}

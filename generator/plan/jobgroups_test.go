@@ -75,8 +75,8 @@ func TestLookAheadOfClasses(t *testing.T) {
 		}
 		x := class{servers: newServers(c.overlays, serve), upcoming: 4, created: []creation{{at(10), 1}, {at(30), 1}, {at(20), 1}, {jobs: 1}}}
 		x.lookAhead(c.overlays, at(0))
-		if x.fresh != c.fresh || c.fresh > 0 && !x.newest.Equal(at(30)) {
-			t.Errorf("%s: %d are new, the newest of %s", name, x.fresh, x.newest)
+		if x.new != c.fresh || c.fresh > 0 && !x.newest.Equal(at(30)) {
+			t.Errorf("%s: %d are new, the newest of %s", name, x.new, x.newest)
 		}
 	}
 }

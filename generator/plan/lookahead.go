@@ -145,9 +145,9 @@ func (c *class) findStages(now time.Time) {
 
 // countOtherOverlays keeps, of the stages of jobs that count in another queue, those that overlays of
 // this queue remember.
-func (c *class) countOtherOverlays(overlays []string, shares []*share) {
+func (c *class) countOtherOverlays(overlays []string, allocations []*allocation) {
 	memory := remembered{}
-	for _, s := range shares {
+	for _, s := range allocations {
 		if slices.Contains(overlays, s.overlay.Name) {
 			memory.add(s.overlay.State.AheadOf)
 		}
@@ -237,7 +237,7 @@ type ahead struct {
 // lookAheadTo adds the stages of a group to those that the overlay looks ahead to. Until the first
 // dispatched agents reach their idle time-out, the jobs are demand like pending jobs: if an agent is
 // missing, another job took it. After that no agents are dispatched for them again.
-func (s *share) lookAheadTo(group Demand, now time.Time) {
+func (s *allocation) lookAheadTo(group Demand, now time.Time) {
 	for _, stage := range group.Stages {
 		a := ahead{name: stage.Name, share: portion(s.policy.Lookahead, stage), since: stage.Since}
 		a.new = max(0, a.share-stage.Ordered)
@@ -249,9 +249,9 @@ func (s *share) lookAheadTo(group Demand, now time.Time) {
 	}
 }
 
-// held returns how many agents are dispatched again if they are missing: for stages that agents
+// reserved returns how many agents are dispatched again if they are missing: for stages that agents
 // were dispatched for before.
-func (s *share) held() (agents int) {
+func (s *allocation) reserved() (agents int) {
 	for _, a := range s.ahead {
 		agents += a.wants - a.new
 	}
@@ -266,7 +266,7 @@ func portion(lookahead float64, s Stage) int {
 }
 
 // keepStages keeps what the overlay remembers about stages that are still upcoming.
-func (s *share) keepStages(upcoming map[string]bool) {
+func (s *allocation) keepStages(upcoming map[string]bool) {
 	for _, a := range s.overlay.State.AheadOf {
 		if upcoming[a.Stage] {
 			s.remembers = append(s.remembers, a)
@@ -274,10 +274,10 @@ func (s *share) keepStages(upcoming map[string]bool) {
 	}
 }
 
-// rememberStages assigns agents that are dispatched for fresh upcoming jobs to the stages, sorted by
+// rememberStages assigns agents that are dispatched for new upcoming jobs to the stages, sorted by
 // due time, and returns the number of remaining agents. A stage with agents of an earlier dispatch
 // keeps the time of that dispatch.
-func (s *share) rememberStages(agents int, now time.Time) (left int) {
+func (s *allocation) rememberStages(agents int, now time.Time) (left int) {
 	for _, a := range s.ahead {
 		n := min(agents, a.new)
 		if n == 0 {
@@ -312,7 +312,7 @@ func (c *class) lookAhead(overlays []Overlay, now time.Time) {
 	before := later(c.lookedAhead, c.servers.lookedAhead)
 	for _, x := range c.created {
 		if x.at.IsZero() || x.at.After(before) {
-			c.fresh += x.jobs
+			c.new += x.jobs
 		}
 		c.newest = later(x.at, c.newest)
 	}

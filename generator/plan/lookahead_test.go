@@ -29,20 +29,20 @@ func TestLookedAhead(t *testing.T) {
 		idle   int
 		want   time.Time
 	}{
-		"dispatched":             {nil, []Demand{{Upcoming: 2, Fresh: 2, Newest: before(time.Minute)}}, 0, *before(time.Minute)},
-		"the newest comes first": {nil, []Demand{{Upcoming: 2, Fresh: 2, Newest: before(time.Minute)}, {Pending: 1, Upcoming: 2, Fresh: 2, Newest: before(5 * time.Minute)}}, 0, *before(time.Minute)},
-		"the newest comes last":  {nil, []Demand{{Upcoming: 2, Fresh: 2, Newest: before(5 * time.Minute)}, {Pending: 1, Upcoming: 2, Fresh: 2, Newest: before(time.Minute)}}, 0, *before(time.Minute)},
-		"in part":                {func(p *Policy) { p.Max = 1 }, []Demand{{Upcoming: 2, Fresh: 2, Newest: before(time.Minute)}}, 0, earlier},
-		"a share of nothing":     {func(p *Policy) { p.Lookahead = 0.3 }, []Demand{{Pending: 1, Upcoming: 2, Fresh: 2, Newest: before(time.Minute)}}, 0, earlier},
-		"by agents that idle":    {nil, []Demand{{Upcoming: 2, Fresh: 2, Newest: before(time.Minute)}}, 2, earlier},
-		"no longer looks":        {func(p *Policy) { p.Lookahead = 0 }, []Demand{{Pending: 1, Upcoming: 2, Fresh: 2, Newest: before(time.Minute)}}, 0, time.Time{}},
-		"older":                  {nil, []Demand{{Upcoming: 2, Fresh: 2, Newest: before(2 * time.Hour)}}, 0, earlier},
+		"dispatched":             {nil, []Demand{{Upcoming: 2, New: 2, Newest: before(time.Minute)}}, 0, *before(time.Minute)},
+		"the newest comes first": {nil, []Demand{{Upcoming: 2, New: 2, Newest: before(time.Minute)}, {Pending: 1, Upcoming: 2, New: 2, Newest: before(5 * time.Minute)}}, 0, *before(time.Minute)},
+		"the newest comes last":  {nil, []Demand{{Upcoming: 2, New: 2, Newest: before(5 * time.Minute)}, {Pending: 1, Upcoming: 2, New: 2, Newest: before(time.Minute)}}, 0, *before(time.Minute)},
+		"in part":                {func(p *Policy) { p.Max = 1 }, []Demand{{Upcoming: 2, New: 2, Newest: before(time.Minute)}}, 0, earlier},
+		"a share of nothing":     {func(p *Policy) { p.Lookahead = 0.3 }, []Demand{{Pending: 1, Upcoming: 2, New: 2, Newest: before(time.Minute)}}, 0, earlier},
+		"by agents that idle":    {nil, []Demand{{Upcoming: 2, New: 2, Newest: before(time.Minute)}}, 2, earlier},
+		"no longer looks":        {func(p *Policy) { p.Lookahead = 0 }, []Demand{{Pending: 1, Upcoming: 2, New: 2, Newest: before(time.Minute)}}, 0, time.Time{}},
+		"older":                  {nil, []Demand{{Upcoming: 2, New: 2, Newest: before(2 * time.Hour)}}, 0, earlier},
 	} {
 		o := looking("a", func(o *Overlay) { o.State.LookedAhead = earlier })
 		if c.policy != nil {
 			c.policy(&o.Policy)
 		}
-		observation := Observation{At: orderedAt, Queue: "q", Overlays: []Supply{{Overlay: "a", Own: c.idle}}}
+		observation := Observation{At: orderedAt, Queue: "q", Overlays: []Capacity{{Overlay: "a", Own: c.idle}}}
 		for _, j := range c.jobs {
 			j.Overlays = []string{"a"}
 			observation.Jobs = append(observation.Jobs, j)
@@ -61,8 +61,8 @@ func TestLookedAhead(t *testing.T) {
 func TestLookedAheadInPart(t *testing.T) {
 	until := *before(time.Minute)
 	part := func(agents int) Partial { return Partial{Until: until, Agents: agents} }
-	jobs := func(upcoming, fresh, inPart int) []Demand {
-		return []Demand{{Overlays: []string{"a"}, Upcoming: upcoming, Fresh: fresh, Newest: &until, Partial: map[string]int{"a": inPart, "b": 9}}}
+	jobs := func(upcoming, newJobs, inPart int) []Demand {
+		return []Demand{{Overlays: []string{"a"}, Upcoming: upcoming, New: newJobs, Newest: &until, Partial: map[string]int{"a": inPart, "b": 9}}}
 	}
 	for name, c := range map[string]struct {
 		policy     func(*Policy)
@@ -92,9 +92,9 @@ func TestLookedAheadInPart(t *testing.T) {
 		if c.policy != nil {
 			c.policy(&o.Policy)
 		}
-		d := Decide("c0ffee", []Overlay{o}, Observation{At: orderedAt, Queue: "q", Overlays: []Supply{{Overlay: "a"}}, Jobs: c.jobs})[0]
-		if d.Sum.Dispatch != c.dispatched || !d.State.Equal(State{LookedAhead: d.State.LookedAhead, Ordered: d.State.Ordered, Partial: c.want}) {
-			t.Errorf("%s: dispatches %d and remembers %+v, want %d and %+v", name, d.Sum.Dispatch, d.State.Partial, c.dispatched, c.want)
+		d := Decide("c0ffee", []Overlay{o}, Observation{At: orderedAt, Queue: "q", Overlays: []Capacity{{Overlay: "a"}}, Jobs: c.jobs})[0]
+		if d.Figures.Dispatch != c.dispatched || !d.State.Equal(State{LookedAhead: d.State.LookedAhead, Ordered: d.State.Ordered, Partial: c.want}) {
+			t.Errorf("%s: dispatches %d and remembers %+v, want %d and %+v", name, d.Figures.Dispatch, d.State.Partial, c.dispatched, c.want)
 		}
 		if all := c.dispatched > 0 && c.want == (Partial{}); all != d.State.LookedAhead.Equal(until) {
 			t.Errorf("%s: has looked ahead until %s", name, d.State.LookedAhead)
@@ -112,13 +112,13 @@ func TestFreshLookAheadIsNotPassedOn(t *testing.T) {
 		looking("b", func(o *Overlay) { o.Policy.Lookahead = 0 }),
 	}
 	o := Observation{
-		At: orderedAt, Queue: "q", Overlays: []Supply{{Overlay: "a", Own: 1}, {Overlay: "b"}},
+		At: orderedAt, Queue: "q", Overlays: []Capacity{{Overlay: "a", Own: 1}, {Overlay: "b"}},
 		Idle: []IdleAgents{{Agents: 1, Overlay: "a", Jobs: indexes(1)}},
-		Jobs: []Demand{{Overlays: []string{"a", "b"}, Pending: 1, Upcoming: 1, Fresh: 1, Newest: before(time.Minute)}},
+		Jobs: []Demand{{Overlays: []string{"a", "b"}, Pending: 1, Upcoming: 1, New: 1, Newest: before(time.Minute)}},
 	}
 	for _, d := range Decide("c0ffee", overlays, o) {
-		if d.Sum.Dispatch > 0 {
-			t.Errorf("%s dispatches %d, want none: %+v", d.Overlay, d.Sum.Dispatch, d.Sum)
+		if d.Figures.Dispatch > 0 {
+			t.Errorf("%s dispatches %d, want none: %+v", d.Overlay, d.Figures.Dispatch, d.Figures)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestStageKeepsItsTime(t *testing.T) {
 	o := looking("a", nil)
 	stage := Stage{Name: "one", Jobs: 2, Ordered: 1, Since: &long}
 	job := Demand{Overlays: []string{"a"}, Upcoming: 2, Stages: []Stage{stage}}
-	observation := Observation{At: orderedAt, Queue: "q", Overlays: []Supply{{Overlay: "a"}}, Jobs: []Demand{job}}
+	observation := Observation{At: orderedAt, Queue: "q", Overlays: []Capacity{{Overlay: "a"}}, Jobs: []Demand{job}}
 	d := Decide("c0ffee", []Overlay{o}, observation)[0]
 	if len(d.State.AheadOf) != 1 || !d.State.AheadOf[0].At.Equal(long) {
 		t.Errorf("remembers %+v, want the stage since %s", d.State.AheadOf, long)
@@ -206,8 +206,8 @@ func TestDue(t *testing.T) {
 		jobs := upcomingJobs(3, "s", created, c.due)
 		d := decideOn(orderedAt, jobs, looking("a", nil))[0]
 		group := d.Observation.Jobs[0]
-		if group.Later != c.later || d.Sum.Dispatch != c.orders || group.Upcoming != 3-c.later {
-			t.Errorf("%s: %d are later, %d upcoming, and %d dispatched", name, group.Later, group.Upcoming, d.Sum.Dispatch)
+		if group.Later != c.later || d.Figures.Dispatch != c.orders || group.Upcoming != 3-c.later {
+			t.Errorf("%s: %d are later, %d upcoming, and %d dispatched", name, group.Later, group.Upcoming, d.Figures.Dispatch)
 		}
 		if c.later > 0 && (group.Earliest == nil || !group.Earliest.Equal(c.due.Truncate(time.Second)) || group.Within != 75) {
 			t.Errorf("%s: %+v", name, group)
@@ -220,7 +220,7 @@ func TestDue(t *testing.T) {
 	unknown := upcomingJobs(3, "s", created, time.Time{})
 	plain := upcomingJobs(3, "", created, time.Time{})
 	a, b := decideOn(orderedAt, unknown, looking("a", nil))[0], decideOn(orderedAt, plain, looking("a", nil))[0]
-	if fmt.Sprintf("%+v %+v %+v", a.Observation, a.Sum, a.State) != fmt.Sprintf("%+v %+v %+v", b.Observation, b.Sum, b.State) {
+	if fmt.Sprintf("%+v %+v %+v", a.Observation, a.Figures, a.State) != fmt.Sprintf("%+v %+v %+v", b.Observation, b.Figures, b.State) {
 		t.Errorf("a stage of which nothing is known is decided on as\n%+v, want\n%+v", a, b)
 	}
 }
@@ -270,8 +270,8 @@ func TestOnceForEachJob(t *testing.T) {
 					t.Fatalf("seed %d: at %s %d of %d are ordered of a stage that is due at %s", seed, now, ordered[s.name], s.jobs, s.due)
 				}
 			}
-			if due != d.Sum.Dispatch || d.State.LookedAhead.IsZero() == false {
-				t.Fatalf("seed %d: %d are ordered, %d remembered, looked ahead to %s", seed, d.Sum.Dispatch, due, d.State.LookedAhead)
+			if due != d.Figures.Dispatch || d.State.LookedAhead.IsZero() == false {
+				t.Fatalf("seed %d: %d are ordered, %d remembered, looked ahead to %s", seed, d.Figures.Dispatch, due, d.State.LookedAhead)
 			}
 		}
 		for _, s := range stages {
@@ -299,18 +299,18 @@ func TestAgentTaken(t *testing.T) {
 	first := decideOn(orderedAt, jobs, o)[0]
 	o.State = first.State
 	for after, want := range map[time.Duration]int{time.Minute: 1, 5*time.Minute - 1: 1, 5 * time.Minute: 0, time.Hour: 0} {
-		again := decideOn(orderedAt.Add(after), jobs, o)[0]
-		if again.Sum.Dispatch != want || len(again.State.AheadOf) != 1 || again.State.AheadOf[0] != first.State.AheadOf[0] {
-			t.Errorf("%s after the order %d are dispatched, want %d, and %v is remembered", after, again.Sum.Dispatch, want, again.State.AheadOf)
+		repeated := decideOn(orderedAt.Add(after), jobs, o)[0]
+		if repeated.Figures.Dispatch != want || len(repeated.State.AheadOf) != 1 || repeated.State.AheadOf[0] != first.State.AheadOf[0] {
+			t.Errorf("%s after the order %d are dispatched, want %d, and %v is remembered", after, repeated.Figures.Dispatch, want, repeated.State.AheadOf)
 		}
 	}
 	o.Dispatches = first.Dispatch
-	if again := decideOn(orderedAt.Add(time.Minute), jobs, o)[0]; again.Sum.Dispatch != 0 {
-		t.Errorf("%d are dispatched while one is in flight", again.Sum.Dispatch)
+	if repeated := decideOn(orderedAt.Add(time.Minute), jobs, o)[0]; repeated.Figures.Dispatch != 0 {
+		t.Errorf("%d are dispatched while one is in flight", repeated.Figures.Dispatch)
 	}
 	pending := append(slices.Clone(jobs), Job{ID: "p", Rules: []string{"queue=q"}, State: JobPending, Created: *before(time.Hour), Since: orderedAt})
-	if again := decideOn(orderedAt.Add(time.Minute), pending, o)[0]; again.Sum.Dispatch != 1 {
-		t.Errorf("%d are dispatched when another job will take it", again.Sum.Dispatch)
+	if repeated := decideOn(orderedAt.Add(time.Minute), pending, o)[0]; repeated.Figures.Dispatch != 1 {
+		t.Errorf("%d are dispatched when another job will take it", repeated.Figures.Dispatch)
 	}
 }
 
@@ -324,8 +324,8 @@ func TestStagesOfOthers(t *testing.T) {
 	a.State, b.State = first[0].State, first[1].State
 	a.Policy.Paused = true
 	for i, d := range decideOn(orderedAt.Add(time.Hour), jobs, a, b) {
-		if d.Sum.Dispatch != 0 || len(d.State.AheadOf) != 1-i {
-			t.Errorf("%s dispatches %d and remembers %v", d.Overlay, d.Sum.Dispatch, d.State.AheadOf)
+		if d.Figures.Dispatch != 0 || len(d.State.AheadOf) != 1-i {
+			t.Errorf("%s dispatches %d and remembers %v", d.Overlay, d.Figures.Dispatch, d.State.AheadOf)
 		}
 	}
 	for i, d := range decideOn(orderedAt.Add(time.Hour), nil, a, b) {
@@ -358,12 +358,12 @@ func TestShareOfAStage(t *testing.T) {
 		sum := 0
 		for n := range 1000 {
 			d := decideOn(orderedAt, upcomingJobs(1, fmt.Sprint(n), *before(time.Hour), orderedAt), o)[0]
-			sum += d.Sum.Dispatch
+			sum += d.Figures.Dispatch
 		}
 		if want := int(1000 * share); sum < want*9/10 || sum > want*11/10 {
 			t.Errorf("of 1000 jobs %d are looked ahead to, want %d", sum, want)
 		}
-		if n := decideOn(orderedAt, upcomingJobs(40, "s", *before(time.Hour), orderedAt), o)[0].Sum.Dispatch; n < int(40*share) || n > int(40*share)+1 {
+		if n := decideOn(orderedAt, upcomingJobs(40, "s", *before(time.Hour), orderedAt), o)[0].Figures.Dispatch; n < int(40*share) || n > int(40*share)+1 {
 			t.Errorf("of 40 jobs %d are looked ahead to", n)
 		}
 	}
@@ -379,15 +379,15 @@ func TestManyStages(t *testing.T) {
 	}
 	d := decideOn(orderedAt, jobs, o)[0]
 	group := d.Observation.Jobs[0]
-	if len(group.Stages) != maxStages || len(d.State.AheadOf) != maxStages || d.Sum.Dispatch != 2*maxStages || group.Later != 2*(1000-maxStages) {
-		t.Errorf("%d stages, %d remembered, %d dispatched, %d later", len(group.Stages), len(d.State.AheadOf), d.Sum.Dispatch, group.Later)
+	if len(group.Stages) != maxStages || len(d.State.AheadOf) != maxStages || d.Figures.Dispatch != 2*maxStages || group.Later != 2*(1000-maxStages) {
+		t.Errorf("%d stages, %d remembered, %d dispatched, %d later", len(group.Stages), len(d.State.AheadOf), d.Figures.Dispatch, group.Later)
 	}
 	if first := (&class{rules: []string{"queue=q"}}).stageName("999"); group.Stages[0].Name != first {
 		t.Errorf("the first is %v, want %s", group.Stages[0], first)
 	}
 	o.State = d.State
-	if again := decideOn(orderedAt.Add(time.Hour), jobs, o)[0]; again.Sum.Dispatch != 0 || len(again.State.AheadOf) != maxStages {
-		t.Errorf("an hour later %d are dispatched, %d remembered", again.Sum.Dispatch, len(again.State.AheadOf))
+	if repeated := decideOn(orderedAt.Add(time.Hour), jobs, o)[0]; repeated.Figures.Dispatch != 0 || len(repeated.State.AheadOf) != maxStages {
+		t.Errorf("an hour later %d are dispatched, %d remembered", repeated.Figures.Dispatch, len(repeated.State.AheadOf))
 	}
 }
 
@@ -409,11 +409,11 @@ func TestWhoLooksAhead(t *testing.T) {
 		"full":          {func(o *Overlay) { o.Policy.Max = 4 }, []string{"a", "b"}, [2]int{10, 0}}, // not passed on
 	} {
 		overlays := []Overlay{looking("a", c.first), looking("b", nil)}
-		decisions := Decide("c0ffee", overlays, Observation{At: orderedAt, Queue: "q", Jobs: []Demand{{Overlays: c.takes, Upcoming: 10, Fresh: 10, Newest: before(time.Minute)}}})
+		decisions := Decide("c0ffee", overlays, Observation{At: orderedAt, Queue: "q", Jobs: []Demand{{Overlays: c.takes, Upcoming: 10, New: 10, Newest: before(time.Minute)}}})
 		for i, d := range decisions {
 			most := min(c.want[i], overlays[i].Policy.Max)
-			if d.Sum.Lookahead != c.want[i] || d.Sum.Dispatch != most || !overlays[i].Suspended.Active() && d.Sum.Missing != c.want[i] {
-				t.Errorf("%s: %s looks ahead to %d and dispatches %d of %d missing, want %d and %d", name, d.Overlay, d.Sum.Lookahead, d.Sum.Dispatch, d.Sum.Missing, c.want[i], most)
+			if d.Figures.Lookahead != c.want[i] || d.Figures.Dispatch != most || !overlays[i].Suspended.Active() && d.Figures.Missing != c.want[i] {
+				t.Errorf("%s: %s looks ahead to %d and dispatches %d of %d missing, want %d and %d", name, d.Overlay, d.Figures.Lookahead, d.Figures.Dispatch, d.Figures.Missing, c.want[i], most)
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func TestCommitBodiesOfCases(t *testing.T) {
 			if len(d.Dispatch) == 0 {
 				continue
 			}
-			if d.Sum.Idle+d.Sum.InFlight > 0 {
+			if d.Figures.Idle+d.Figures.InFlight > 0 {
 				beside++
 			}
 			messages.WriteString(body(d) + "\n")
@@ -177,7 +177,7 @@ func readBack(d plan.Decision) string {
 		{"agents of the dispatches", true, total, dispatch},
 	} {
 		if c.stated && c.value != c.wants {
-			return fmt.Sprintf("%s: %d, and the other quantities make it %d:\n%s\n%+v", c.what, c.value, c.wants, text, d.Sum)
+			return fmt.Sprintf("%s: %d, and the other quantities make it %d:\n%s\n%+v", c.what, c.value, c.wants, text, d.Figures)
 		}
 	}
 	switch {

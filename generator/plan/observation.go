@@ -28,7 +28,7 @@ type Observation struct {
 	// Agents that can take none and belong to no overlay are omitted.
 	Idle []IdleAgents `json:"idle,omitempty"`
 	// Overlays are the overlays that serve the queue, by name.
-	Overlays []Supply `json:"overlays"`
+	Overlays []Capacity `json:"overlays"`
 	// Unmatched are the queue's jobs that no overlay can serve.
 	Unmatched []Unmatched `json:"unmatched,omitempty"`
 }
@@ -45,16 +45,16 @@ type Demand struct {
 	// Oldest is the time since when the longest pending job has been runnable, including jobs of
 	// OtherQueues.
 	Oldest *time.Time `json:"oldest,omitempty"`
-	// Upcoming jobs become runnable when others finish. Fresh of them were
+	// Upcoming jobs become runnable when others finish. New of them were
 	// created after the last dispatch for upcoming jobs of each of the overlays,
 	// and Newest is when the newest of them was, rounded up to the second.
 	Upcoming int        `json:"upcoming,omitempty"`
-	Fresh    int        `json:"fresh,omitempty"`
+	New      int        `json:"fresh,omitempty"`
 	Newest   *time.Time `json:"newest,omitempty"`
-	// Partial are those of Fresh that were created by the time until which an overlay
+	// Partial are those of New that were created by the time until which an overlay
 	// has dispatched for some, by overlay; see [State.Partial].
 	Partial map[string]int `json:"partial,omitempty"`
-	// Stages are those of Upcoming that are due soon, sorted by time. They are not among Fresh.
+	// Stages are those of Upcoming that are due soon, sorted by time. They are not among New.
 	// Later is the number of further jobs, which are no demand yet: the first of them is due at
 	// Earliest, later than Within seconds from now.
 	Stages   []Stage    `json:"stages,omitempty"`
@@ -81,8 +81,8 @@ type IdleAgents struct {
 	Jobs IndexSet `json:"jobs,omitzero"`
 }
 
-// Supply counts the agents that matter to one overlay.
-type Supply struct {
+// Capacity counts the agents that matter to one overlay.
+type Capacity struct {
 	// Overlay is the overlay's name.
 	Overlay string `json:"overlay"`
 	// Suspended is the reason in Buildkite why nothing is dispatched for the overlay, such as a
@@ -116,7 +116,7 @@ type Supply struct {
 	MaxJobs int `json:"maxJobs,omitempty"`
 	// Dispatches is what Buildkite has seen of each dispatch in git. Dispatches without a seen
 	// agent are omitted.
-	Dispatches map[string]Seen `json:"dispatches,omitempty"`
+	Dispatches map[string]Observed `json:"dispatches,omitempty"`
 	// OtherTags are dispatches that were ordered with other tags than the policy has now, and
 	// whose agents in flight can serve other jobs; nil if there are no such dispatches.
 	OtherTags map[string]OtherTags `json:"otherTags,omitempty"`
@@ -163,8 +163,8 @@ type OtherTags struct {
 	Spare bool `json:"spare,omitempty"`
 }
 
-// Seen is what Buildkite has seen of one dispatch, now or before.
-type Seen struct {
+// Observed is what Buildkite has seen of one dispatch, now or before.
+type Observed struct {
 	// Registered are the indexes whose agents have registered.
 	Registered IndexSet `json:"registered,omitzero"`
 	// FirstAt is when an index was first known to have registered; nil if none has, or if the
@@ -265,14 +265,14 @@ func (o Observation) orderedAt() time.Time {
 	return cmp.Or(o.Until, o.At)
 }
 
-// Supply returns the supply of the named overlay; only its name is set if the observation has none.
-func (o Observation) Supply(overlay string) Supply {
+// Capacity returns the capacity of the named overlay; only its name is set if the observation has none.
+func (o Observation) Capacity(overlay string) Capacity {
 	for _, s := range o.Overlays {
 		if s.Overlay == overlay {
 			return s
 		}
 	}
-	return Supply{Overlay: overlay}
+	return Capacity{Overlay: overlay}
 }
 
 // JobsFor returns at most most pending jobs that agents of the named overlay could take, the
@@ -622,8 +622,8 @@ func answered(readers []queueReader, key string, c *class) bool {
 	return found && (c.cluster == "" || readers[i].reachable(c))
 }
 
-// reading is what was read of one queue, before it is grouped.
-type reading struct {
+// queueCounts is what was read of one queue, before it is grouped.
+type queueCounts struct {
 	rest   Observation // without jobs and idle agents
 	served []*class
 	kinds  []kind // of idle agents, and then of the others
@@ -632,12 +632,12 @@ type reading struct {
 }
 
 // observation groups what was read.
-func (r reading) observation(overlays []Overlay) Observation {
+func (r queueCounts) observation(overlays []Overlay) Observation {
 	o := r.rest
 	jobs, takes := group(r.served, r.kinds)
 	o.Jobs, o.Idle = jobs, groupIdle(r.kinds, r.counts, takes, overlays)
 	for n, x := range r.others {
-		i, _ := slices.BinarySearchFunc(o.Overlays, overlays[x.overlay].Name, func(s Supply, name string) int { return cmp.Compare(s.Overlay, name) })
+		i, _ := slices.BinarySearchFunc(o.Overlays, overlays[x.overlay].Name, func(s Capacity, name string) int { return cmp.Compare(s.Overlay, name) })
 		if o.Overlays[i].OtherTags == nil {
 			o.Overlays[i].OtherTags = map[string]OtherTags{}
 		}
@@ -646,14 +646,14 @@ func (r reading) observation(overlays []Overlay) Observation {
 	return o
 }
 
-func (q queueReader) read(classes []*class) reading {
+func (q queueReader) read(classes []*class) queueCounts {
 	seconds := func(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 	o := Observation{At: seconds(q.snapshot.At), Until: seconds(q.snapshot.Until), Queue: q.key}
-	supplies := make([]Supply, len(q.overlays))
+	capacities := make([]Capacity, len(q.overlays))
 	for i, overlay := range q.overlays {
-		supplies[i] = Supply{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.seen(overlay)}
+		capacities[i] = Capacity{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.observed(overlay)}
 		if overlay.Identity != overlay.State.Identity {
-			supplies[i].Identity = &overlay.Identity
+			capacities[i].Identity = &overlay.Identity
 		}
 	}
 	var served, unmatched []*class
@@ -669,18 +669,18 @@ func (q queueReader) read(classes []*class) reading {
 	boundStages(served)
 	o.Unmatched = q.unmatched(unmatched)
 	owners := q.newOwners()
-	idle := q.countAgents(supplies, owners)
+	idle := q.countAgents(capacities, owners)
 	for i := range idle {
 		idle[i].credit = q.creditTo(idle[i].Agent, owners)
 	}
 	q.markReplacing(idle)
 	index := indexOf(served)
-	q.countWrongTags(idle, served, index, supplies)
-	r := reading{served: served}
+	q.countWrongTags(idle, served, index, capacities)
+	r := queueCounts{served: served}
 	r.kinds, r.counts = kinds(idle, served, index)
-	r.others = q.otherTags(served, index, supplies, owners, o.At)
-	slices.SortFunc(supplies, func(a, b Supply) int { return cmp.Compare(a.Overlay, b.Overlay) })
-	o.Overlays = supplies
+	r.others = q.otherTags(served, index, capacities, owners, o.At)
+	slices.SortFunc(capacities, func(a, b Capacity) int { return cmp.Compare(a.Overlay, b.Overlay) })
+	o.Overlays = capacities
 	r.rest = o
 	for _, x := range r.others {
 		r.kinds = append(r.kinds, kind{takes: x.takes})
@@ -728,11 +728,11 @@ func (q queueReader) cluster(p Policy) (id string, why Suspension) {
 	return p.Cluster, Suspension{Code: UnknownCluster, Cluster: p.Cluster}
 }
 
-// seen returns what is known about the overlay's dispatches.
-func (q queueReader) seen(o Overlay) map[string]Seen {
-	known := map[string]Seen{}
+// observed returns what is known about the overlay's dispatches.
+func (q queueReader) observed(o Overlay) map[string]Observed {
+	known := map[string]Observed{}
 	for _, d := range o.Dispatches {
-		s := q.registrations.Seen(d.ID)
+		s := q.registrations.Observed(d.ID)
 		s.Connected = q.connected[d.ID]
 		if o.Policy.LeaseAuto {
 			s.StartupTimes = q.registrations.StartupTimes(d)

@@ -18,8 +18,8 @@ func TestAgentKnownByItsName(t *testing.T) {
 	s := Snapshot{At: now, Sightings: []Sighting{{Agent: "a", Name: "default-0000000a-0", Running: true}},
 		Jobs: []Job{{ID: "j", Rules: []string{"queue=default"}, State: JobPending, Since: now}}}
 	d := drawn{overlays: overlays, snapshot: s}.decide()[0]
-	if d.Sum.Current != 1 || d.Sum.Busy != 1 || d.Sum.InFlight != 0 || d.Sum.Dispatch != 0 {
-		t.Errorf("%+v, want one busy agent and no room", d.Sum)
+	if d.Figures.Current != 1 || d.Figures.Busy != 1 || d.Figures.InFlight != 0 || d.Figures.Dispatch != 0 {
+		t.Errorf("%+v, want one busy agent and no room", d.Figures)
 	}
 }
 
@@ -47,8 +47,8 @@ func TestNothingIsJudgedUnread(t *testing.T) {
 			s.Jobs = append(s.Jobs, Job{ID: id, Rules: []string{"queue=default"}, State: JobPending, Since: now})
 		}
 		overlays := []Overlay{a, b}
-		if got := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0]); got[1].Sum.Dispatch != c.sent {
-			t.Errorf("%s: the other overlay orders %d, want %d", name, got[1].Sum.Dispatch, c.sent)
+		if got := Decide("c0ffee", overlays, Observe(overlays, s, &Registrations{})[0]); got[1].Figures.Dispatch != c.sent {
+			t.Errorf("%s: the other overlay orders %d, want %d", name, got[1].Figures.Dispatch, c.sent)
 		}
 	}
 }

@@ -29,7 +29,7 @@ type Arrival struct {
 
 // arrival returns whether the agents of the overlay's orders register. It is zero while the
 // circuit breaker is open, which [Breaker] describes.
-func (s *share) arrival(now time.Time) (a Arrival) {
+func (s *allocation) arrival(now time.Time) (a Arrival) {
 	if s.breaker.Open() {
 		return Arrival{}
 	}
@@ -38,7 +38,7 @@ func (s *share) arrival(now time.Time) (a Arrival) {
 	// newer and was served shows that its cause is gone, or was of a single agent.
 	arrived := s.servedAt(now).After(s.breaker.At.Add(-s.lease() - Grace))
 	for _, d := range s.overlay.Dispatches {
-		registered := s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+		registered := s.capacity.Dispatches[d.ID].Registered.Below(d.Agents)
 		arrived = arrived || registered > 0 && d.At.After(s.breaker.At)
 		if registered == d.Agents || now.Sub(d.At) < after || d.Expired(now) || d.Withdrawn || s.overlay.otherQueue(d) {
 			continue
@@ -62,11 +62,11 @@ const FirstAgents = 10
 // overdue or has failed. Jobs beyond those wait for one agent to start.
 //
 // With a fixed lease git does not record that agents have registered, so nothing is limited.
-func (s *share) limitFirstAgents(now time.Time) {
+func (s *allocation) limitFirstAgents(now time.Time) {
 	if !s.policy.LeaseAuto || s.breaker.Open() || s.hasRegistered() {
 		return
 	}
-	most, inFlight := FirstAgents, s.sum.InFlight
+	most, inFlight := FirstAgents, s.figures.InFlight
 	overdue := s.overdueOrders(now, OverdueUnlearned)
 	for _, o := range overdue {
 		inFlight -= o.agents
@@ -74,12 +74,12 @@ func (s *share) limitFirstAgents(now time.Time) {
 	if len(overdue) > 0 || s.breaker.Failures > 0 {
 		most = 1
 	}
-	s.sum.MaxAtFirst, s.sum.LeftAtFirst = most, max(0, most-inFlight)
+	s.figures.MaxAtFirst, s.figures.LeftAtFirst = most, max(0, most-inFlight)
 }
 
 // withoutUnusedLimit returns the sum without the limit of the first agents if other limits allow no
 // more, or no more are needed.
-func (s Sum) withoutUnusedLimit() Sum {
+func (s Figures) withoutUnusedLimit() Figures {
 	without := s
 	without.MaxAtFirst, without.LeftAtFirst = 0, 0
 	if min(s.Wanted(), without.allowed()) <= s.LeftAtFirst {
@@ -91,12 +91,12 @@ func (s Sum) withoutUnusedLimit() Sum {
 // hasRegistered reports whether an agent of the overlay has ever registered, by what git and the
 // observation contain. It uses the state after the retirements of the decision, so that the next
 // decision on the same observation has the same result.
-func (s *share) hasRegistered() bool {
-	if !s.startupTimes.IsZero() || !s.lastServed.IsZero() || s.supply.Own+s.supply.Stopping > 0 {
+func (s *allocation) hasRegistered() bool {
+	if !s.startupTimes.IsZero() || !s.lastServed.IsZero() || s.capacity.Own+s.capacity.Stopping > 0 {
 		return true
 	}
 	return slices.ContainsFunc(s.overlay.Dispatches, func(d Dispatch) bool {
-		return s.supply.Dispatches[d.ID].Registered.Below(d.Agents) > 0
+		return s.capacity.Dispatches[d.ID].Registered.Below(d.Agents) > 0
 	})
 }
 
@@ -109,9 +109,9 @@ type overdueOrder struct {
 
 // overdueOrders returns the orders of at least an age with their agents in flight, oldest first. It
 // omits dispatches for a queue or cluster that the policy no longer names: they do not count.
-func (s *share) overdueOrders(now time.Time, after time.Duration) (all []overdueOrder) {
+func (s *allocation) overdueOrders(now time.Time, after time.Duration) (all []overdueOrder) {
 	for _, d := range s.overlay.Dispatches {
-		n := d.Agents - s.supply.Dispatches[d.ID].Registered.Below(d.Agents)
+		n := d.Agents - s.capacity.Dispatches[d.ID].Registered.Below(d.Agents)
 		if n == 0 || now.Sub(d.At) < after || d.Expired(now) || s.overlay.otherQueue(d) {
 			continue
 		}
@@ -154,7 +154,7 @@ func (b StartupTimes) comparedAfter() time.Duration {
 // the order of their creation. So an agent is presumed lost only if a newer order was served
 // without a delay, and its agents would have registered by now even if they had got their nodes at
 // the same time. If no newer order shows this, the agent counts until its lease expires.
-func (s *share) giveUp(now time.Time) {
+func (s *allocation) giveUp(now time.Time) {
 	after := s.startupTimes.OverdueAfter()
 	if after == 0 || s.breaker.Open() {
 		return
@@ -168,22 +168,22 @@ func (s *share) giveUp(now time.Time) {
 		for _, d := range o.dispatches {
 			s.overdue[d.dispatch] = d.agents
 		}
-		s.sum.Overdue += o.agents
+		s.figures.Overdue += o.agents
 	}
-	if s.sum.Overdue > 0 {
-		s.sum.OverdueAfter = int(after / time.Second)
+	if s.figures.Overdue > 0 {
+		s.figures.OverdueAfter = int(after / time.Second)
 	}
 }
 
 // comparedFrom returns the time after whose orders dispatches stay in git although all their agents
 // have registered, so that agents of older orders can be compared with them: that of the oldest
 // order with agents in flight. The zero time is none.
-func (s *share) comparedFrom(now time.Time) (from time.Time) {
+func (s *allocation) comparedFrom(now time.Time) (from time.Time) {
 	if !s.policy.LeaseAuto || s.overlay.State.Breaker.Open() {
 		return from
 	}
 	for _, d := range s.overlay.Dispatches {
-		if !d.Expired(now) && !s.overlay.otherQueue(d) && s.supply.Dispatches[d.ID].Registered.Below(d.Agents) < d.Agents {
+		if !d.Expired(now) && !s.overlay.otherQueue(d) && s.capacity.Dispatches[d.ID].Registered.Below(d.Agents) < d.Agents {
 			from = earlier(d.At, from)
 		}
 	}
@@ -192,10 +192,10 @@ func (s *share) comparedFrom(now time.Time) (from time.Time) {
 
 // served returns the orders in git with at least half of their agents registered without a delay,
 // by their time in seconds: within the time that 99 of 100 agents took, if that is known.
-func (s *share) served() map[int64]bool {
+func (s *allocation) served() map[int64]bool {
 	ordered, registered := map[int64]int{}, map[int64]int{}
 	for _, d := range s.overlay.Dispatches {
-		seen := s.supply.Dispatches[d.ID]
+		seen := s.capacity.Dispatches[d.ID]
 		n := seen.Registered.Below(d.Agents)
 		if s.startupTimes.Known() {
 			n = seen.StartupTimes.within(s.startupTimes.Within(99))
@@ -212,7 +212,7 @@ func (s *share) served() map[int64]bool {
 
 // servedAt returns the time of the newest order that was served: in git and not younger than a
 // time, or retired.
-func (s *share) servedAt(until time.Time) time.Time {
+func (s *allocation) servedAt(until time.Time) time.Time {
 	newest, served := s.lastServed, s.served()
 	for _, d := range s.overlay.Dispatches {
 		if served[d.At.Unix()] && !d.At.After(until) {

@@ -131,12 +131,12 @@ func (s State) lastHour(now time.Time) (recent []Ordered, agents int) {
 }
 
 // state returns the state after the decision.
-func (s *share) state(now time.Time) State {
+func (s *allocation) state(now time.Time) State {
 	next := State{Identity: s.overlay.kept(), Breaker: s.breaker, StartupTimes: s.startupTimes, ServedAt: s.lastServed}
 	if s.policy.MaxPerHour > 0 {
 		next.Ordered, _ = s.overlay.State.lastHour(now)
-		if s.sum.Dispatch > 0 {
-			next.Ordered = append(slices.Clone(next.Ordered), Ordered{At: now, Agents: s.sum.Dispatch})
+		if s.figures.Dispatch > 0 {
+			next.Ordered = append(slices.Clone(next.Ordered), Ordered{At: now, Agents: s.figures.Dispatch})
 		}
 	}
 	if s.policy.Lookahead > 0 {

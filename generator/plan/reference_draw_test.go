@@ -222,7 +222,7 @@ func (d drawn) decide(earlier ...Snapshot) []Decision {
 func ordered(decisions []Decision) int {
 	n := 0
 	for _, d := range decisions {
-		n += d.Sum.Dispatch
+		n += d.Figures.Dispatch
 	}
 	return n
 }

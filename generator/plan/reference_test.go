@@ -481,7 +481,7 @@ func (r *reference) dispatchedFor(j Job) (agents int, since time.Time) {
 // stages says how many agents the stages that an overlay looks ahead to ask for; how many
 // of them nothing was dispatched for; and how many were, so shortly ago that "none can
 // have idled out".
-func (r *reference) stages(i int) (jobs, fresh, held int) {
+func (r *reference) stages(i int) (jobs, newJobs, reserved int) {
 	o := r.overlays[i]
 	first, count := map[string]Job{}, map[string]int{}
 	for _, j := range r.snapshot.Jobs {
@@ -495,22 +495,22 @@ func (r *reference) stages(i int) (jobs, fresh, held int) {
 		share := int(o.Policy.Lookahead*float64(count[name]) + float64(chance[0])/256)
 		agents, since := r.dispatchedFor(j)
 		jobs += share
-		fresh += max(0, share-agents)
+		newJobs += max(0, share-agents)
 		if r.snapshot.At.Sub(since) < 5*time.Minute {
-			held += min(share, agents)
+			reserved += min(share, agents)
 		}
 	}
-	return jobs, fresh, held
+	return jobs, newJobs, reserved
 }
 
 // lookAhead asks for what the overlays look ahead to.
 func (r *reference) lookAhead(upcoming, before []int) {
 	for i, o := range r.overlays {
-		jobs, _, held := r.stages(i)
-		fresh := r.fresh(i, upcoming, before)
-		r.ask(wantHeld, i, held)
-		r.ask(wantFresh, i, fresh)
-		r.ask(wantAgain, i, int(o.Policy.Lookahead*float64(upcoming[i]))+jobs-fresh-held)
+		jobs, _, reserved := r.stages(i)
+		newJobs := r.fresh(i, upcoming, before)
+		r.ask(wantHeld, i, reserved)
+		r.ask(wantFresh, i, newJobs)
+		r.ask(wantAgain, i, int(o.Policy.Lookahead*float64(upcoming[i]))+jobs-newJobs-reserved)
 	}
 }
 
@@ -896,7 +896,7 @@ func TestReference(t *testing.T) {
 		demand := make([]int, len(r.overlays))
 		for _, x := range d.decide() {
 			i := slices.IndexFunc(r.overlays, func(o *refOverlay) bool { return o.Name == x.Overlay })
-			o, sum := r.overlays[i], x.Sum
+			o, sum := r.overlays[i], x.Figures
 			demand[i] = sum.Demand
 			if x.State.Breaker.Open() || x.Suspended.Active() != o.suspended {
 				t.Fatalf("%s is suspended: %q, the breaker is %+v\n%s", o.Name, x.Suspended, x.State.Breaker, d)

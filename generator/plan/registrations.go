@@ -189,13 +189,13 @@ func (r *Registrations) Reconcile(overlays []Overlay, now time.Time) {
 	}
 }
 
-// Seen returns what is known about a dispatch, except its connected agents.
-func (r *Registrations) Seen(id string) Seen {
+// Observed returns what is known about a dispatch, except its connected agents.
+func (r *Registrations) Observed(id string) Observed {
 	e := r.known[id]
 	if e == nil {
-		return Seen{}
+		return Observed{}
 	}
-	s := Seen{Registered: e.indexes.clone(), HadJob: e.worked.Below(MaxIndex)}
+	s := Observed{Registered: e.indexes.clone(), HadJob: e.worked.Below(MaxIndex)}
 	if !e.first.IsZero() {
 		s.FirstAt = new(e.first)
 	}

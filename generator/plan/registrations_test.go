@@ -32,13 +32,13 @@ func TestAgentsOfUnknownDispatchesTakeLittleMemory(t *testing.T) {
 	}
 	// Agents may be seen before the commit that ordered them.
 	d := Dispatch{ID: "default-00000007", Agents: MaxIndex, At: now}
-	if seen := r.Seen(d.ID); seen.Registered.String() != "99999" || seen.HadJob == 0 {
+	if seen := r.Observed(d.ID); seen.Registered.String() != "99999" || seen.HadJob == 0 {
 		t.Errorf("before its commit: %v", seen)
 	}
 	r.Reconcile([]Overlay{{Dispatches: []Dispatch{d}}}, now)
 	s.Agents = []Agent{{ID: "x", Tags: []string{"dispatch=" + d.ID, "index=3"}, Connected: now}}
 	r.Note(s)
-	if seen := r.Seen(d.ID); seen.Registered.String() != "3,99999" || seen.HadJob != 1 {
+	if seen := r.Observed(d.ID); seen.Registered.String() != "3,99999" || seen.HadJob != 1 {
 		t.Errorf("with its commit: %v", seen)
 	}
 }
@@ -83,7 +83,7 @@ func TestFirstAt(t *testing.T) {
 		look(&r, order(x.ordered), 15*time.Second, map[bool][]string{true: {"1"}, false: {"7"}}[x.first]...) // 7 is not one of it
 		look(&r, order(x.ordered), 30*time.Second, "1")
 		look(&r, order(x.ordered), 45*time.Second, "0")
-		switch got := r.Seen("default-0000000a").FirstAt; {
+		switch got := r.Observed("default-0000000a").FirstAt; {
 		case (got == nil) != (x.want < 0):
 			t.Errorf("%s: %v", what, got)
 		case got != nil && !got.Equal(start.Add(x.want)):
@@ -111,7 +111,7 @@ func registeredAt(id string, indexes ...string) Snapshot {
 func TestRegistrations(t *testing.T) {
 	with, without := []Overlay{{Name: "a", Dispatches: []Dispatch{leased}}}, []Overlay{{Name: "a"}}
 	at := func(r *Registrations) time.Time {
-		if seen := r.Seen(leased.ID).RegisteredAt; seen != nil {
+		if seen := r.Observed(leased.ID).RegisteredAt; seen != nil {
 			return *seen
 		}
 		return time.Time{}
@@ -139,7 +139,7 @@ func TestRegistrations(t *testing.T) {
 		t.Errorf("both have come and none worked: settled at %s, all %t, missing %t", got, known.All(leased), known.Missing(leased))
 	}
 	known.Note(Snapshot{Sightings: []Sighting{{Name: leased.ID + "-1"}}})
-	if known.Missing(leased) || known.Seen(leased.ID).HadJob == 0 {
+	if known.Missing(leased) || known.Observed(leased.ID).HadJob == 0 {
 		t.Error("one has worked, and something is missing")
 	}
 	half := leased
@@ -153,7 +153,7 @@ func TestRegistrations(t *testing.T) {
 		known    bool
 	}{{without, true}, {with, true}, {without, true}, {without, false}} {
 		known.Reconcile(step.overlays, later)
-		if got := !known.Seen(leased.ID).Registered.IsZero(); got != step.known {
+		if got := !known.Observed(leased.ID).Registered.IsZero(); got != step.known {
 			t.Errorf("with %d dispatches: known %t", len(step.overlays[0].Dispatches), got)
 		}
 	}

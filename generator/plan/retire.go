@@ -79,7 +79,7 @@ func WorstFailure(all []Retirement) Failure {
 // retirements returns the dispatches that can be removed from git: all their agents have registered
 // or their lease has expired, and their outcome is known. The dispatches of an order are removed
 // together.
-func (s *share) retirements(o Observation) []Retirement {
+func (s *allocation) retirements(o Observation) []Retirement {
 	var all []Retirement
 	from, until := s.comparedFrom(o.At), o.At.Add(-s.overlay.State.StartupTimes.comparedAfter())
 	for _, d := range s.overlay.Dispatches {
@@ -92,8 +92,8 @@ func (s *share) retirements(o Observation) []Retirement {
 }
 
 // retirement returns the outcome of a dispatch that can be removed from git; false if it must stay.
-func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
-	seen := s.supply.Dispatches[d.ID]
+func (s *allocation) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
+	seen := s.capacity.Dispatches[d.ID]
 	registered := seen.Registered.Below(d.Agents)
 	r = Retirement{ID: d.ID, Agents: d.OrderedAgents(), Registered: min(registered, d.OrderedAgents()), Withdrawn: d.Withdrawn, Copied: s.overlay.Copied(d)}
 	switch {
@@ -130,19 +130,19 @@ func (s *share) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 // overlay's template. That is known only of a dispatch that was withdrawn because of an edit that
 // raised it: it was in place until then. One that a person deleted or canceled, and one whose
 // template has changed, show nothing about the template.
-func (s *share) tried(d Dispatch) bool {
+func (s *allocation) tried(d Dispatch) bool {
 	return !d.WithdrawnAt.IsZero() && d.Withdrawable(d.WithdrawnAt) && !s.otherTemplate(d)
 }
 
 // otherTemplate reports whether the overlay's template is not the one of a dispatch. It is false if
 // either is unknown.
-func (s *share) otherTemplate(d Dispatch) bool {
+func (s *allocation) otherTemplate(d Dispatch) bool {
 	return d.Template != "" && s.overlay.Template != "" && d.Template != s.overlay.Template
 }
 
 // withdrawable reports whether a dispatch is to be withdrawn: it is another overlay's, or its template
 // has changed, no agent of its order has registered, and it has had time to become a Job.
-func (s *share) withdrawable(d Dispatch, now time.Time) bool {
+func (s *allocation) withdrawable(d Dispatch, now time.Time) bool {
 	if d.Withdrawn {
 		return false
 	}
@@ -153,7 +153,7 @@ func (s *share) withdrawable(d Dispatch, now time.Time) bool {
 		return false
 	}
 	return !slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
-		return x.At.Equal(d.At) && !s.supply.Dispatches[x.ID].Registered.IsZero()
+		return x.At.Equal(d.At) && !s.capacity.Dispatches[x.ID].Registered.IsZero()
 	})
 }
 
@@ -171,13 +171,13 @@ const shortWatch = 5 * time.Minute
 // working agent cannot have exited idle. A probe must be judged soon, so it is watched for little
 // longer than the failed agents lasted. The same applies if other agents of its order have had a
 // job.
-func (s *share) watchTime(d Dispatch) time.Duration {
+func (s *allocation) watchTime(d Dispatch) time.Duration {
 	watch := min(earlyExit, d.longestIdle()/2)
 	if b := s.overlay.State.Breaker; b.Open() {
 		watch = min(watch, time.Duration(b.LastedSeconds)*time.Second+shortWatch)
 	}
 	if slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
-		return x.At.Equal(d.At) && s.supply.Dispatches[x.ID].HadJob > 0
+		return x.At.Equal(d.At) && s.capacity.Dispatches[x.ID].HadJob > 0
 	}) {
 		watch = min(watch, shortWatch)
 	}
@@ -188,7 +188,7 @@ func (s *share) watchTime(d Dispatch) time.Duration {
 // unknown. A dispatch is not kept in git for it much longer than its lease. If some agents never
 // registered, the others waited until the end of the lease, and none of them can have idled out
 // before its time-out, counted from the order.
-func (s *share) watchedUntil(d Dispatch, seen Seen, now time.Time) time.Time {
+func (s *allocation) watchedUntil(d Dispatch, seen Observed, now time.Time) time.Time {
 	over := d.NotAfter.Add(Grace)
 	var until, most time.Time
 	switch {
@@ -221,20 +221,20 @@ func earlier(a, b time.Time) time.Time {
 
 // watching reports whether the agents of a dispatch fail if they exit now: those of the warm pool, and
 // a probe for them, until they have been watched for long enough.
-func (s *share) watching(d Dispatch, seen Seen, now time.Time) bool {
+func (s *allocation) watching(d Dispatch, seen Observed, now time.Time) bool {
 	watched := d.Purpose == ForWarmPool || s.overlay.State.Breaker.Cause == LeftEarly
 	return watched && now.Before(s.watchedUntil(d, seen, now))
 }
 
 // untried reports whether the outcome of a dispatch is its agents' next job: the circuit breaker is
 // open because other agents took no job. Until then further probes would be sent at every tick.
-func (s *share) untried() bool {
+func (s *allocation) untried() bool {
 	before := s.overlay.State.Breaker
 	return before.Open() && before.Cause == NoJobTaken
 }
 
 // failure returns how a dispatch failed; empty if it did not.
-func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time.Time) Failure {
+func (s *allocation) failure(d Dispatch, r Retirement, seen Observed, kept bool, now time.Time) Failure {
 	switch {
 	case seen.WrongTags > 0:
 		return WrongTags
@@ -250,7 +250,7 @@ func (s *share) failure(d Dispatch, r Retirement, seen Seen, kept bool, now time
 
 // succeeded reports whether a dispatch without a failure proves that the cause of earlier failures no
 // longer exists.
-func (s *share) succeeded(r Retirement, seen Seen) bool {
+func (s *allocation) succeeded(r Retirement, seen Observed) bool {
 	switch s.overlay.State.Breaker.Cause {
 	case WrongTags:
 		return seen.HadJob > 0 || r.Registered > 0 && seen.Connected > 0
@@ -263,27 +263,27 @@ func (s *share) succeeded(r Retirement, seen Seen) bool {
 }
 
 // wholeOrder reports whether all dispatches of the order of a retirement can be removed.
-func (s *share) wholeOrder(r Retirement, going []Retirement) bool {
+func (s *allocation) wholeOrder(r Retirement, going []Retirement) bool {
 	at := s.dispatch(r.ID).At
 	return !slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
 		return x.At.Equal(at) && !slices.ContainsFunc(going, func(g Retirement) bool { return g.ID == x.ID })
 	})
 }
 
-func (s *share) dispatch(id string) Dispatch {
+func (s *allocation) dispatch(id string) Dispatch {
 	i := slices.IndexFunc(s.overlay.Dispatches, func(x Dispatch) bool { return x.ID == id })
 	return s.overlay.Dispatches[i]
 }
 
 // jobsKeptPending reports whether jobs that the overlay's agents can take have been pending since
 // before a time, although the queue was not suspended.
-func (s *share) jobsKeptPending(moment time.Time) bool {
-	return !s.supply.Suspended.Active() && !s.oldest.IsZero() && s.oldest.Before(moment)
+func (s *allocation) jobsKeptPending(moment time.Time) bool {
+	return !s.capacity.Suspended.Active() && !s.oldest.IsZero() && s.oldest.Before(moment)
 }
 
 // outcomes returns the outcomes of the retired dispatches. It omits stale ones: muster did not ask
 // Buildkite about them.
-func (s *share) outcomes(now time.Time) []outcome {
+func (s *allocation) outcomes(now time.Time) []outcome {
 	var all []outcome
 	for _, r := range s.retire {
 		if d := s.dispatch(r.ID); !d.Stale(now) && r.Reason != Withdrawn {
@@ -295,8 +295,8 @@ func (s *share) outcomes(now time.Time) []outcome {
 
 // lasted returns how long ago the first agent of a dispatch registered, or since its order if that
 // is unknown; at most earlyExit.
-func (s *share) lasted(d Dispatch, now time.Time) time.Duration {
-	from, seen := d.At, s.supply.Dispatches[d.ID]
+func (s *allocation) lasted(d Dispatch, now time.Time) time.Duration {
+	from, seen := d.At, s.capacity.Dispatches[d.ID]
 	if seen.FirstAt != nil {
 		from = *seen.FirstAt
 	}

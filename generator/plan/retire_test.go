@@ -27,9 +27,9 @@ func TestWorstFailure(t *testing.T) {
 type retired struct {
 	overlay  Overlay
 	dispatch Dispatch
-	seen     Seen
+	seen     Observed
 	jobs     []Demand
-	supply   Supply
+	supply   Capacity
 }
 
 // TestRetirement: when a dispatch leaves git, and what became of it.
@@ -51,7 +51,7 @@ func TestRetirement(t *testing.T) {
 		r.seen.Registered, r.seen.Connected, r.seen.RegisteredAt, r.dispatch.NotAfter = IndexSet{}, 0, nil, orderedAt
 	}
 	part := func(r *retired) { // one of two has not come, and its lease is over
-		r.seen = Seen{Registered: indexes(1), Connected: 1}
+		r.seen = Observed{Registered: indexes(1), Connected: 1}
 		r.dispatch.NotAfter = now.Add(-Grace - time.Second)
 	}
 	lived := func(d time.Duration) func(*retired) { // those before it
@@ -141,14 +141,14 @@ func TestRetirement(t *testing.T) {
 	} {
 		d := leased
 		d.Purpose, d.IdleTimeout, d.Tags = ForDemand, 20*time.Minute, []string{"queue=q", "overlay=a"}
-		r := retired{overlay: Overlay{Name: "a", Policy: Policy{Queue: "q"}}, dispatch: d, seen: Seen{Connected: 2, RegisteredAt: registered(10 * time.Minute)}}
+		r := retired{overlay: Overlay{Name: "a", Policy: Policy{Queue: "q"}}, dispatch: d, seen: Observed{Connected: 2, RegisteredAt: registered(10 * time.Minute)}}
 		r.seen.Registered = indexes(2)
 		for _, change := range c.changes {
 			change(&r)
 		}
 		r.overlay.Dispatches = []Dispatch{r.dispatch}
-		r.supply.Dispatches = map[string]Seen{r.dispatch.ID: r.seen}
-		s := &share{overlay: r.overlay, policy: r.overlay.Policy, supply: r.supply, oldest: oldestPending(r.jobs)["a"]}
+		r.supply.Dispatches = map[string]Observed{r.dispatch.ID: r.seen}
+		s := &allocation{overlay: r.overlay, policy: r.overlay.Policy, capacity: r.supply, oldest: oldestPending(r.jobs)["a"]}
 		got := stays
 		if retirement, ok := s.retirement(r.dispatch, Observation{At: now, Jobs: r.jobs}); ok {
 			if got = retirement.Outcome(); retirement.Unknown {
@@ -179,7 +179,7 @@ func TestRetiredInOneCommit(t *testing.T) {
 		{"00001", 3, "012"},
 		{"1w0w", 3, "1"}, // two files each
 	} {
-		s := share{supply: Supply{MaxJobs: c.most}}
+		s := allocation{capacity: Capacity{MaxJobs: c.most}}
 		var all []Retirement
 		for _, r := range c.orders {
 			if r == 'w' {
@@ -206,13 +206,13 @@ func TestRetiredInOneCommit(t *testing.T) {
 // poll did not cover.
 func TestOutcomes(t *testing.T) {
 	now := orderedAt.Add(2 * time.Hour)
-	stale, fresh := leased, leased
-	fresh.ID, fresh.NotAfter = "a-00000002", now
-	s := &share{overlay: Overlay{Dispatches: []Dispatch{stale, fresh}}}
+	stale, newJobs := leased, leased
+	newJobs.ID, newJobs.NotAfter = "a-00000002", now
+	s := &allocation{overlay: Overlay{Dispatches: []Dispatch{stale, newJobs}}}
 	for _, c := range []struct {
 		r    Retirement
 		want int
-	}{{Retirement{ID: fresh.ID, Reason: AllRegistered}, 1}, {Retirement{ID: fresh.ID, Reason: Withdrawn}, 0}, {Retirement{ID: stale.ID, Reason: Expired}, 0}} {
+	}{{Retirement{ID: newJobs.ID, Reason: AllRegistered}, 1}, {Retirement{ID: newJobs.ID, Reason: Withdrawn}, 0}, {Retirement{ID: stale.ID, Reason: Expired}, 0}} {
 		s.retire = []Retirement{c.r}
 		if got := s.outcomes(now); len(got) != c.want {
 			t.Errorf("%+v: %d outcomes", c.r, len(got))
@@ -224,15 +224,15 @@ func TestOutcomes(t *testing.T) {
 // it leaves.
 func TestOrderedInOneCommit(t *testing.T) {
 	o := Overlay{Name: "a", Policy: Policy{Queue: "a", Max: 3000, Buffer: 700, Lease: time.Minute, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour}}
-	look := Observation{At: time.Date(2026, 1, 5, 6, 0, 0, 0, time.UTC), Queue: "a", Jobs: []Demand{{Overlays: []string{"a"}, Pending: 1000}}, Overlays: []Supply{{Overlay: "a"}}}
+	look := Observation{At: time.Date(2026, 1, 5, 6, 0, 0, 0, time.UTC), Queue: "a", Jobs: []Demand{{Overlays: []string{"a"}, Pending: 1000}}, Overlays: []Capacity{{Overlay: "a"}}}
 	free := Decide("tip", []Overlay{o}, look)[0]
-	if free.Sum.Dispatch != 1700 || len(free.Limits()) > 0 {
-		t.Fatalf("without a bound: %d, %v", free.Sum.Dispatch, free.Limits())
+	if free.Figures.Dispatch != 1700 || len(free.Limits()) > 0 {
+		t.Fatalf("without a bound: %d, %v", free.Figures.Dispatch, free.Limits())
 	}
 	look.Overlays[0].MaxJobs = 10
 	d := Decide("tip", []Overlay{o}, look)[0]
-	if len(d.Dispatch) > 10 || d.Sum.Dispatch != 900 || d.Sum.MaxAtOnce != 900 || d.Sum.Room != 3000 {
-		t.Errorf("%d Jobs for %d agents, at most %d, room for %d", len(d.Dispatch), d.Sum.Dispatch, d.Sum.MaxAtOnce, d.Sum.Room)
+	if len(d.Dispatch) > 10 || d.Figures.Dispatch != 900 || d.Figures.MaxAtOnce != 900 || d.Figures.Room != 3000 {
+		t.Errorf("%d Jobs for %d agents, at most %d, room for %d", len(d.Dispatch), d.Figures.Dispatch, d.Figures.MaxAtOnce, d.Figures.Room)
 	}
 	if limits := d.Limits(); len(limits) != 1 || limits[0] != (Limit{Name: "commit", Agents: 800, Why: "one commit orders at most 900"}) {
 		t.Errorf("the limits are %v", limits)

@@ -153,7 +153,7 @@ func (b *StartupTimes) UnmarshalText(text []byte) error {
 // the breaker opens because no agent of several orders registered, learn discards the known
 // start-up times: a lease derived from them could prevent every agent from starting. The decision
 // itself uses the updated values, so that the next decision on the same observation uses the same.
-func (s *share) learn() {
+func (s *allocation) learn() {
 	if !s.policy.LeaseAuto {
 		return
 	}
@@ -167,7 +167,7 @@ func (s *share) learn() {
 		if r.Reason == Withdrawn {
 			continue
 		}
-		s.startupTimes = s.startupTimes.learn(s.supply.Dispatches[r.ID].StartupTimes)
+		s.startupTimes = s.startupTimes.learn(s.capacity.Dispatches[r.ID].StartupTimes)
 		if d := s.dispatch(r.ID); served[d.At.Unix()] {
 			s.lastServed = later(d.At.UTC(), s.lastServed)
 		}
@@ -194,7 +194,7 @@ func (b StartupTimes) AutoLease() time.Duration {
 }
 
 // lease returns the lease of new dispatches.
-func (s *share) lease() time.Duration {
+func (s *allocation) lease() time.Duration {
 	if s.policy.LeaseAuto {
 		return s.startupTimes.AutoLease()
 	}

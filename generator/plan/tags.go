@@ -147,7 +147,7 @@ func sameCluster(agent, cluster string) bool {
 // overlay's agents, and no agent of their dispatch has had a job. This indicates a template that
 // loses a tag, and excludes a policy to which a tag has just been added. muster dispatches nothing
 // more until the rest of their dispatch has registered; then the dispatch has failed.
-func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, index ruleIndex, supplies []Supply) {
+func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, index ruleIndex, capacities []Capacity) {
 	useless := map[string][]idleAgent{} // by dispatch
 	for _, a := range idle {
 		if id, ok := TagValue(a.Tags, TagDispatch); ok && a.credit < 0 && !slices.ContainsFunc(index.satisfied(nil, a.Tags), func(j int32) bool {
@@ -159,7 +159,7 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, index ru
 	}
 	for i, o := range q.overlays {
 		for _, d := range o.Dispatches {
-			seen := supplies[i].Dispatches[d.ID]
+			seen := capacities[i].Dispatches[d.ID]
 			if len(useless[d.ID]) == 0 || seen.HadJob > 0 || o.outdated(d) || o.Copied(d) {
 				continue
 			}
@@ -172,14 +172,14 @@ func (q queueReader) countWrongTags(idle []idleAgent, classes []*class, index ru
 					seen.WrongTags++
 				}
 			}
-			supplies[i].Dispatches[d.ID] = seen
+			capacities[i].Dispatches[d.ID] = seen
 			switch {
 			case seen.WrongTags == 0: // in another cluster than the policy's
 				if d.Purpose == ForDemand {
-					supplies[i].WrongTags += len(useless[d.ID])
+					capacities[i].WrongTags += len(useless[d.ID])
 				}
 			case seen.Registered.Below(d.Agents) < d.Agents:
-				supplies[i].WrongTags += seen.WrongTags
+				capacities[i].WrongTags += seen.WrongTags
 			}
 		}
 	}

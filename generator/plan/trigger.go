@@ -96,7 +96,7 @@ func PollWithin(overlays []Overlay, decisions []Decision) time.Duration {
 		for _, x := range d.Dispatch {
 			consider(x)
 		}
-		k := slices.IndexFunc(d.Observation.Overlays, func(s Supply) bool { return s.Overlay == d.Overlay })
+		k := slices.IndexFunc(d.Observation.Overlays, func(s Capacity) bool { return s.Overlay == d.Overlay })
 		for _, x := range ordered[d.Overlay] {
 			if !x.Expired(d.Observation.At) && d.Observation.Overlays[k].Dispatches[x.ID].Registered.Below(x.Agents) < x.Agents {
 				consider(x)

@@ -29,15 +29,15 @@ func (l *log) add(e ledger.Entry) {
 
 // observe returns an entry with connected agents, and a dispatch with its registered indexes.
 func observe(kind ledger.Kind, at time.Duration, connected int, id string, registered ...int) ledger.Entry {
-	s := plan.Supply{Overlay: "a", Own: connected, Dispatches: map[string]plan.Seen{}}
-	var seen plan.Seen
+	s := plan.Capacity{Overlay: "a", Own: connected, Dispatches: map[string]plan.Observed{}}
+	var seen plan.Observed
 	for _, i := range registered {
 		seen.Registered.Add(i)
 	}
 	if len(registered) > 0 {
 		s.Dispatches[id] = seen
 	}
-	return ledger.Entry{Overlay: "a", Kind: kind, Dispatches: []string{id}, Agents: 4, Observation: plan.Observation{At: begin.Add(at), Overlays: []plan.Supply{s}}}
+	return ledger.Entry{Overlay: "a", Kind: kind, Dispatches: []string{id}, Agents: 4, Observation: plan.Observation{At: begin.Add(at), Overlays: []plan.Capacity{s}}}
 }
 
 func (l log) read(t *testing.T, c Config) Report {

@@ -141,7 +141,7 @@ func overlays(report generator.Report) []Overlay {
 	}
 	for _, d := range r.Decisions {
 		o := at(d.Overlay)
-		o.Known, o.Sum, o.Schedule, o.Why = true, d.Sum, d.Schedule, d.Why(committed(report, d.Overlay))
+		o.Known, o.Sum, o.Schedule, o.Why = true, d.Figures, d.Schedule, d.Why(committed(report, d.Overlay))
 		o.Decision, o.Oldest = &d, d.Observation.Oldest(d.Overlay)
 	}
 	for _, s := range r.Suspended {

@@ -104,7 +104,7 @@ type Overlay struct {
 	// Known reports whether there are figures.
 	Known bool `json:"known"`
 	// Sum is the arithmetic of the decision.
-	Sum plan.Sum `json:"sum"`
+	Sum plan.Figures `json:"sum"`
 	// Decision is the decision, for metrics; nil if there are no figures. It must not be changed.
 	Decision *plan.Decision `json:"-"`
 	// Oldest is since when the oldest pending job that it could serve is runnable;

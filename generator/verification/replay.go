@@ -101,7 +101,7 @@ func (c Replayer) DecideIn(ctx context.Context, tick Push, commit int) (Result, 
 		if d.Overlay == name {
 			r.Decision = d
 			r.Differences = differences(e, d)
-			r.Doubtful = orderedOf(push, e.Overlay) != d.Sum.Dispatch || e.Kind != ledger.Repair && messageOf(e) != text(e, d)
+			r.Doubtful = orderedOf(push, e.Overlay) != d.Figures.Dispatch || e.Kind != ledger.Repair && messageOf(e) != text(e, d)
 			return r, nil
 		}
 	}

@@ -49,7 +49,7 @@ type fleet struct {
 
 	jobs       []job
 	agents     []*agent
-	seen       map[string]plan.Seen
+	seen       map[string]plan.Observed
 	conditions []condition.Condition
 	runs       int
 }
@@ -78,7 +78,7 @@ type agent struct {
 
 // newFleet returns a fleet whose start-up times are known.
 func newFleet(seed uint64) *fleet {
-	f := &fleet{random: rand.New(rand.NewPCG(seed, 1)), seen: map[string]plan.Seen{}}
+	f := &fleet{random: rand.New(rand.NewPCG(seed, 1)), seen: map[string]plan.Observed{}}
 	f.overlay = plan.Overlay{Name: overlay, Policy: plan.Policy{
 		Queue: queue, Tags: []string{"os=linux"}, Max: 20, Lease: plan.FirstLease, LeaseAuto: true, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
 	}}
@@ -131,7 +131,7 @@ func (f *fleet) live(now time.Time) {
 
 // observation returns what a poll of Buildkite shows.
 func (f *fleet) observation(now time.Time) plan.Observation {
-	supply := plan.Supply{Overlay: overlay, Dispatches: map[string]plan.Seen{}, Stopping: f.misplaced, OtherQueue: f.misplaced}
+	supply := plan.Capacity{Overlay: overlay, Dispatches: map[string]plan.Observed{}, Stopping: f.misplaced, OtherQueue: f.misplaced}
 	if f.queuePaused {
 		supply.Suspended = plan.Suspension{Code: plan.PausedInBuildkite, Queue: queue}
 	}
@@ -173,7 +173,7 @@ func (f *fleet) observation(now time.Time) plan.Observation {
 	if f.otherMuster {
 		supply.OtherFleets = 2
 	}
-	o := plan.Observation{At: now, Queue: queue, Overlays: []plan.Supply{supply}}
+	o := plan.Observation{At: now, Queue: queue, Overlays: []plan.Capacity{supply}}
 	var all plan.IndexSet
 	if len(f.jobs) > 0 {
 		oldest := f.jobs[0].since
