@@ -16,8 +16,6 @@ type Unsettled struct {
 	// After is the identifier of the last commit of the push. It is empty if the server determines
 	// it; the push then has one commit with this Message.
 	After, Message string
-	// Unchanged reports that the branch has been read after the push, and was at Before.
-	Unchanged bool
 	// Err is why the result is unknown. It includes [ErrMoved] if the branch is not at Before.
 	Err error
 }
@@ -84,33 +82,47 @@ func (u *Unsettled) made(c Commit) bool {
 	return u.After == "" && len(c.Parents) == 1 && c.Parents[0] == u.Before && strings.TrimRight(c.Message, "\n") == strings.TrimRight(u.Message, "\n")
 }
 
-// Settling returns a context to read the branch after a push, also if that of the push has ended.
-func Settling(ctx context.Context) (context.Context, context.CancelFunc) {
-	patience := settleTimeout
-	if ctx.Err() != nil {
-		patience /= 3 // somebody waits for the end of the process
-	}
-	return context.WithTimeout(context.WithoutCancel(ctx), patience)
+// Answer is a server's response to a push that failed. The zero value means that the response was lost, or
+// is one that does not show the result.
+type Answer struct {
+	// Refused is the error of the push if the branch has not moved.
+	Refused *Refused
+	// NotMoved reports that the server did not move the branch. It is false for the response of a proxy,
+	// which may have lost that of the server.
+	NotMoved bool
 }
 
 // Settle returns the last commit of a push if it has landed, although it failed with u.Err. It reads the
 // branch, also if ctx has ended: head returns its head, and history has its commits. The error is
-// [ErrMoved] if others have moved the branch instead, and otherwise u with what is known by then.
-func (u *Unsettled) Settle(ctx context.Context, head func(context.Context) (string, error), history History) (string, error) {
-	ctx, cancel := Settling(ctx)
+// [ErrMoved] if others have moved the branch instead, that of the answer if nobody has, and otherwise u
+// with what is known by then. If the server reports that it did not move the branch, the error is never u.
+func (u *Unsettled) Settle(
+	ctx context.Context, answer Answer, head func(context.Context) (string, error), history History,
+) (string, error) {
+	patience := settleTimeout
+	if ctx.Err() != nil {
+		patience /= 3 // somebody waits for the end of the process
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	at, err := head(ctx)
-	if err != nil {
+	switch {
+	case err != nil && answer.NotMoved:
+		return "", fmt.Errorf("%w (the branch could not be read after it: %w)", u.Err, err)
+	case err != nil:
 		u.Err = fmt.Errorf("%w (whether the commits are in the branch could not be read: %w)", u.Err, err)
 		return "", u
+	case at == u.Before && answer.Refused != nil:
+		return "", answer.Refused
+	case at == u.Before:
+		return "", u
+	case answer.NotMoved:
+		return "", fmt.Errorf("%w: %w", ErrMoved, u.Err)
 	}
 	commit, err := u.Landed(ctx, history, at)
 	switch {
 	case commit != "":
 		return commit, nil
-	case at == u.Before:
-		u.Unchanged = true
-		return "", u
 	case errors.Is(err, u):
 		u.Err = fmt.Errorf("%w: %w (whether it contains the commits is unknown: its head %.12s is not after %.12s)", ErrMoved, u.Err, at, u.Before)
 		return "", u

@@ -75,3 +75,55 @@ func TestLanded(t *testing.T) {
 }
 
 var errUnknown = errors.New("the push")
+
+// TestSettle asserts what a failed push of commit x on commit b returns, by the response to it and the head of the
+// branch afterwards.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	cut, refused := errors.New("the connection broke off"), &branch.Refused{Message: "the branch is protected"}
+	landed := commits([]string{"o", "x"}, []string{"x", "b"}, []string{"b"})
+	moved := commits([]string{"o", "b"}, []string{"b"})
+	rewritten := commits([]string{"r", "a"}, []string{"a"})
+	for _, answer := range []branch.Answer{{}, {Refused: refused}, {Refused: refused, NotMoved: true}} {
+		for name, c := range map[string]struct {
+			head   string // empty: it cannot be read
+			log    []branch.Commit
+			landed bool
+			moved  bool
+		}{
+			"landed":     {head: "x", log: landed, landed: true},
+			"below":      {head: "o", log: landed, landed: true},
+			"unchanged":  {head: "b"},
+			"moved":      {head: "o", log: moved, moved: true},
+			"rewritten":  {head: "r", log: rewritten, moved: true},
+			"unreadable": {},
+		} {
+			if answer.NotMoved && c.landed {
+				continue
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // Settle reads the branch nevertheless
+			u := &branch.Unsettled{Before: "b", After: "x", Err: cut}
+			head := func(ctx context.Context) (string, error) {
+				if c.head == "" {
+					return "", errors.New("the server is away")
+				}
+				return c.head, ctx.Err()
+			}
+			got, err := u.Settle(ctx, answer, head, log{commits: c.log})
+			var unknown *branch.Unsettled
+			var response *branch.Refused
+			isRefused, isUnknown := errors.As(err, &response), errors.As(err, &unknown)
+			wantRefused := name == "unchanged" && answer.Refused != nil
+			wantUnknown := !answer.NotMoved && (name == "unreadable" || name == "rewritten" || name == "unchanged" && !wantRefused)
+			switch {
+			case c.landed != (got == "x") || c.landed != (err == nil):
+				t.Errorf("%s after %+v: %q, %v", name, answer, got, err)
+			case isRefused != wantRefused, isUnknown != wantUnknown, errors.Is(err, branch.ErrMoved) != c.moved:
+				t.Errorf("%s after %+v: %v, refused %t, unknown %t", name, answer, err, isRefused, isUnknown)
+			case err != nil && !wantRefused && !errors.Is(err, cut):
+				t.Errorf("%s after %+v: %v has no cause", name, answer, err)
+			}
+		}
+	}
+}

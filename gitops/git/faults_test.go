@@ -161,6 +161,26 @@ func TestConnectionLostAfterThePushWasAccepted(t *testing.T) {
 	}
 }
 
+// TestProposalWithLostResponse asserts that a new branch whose response is lost is reported as made only if the
+// server has it.
+func TestProposalWithLostResponse(t *testing.T) {
+	t.Parallel()
+	b := &breaker{}
+	f := gitserver.NewServer(t, gitserver.Options{Wrap: b.wrap})
+	seed(t, f.Repository, files()...)
+	repository := open(t, git.Config{URL: f.URL()})
+	head := headOf(t, repository)
+	for name, accept := range map[string]bool{"landed": true, "lost": false} {
+		b.left.Store(1)
+		b.accept.Store(accept)
+		commit, _, err := repository.Propose(t.Context(), head, one("a"), "muster/"+name)
+		if (err == nil) != accept || accept && gitIn(t, f.Repository, "rev-parse", "muster/"+name) != commit {
+			t.Errorf("%s: commit %s, %v", name, commit, err)
+		}
+	}
+	must(t, push(t, repository, &head, "a"))
+}
+
 func TestConnectionLostWhileReading(t *testing.T) {
 	t.Parallel()
 	var left atomic.Int32

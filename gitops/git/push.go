@@ -147,12 +147,8 @@ func confirmed(report *packp.ReportStatus, ref plumbing.ReferenceName) error {
 	return errors.New("the server did not report the result of the push")
 }
 
-// refusal returns the error of a push that did not move the branch: a [branch.Refused] with the
-// server's message, if the server responded.
-func (a attempt) refusal(server *remote.Connection) error {
-	if !a.answered {
-		return a.err
-	}
+// refusal returns the server's response with its message.
+func (a attempt) refusal(server *remote.Connection) *branch.Refused {
 	var words []string
 	if a.serverMessage != "" {
 		words = append(words, remote.LastLines(a.serverMessage))
@@ -189,10 +185,7 @@ func (b *Branch) Push(ctx context.Context, parent branch.Head, commits []branch.
 	if head == b.store.head {
 		return b.head(ctx), nil
 	}
-	known, err := b.move(ctx, head, made.list)
-	if !known {
-		err = b.settle(ctx, &branch.Unsettled{Before: here.String(), After: head.String(), Err: err})
-	}
+	err = b.move(ctx, target{b.name, here}, head, made.list)
 	var unsettled *branch.Unsettled
 	if errors.As(err, &unsettled) {
 		unsettled.Err = b.failPush(unsettled.Err)
@@ -211,61 +204,52 @@ const (
 	lockPause = 500 * time.Millisecond
 )
 
-// move sends objects and moves the branch to head. known reports whether the result is known: an error
-// then means that the branch does not contain head.
-func (b *Branch) move(ctx context.Context, head plumbing.Hash, objects []newObject) (known bool, err error) {
+// move sends objects and moves the branch to head.
+func (b *Branch) move(ctx context.Context, to target, head plumbing.Hash, objects []newObject) error {
 	for try := 1; ; try++ {
-		known, err := b.moveOnce(ctx, head, objects)
+		err := b.settle(ctx, to, head, b.send(ctx, to, head, objects))
 		if try == lockTries || !isLocked(err) {
-			return known, err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return known, err
+			return err
 		case <-time.After(lockPause):
 		}
 	}
 }
 
-func (b *Branch) moveOnce(ctx context.Context, head plumbing.Hash, objects []newObject) (known bool, err error) {
-	result := b.send(ctx, target{b.name, b.store.head}, head, objects)
+// settle returns the error of a push, and nil if the branch contains head. Unless the branch can be read if
+// that is necessary to find out, the next Head starts over.
+func (b *Branch) settle(ctx context.Context, to target, head plumbing.Hash, result attempt) error {
 	switch {
 	case result.err == nil && result.unreliable:
-		return false, errors.New("the server reported success, but did not move the branch")
-	case !result.sent || result.err == nil:
-		return true, result.err
-	case !result.answered:
-		return false, result.err
+		result.err = errors.New("the server reported success, but did not move the branch")
+	case result.err == nil, !result.sent:
+		return result.err
 	}
-	// The server has answered: it has not moved the branch if its report says so, and otherwise
-	// (the status of a proxy) if the branch is where it was.
-	ctx, cancel := branch.Settling(ctx)
-	defer cancel()
-	at, err := b.pollHead(ctx)
-	switch {
-	case err != nil:
-		return result.denied, fmt.Errorf("%w (the branch could not be read after it: %s)", result.err, b.server.Printable(err.Error()))
-	case at == b.store.head:
-		return true, result.refusal(b.taker)
-	case !result.denied:
-		return false, result.err
+	answer := branch.Answer{NotMoved: result.denied}
+	if result.answered {
+		answer.Refused = result.refusal(b.taker)
 	}
-	b.seen = at
-	return true, fmt.Errorf("%w: %w", branch.ErrMoved, result.err)
-}
-
-// settle finds out the result of a push whose response was lost. Unless the branch could be read, the
-// next Head starts over.
-func (b *Branch) settle(ctx context.Context, u *branch.Unsettled) error {
 	b.mu.Unlock() // for the history
 	defer b.mu.Lock()
-	_, err := u.Settle(ctx, func(ctx context.Context) (string, error) {
+	u := &branch.Unsettled{Before: to.old.String(), After: head.String(), Err: result.err}
+	_, err := u.Settle(ctx, answer, func(ctx context.Context) (string, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		at, err := b.pollHead(ctx)
-		if err != nil {
+		at, session, err := b.server.HeadOf(ctx, to.name)
+		if session != nil {
+			session.Close()
+		}
+		switch {
+		case to.old.IsZero() && errors.Is(err, remote.ErrNoBranch):
+			return plumbing.ZeroHash.String(), nil
+		case err != nil:
 			b.reset()
 			return "", errors.New(b.server.Printable(err.Error()))
+		case result.denied && at != to.old && to.name == b.name: // the next refresh starts there
+			b.seen = at
 		}
 		return at.String(), nil
 	}, b)
@@ -300,20 +284,10 @@ func (b *Branch) Propose(
 	if err != nil {
 		return "", "", b.fail("writing a commit for", err)
 	}
-	result := b.send(ctx, target{name: name}, head, made.list)
-	if result.err != nil && result.sent && !result.denied { // its response may be lost
-		ctx, cancel := branch.Settling(ctx)
-		defer cancel()
-		at, session, err := b.server.HeadOf(ctx, name)
-		if session != nil {
-			session.Close()
-		}
-		if err == nil && at == head {
-			result.err = nil
-		}
-	}
-	if result.err != nil {
-		return "", "", b.failPush(result.refusal(b.taker))
+	to := target{name: name}
+	result := b.send(ctx, to, head, made.list)
+	if err := b.settle(ctx, to, head, result); err != nil {
+		return "", "", b.failPush(err)
 	}
 	return head.String(), b.server.Printable(result.serverMessage), nil
 }

@@ -58,7 +58,7 @@ func (b *Branch) tryMove(ctx context.Context) error {
 	case comparesOnly(err):
 		return branch.ErrUnproven
 	case isAnswer(report, err):
-		return attempt{err: err, answered: true, serverMessage: message}.refusal(b.taker)
+		return attempt{err: err, serverMessage: message}.refusal(b.taker)
 	}
 	return err
 }

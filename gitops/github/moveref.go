@@ -29,13 +29,12 @@ func (w *Writer) settle(ctx context.Context, err error, u *branch.Unsettled) (st
 	}
 	var said refusal
 	var answer *github.ErrorResponse
-	answered := errors.As(err, &said) || errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode < 500
 	u.Err = err
-	commit, err := u.Settle(ctx, w.headID, w.Reader)
-	if answered && errors.As(err, &u) && u.Unchanged {
-		return "", &branch.Refused{Message: u.Error()}
+	var reported branch.Answer
+	if errors.As(err, &said) || errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode < 500 {
+		reported.Refused = &branch.Refused{Message: err.Error()}
 	}
-	return commit, err
+	return u.Settle(ctx, reported, w.headID, w.Reader)
 }
 
 // headID reads the branch's head through the API.
