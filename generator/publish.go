@@ -29,22 +29,11 @@ type publisher struct {
 	// left is the overlay whose operations are pushed first if they are pushed one by one; empty
 	// means the first overlay.
 	left string
-	// unsettled are the pushes whose results are unknown, the oldest first.
-	unsettled []unsettled
-	// unsettledAt is a head that does not show the results of these; empty: unknown.
-	unsettledAt string
+	// pending are the pushes whose results are unknown.
+	pending branch.Pending[[]ledger.Operation]
 	// onLanded is called once with each push that has landed; nil: it is not.
 	onLanded func(before, after string, changes []branch.Change)
 }
-
-// unsettled is a push whose result is unknown.
-type unsettled struct {
-	*branch.Unsettled
-	operations []ledger.Operation
-}
-
-// maxUnsettled limits the pushes that are stored: if no push in a row has a result, the older ones failed.
-const maxUnsettled = 32
 
 // refusal is the reason for which the operations of one overlay are refused.
 type refusal struct {
@@ -206,12 +195,10 @@ func (p *publisher) push(ctx context.Context, head branch.Head, ops []ledger.Ope
 	var u *branch.Unsettled
 	switch {
 	case err == nil:
-		p.unsettled = nil // the branch was at this head, which contains none of them
+		p.pending = branch.Pending[[]ledger.Operation]{} // the branch was at this head, which contains none of them
 		p.notify(head.Commit, next.Commit, ops)
 	case errors.As(err, &u):
-		p.unsettled = append(p.unsettled, unsettled{u, ops})
-		p.unsettled = p.unsettled[max(0, len(p.unsettled)-maxUnsettled):]
-		p.unsettledAt = ""
+		p.pending.Add(u, ops)
 	}
 	return next, err
 }
@@ -231,33 +218,16 @@ func (p *publisher) notify(before, after string, ops []ledger.Operation) {
 // landed returns the operations of the pushes whose results were unknown and that the branch contains. An
 // error means that the history cannot be read. A push that the head does not show remains.
 func (p *publisher) landed(ctx context.Context, head branch.Head) ([]ledger.Operation, error) {
-	if p.unsettledAt == head.Commit {
-		return nil, nil
-	}
+	pushes, err := p.pending.Settle(ctx, p.repository, head.Commit)
 	var landed []ledger.Operation
-	var remaining []unsettled
-	moved := map[string]bool{} // the commits from which a push has moved the branch: no other one can have
-	settled := func(u unsettled) bool { return moved[u.Before] }
-	for i, u := range p.unsettled {
-		if settled(u) {
-			continue
-		}
-		commit, err := u.Landed(ctx, p.repository, head.Commit)
-		switch {
-		case commit != "":
-			moved[u.Before] = true
-			remaining = slices.DeleteFunc(remaining, settled)
-			p.notify(u.Before, commit, u.operations)
-			landed = append(landed, u.operations...)
-		case errors.Is(err, u.Unsettled):
-			remaining = append(remaining, u)
-		case err != nil:
-			p.unsettled = slices.DeleteFunc(append(remaining, p.unsettled[i:]...), settled)
-			return landed, fmt.Errorf("fleet repository: finding out whether a push has landed: %w", err)
-		}
+	for _, push := range pushes {
+		p.notify(push.Before, push.After, push.Value)
+		landed = append(landed, push.Value...)
 	}
-	p.unsettled, p.unsettledAt = remaining, head.Commit
-	return landed, nil
+	if err != nil {
+		err = fmt.Errorf("fleet repository: %w", err)
+	}
+	return landed, err
 }
 
 // commitOneByOne commits the operations one after the other, each on the commit before it and

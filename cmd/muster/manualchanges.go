@@ -328,8 +328,8 @@ type manualFlags struct {
 	reason      string
 	yes, dryRun bool
 	pr          bool
-	until       time.Time           // the end of the change; zero if it is permanent
-	lost        []*branch.Unsettled // the pushes whose result is unknown
+	until       time.Time                   // the end of the change; zero if it is permanent
+	pending     branch.Pending[manual.Edit] // the pushes whose results are unknown
 }
 
 func (p program) manualFlags() *manualFlags {
@@ -391,7 +391,7 @@ func (m *manualFlags) run(ctx context.Context, edit func(context.Context, *fleet
 	switch {
 	case err == nil || m.pr:
 		return err
-	case len(m.lost) == 0:
+	case m.pending.Len() == 0:
 		return withRemedy(err)
 	case ctx.Err() != nil:
 		return invocation.Interruption{Err: fmt.Errorf("interrupted during the push, which may have succeeded: muster history shows it (%w)", err)}
@@ -417,7 +417,7 @@ func (m *manualFlags) change(
 		}
 		switch {
 		case landed != nil:
-			return m.pushed(ctx, landed.Before, landed.After, confirmed)
+			return m.pushed(ctx, landed.Before, landed.After, landed.Value)
 		case try > 1 && !e.Same(confirmed):
 			return fmt.Errorf("another writer pushed, and the change would be a different one now: run the command again (%w)", branch.ErrMoved)
 		case try == 1:
@@ -440,10 +440,10 @@ func (m *manualFlags) change(
 		}
 		again := errors.Is(err, branch.ErrMoved)
 		if u := (*branch.Unsettled)(nil); errors.As(err, &u) {
-			again = again || len(m.lost) == 0 // the next try finds it, or pushes the same
-			m.lost = append(m.lost, u)
+			again = again || m.pending.Len() == 0 // the next try finds it, or pushes the same
+			m.pending.Add(u, e)
 		}
-		if !again || try == tries || ctx.Err() != nil && len(m.lost) > 0 {
+		if !again || try == tries || ctx.Err() != nil && m.pending.Len() > 0 {
 			return err
 		}
 	}
@@ -451,7 +451,7 @@ func (m *manualFlags) change(
 
 // pushed reports a push that has landed. It returns an interruption if a signal arrived meanwhile.
 func (m *manualFlags) pushed(ctx context.Context, before, after string, e manual.Edit) error {
-	m.lost = nil
+	m.pending = branch.Pending[manual.Edit]{}
 	m.settings.landed(before, after, e.Changes)
 	if ctx.Err() != nil {
 		return invocation.Interruption{Err: fmt.Errorf("interrupted, but the change is in the branch: pushed %.7s to %s", after, m.settings.git.Branch)}
@@ -460,30 +460,22 @@ func (m *manualFlags) pushed(ctx context.Context, before, after string, e manual
 	return nil
 }
 
-// prepare reads the head and computes the edit. It returns one of the lost pushes instead if the branch
-// contains it.
+// prepare reads the head and computes the edit. It returns a pending push instead if the branch contains it.
 func (m *manualFlags) prepare(
 	ctx context.Context, at *fleetState, edit func(context.Context, *fleetState) (manual.Edit, error),
-) (e manual.Edit, landed *branch.Unsettled, err error) {
+) (e manual.Edit, landed *branch.PendingPush[manual.Edit], err error) {
 	m.settings.program.Progress.Doing("reading " + at.reader.String())
 	defer m.settings.program.Progress.Done()
 	if at.head, err = at.reader.Head(ctx); err != nil {
 		return e, nil, err
 	}
-	var unknown []*branch.Unsettled
-	for _, u := range m.lost {
-		commit, err := u.Landed(ctx, at.reader, at.head.Commit)
-		switch {
-		case commit != "":
-			u.After = commit
-			return e, u, nil
-		case errors.Is(err, u):
-			unknown = append(unknown, u)
-		case err != nil:
-			return e, nil, err
-		}
+	pushes, err := m.pending.Settle(ctx, at.reader, at.head.Commit)
+	switch {
+	case len(pushes) > 0:
+		return e, &pushes[0], nil
+	case err != nil:
+		return e, nil, err
 	}
-	m.lost = unknown
 	if at.overlays, err = m.settings.git.Load(ctx, at.head.Tree); err != nil {
 		return e, nil, err
 	}

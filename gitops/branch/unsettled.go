@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -31,6 +32,8 @@ const (
 	settleTimeout = 15 * time.Second
 	// maxSince limits the commits after Before that are searched.
 	maxSince = 10_000
+	// maxPending limits the pushes that are kept: if no push in a row has a result, the older ones failed.
+	maxPending = 32
 )
 
 // Landed returns the last commit of the push if the branch with this head contains it, and nothing if it
@@ -131,4 +134,57 @@ func (u *Unsettled) Settle(
 		return "", u
 	}
 	return "", fmt.Errorf("%w: %w", ErrMoved, u.Err)
+}
+
+// Pending are pushes whose results are unknown, the oldest first. The zero value is none.
+type Pending[T any] struct {
+	pushes []PendingPush[T]
+	// head is a head that does not show their results; empty: unknown.
+	head string
+}
+
+// PendingPush is a push whose result is unknown, with a value of its caller.
+type PendingPush[T any] struct {
+	*Unsettled
+	Value T
+}
+
+// Add adds a push whose result is unknown.
+func (p *Pending[T]) Add(u *Unsettled, value T) {
+	p.pushes = append(p.pushes, PendingPush[T]{u, value})
+	p.pushes = p.pushes[max(0, len(p.pushes)-maxPending):]
+	p.head = ""
+}
+
+// Len returns the number of pushes.
+func (p *Pending[T]) Len() int { return len(p.pushes) }
+
+// Settle removes the pushes whose results the head shows, and returns those that have landed, with After. An
+// error means that the history cannot be read; the pushes that had landed by then are returned, too.
+func (p *Pending[T]) Settle(ctx context.Context, history History, head string) ([]PendingPush[T], error) {
+	if p.head == head {
+		return nil, nil
+	}
+	var landed, unknown []PendingPush[T]
+	moved := map[string]bool{} // the commits from which a push has moved the branch: no other one can have
+	settled := func(u PendingPush[T]) bool { return moved[u.Before] }
+	for i, u := range p.pushes {
+		if settled(u) {
+			continue
+		}
+		commit, err := u.Landed(ctx, history, head)
+		switch {
+		case commit != "":
+			u.After, moved[u.Before] = commit, true
+			landed = append(landed, u)
+			unknown = slices.DeleteFunc(unknown, settled)
+		case errors.Is(err, u.Unsettled):
+			unknown = append(unknown, u)
+		case err != nil:
+			p.pushes = slices.DeleteFunc(append(unknown, p.pushes[i:]...), settled)
+			return landed, fmt.Errorf("finding out whether a push has landed: %w", err)
+		}
+	}
+	p.pushes, p.head = unknown, head
+	return landed, nil
 }

@@ -127,3 +127,37 @@ func TestSettle(t *testing.T) {
 		}
 	}
 }
+
+// TestPending asserts that pushes are kept until a head shows their results, also if the history cannot be
+// read, and that one that has landed excludes others from the same commit.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	cut := errors.New("the connection broke off")
+	var p branch.Pending[string]
+	for _, id := range []string{"w", "x", "y"} {
+		p.Add(&branch.Unsettled{Before: "b", After: id, Err: cut}, "push of "+id)
+	}
+	for _, c := range []struct {
+		head, landed string
+		err          error
+		remaining    int
+	}{
+		{"b", "", nil, 3},
+		{"o", "", cut, 3},
+		{"o", "push of x", nil, 0},
+		{"o", "", nil, 0},
+	} {
+		history := log{commits: commits([]string{"o", "x"}, []string{"x", "b"}, []string{"b"}), err: c.err}
+		if c.err != nil {
+			history.commits = history.commits[:1]
+		}
+		got, err := p.Settle(t.Context(), history, c.head)
+		var landed string
+		for _, push := range got {
+			landed += push.Value
+		}
+		if landed != c.landed || !errors.Is(err, c.err) || p.Len() != c.remaining {
+			t.Errorf("at %s: %q, %v, %d remain; want %q, %v, %d", c.head, landed, err, p.Len(), c.landed, c.err, c.remaining)
+		}
+	}
+}
