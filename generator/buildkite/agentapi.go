@@ -18,6 +18,8 @@ import (
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+
+	"muster/gitops/branch"
 )
 
 // DefaultAgentURL is Buildkite's own Agent API (docs apis/agent_api.md).
@@ -158,7 +160,7 @@ func (a *agentAPI) ask(
 		case errors.Is(err, io.ErrUnexpectedEOF) || len(bytes.TrimSpace(raw)) == 0:
 			return said, connectionError{fmt.Errorf("the answer to %s ends too early", what(path))}
 		case err != nil && !bytes.ContainsAny(bytes.TrimSpace(raw)[:1], "[{"):
-			return said, fmt.Errorf("asking %s: %s", what(path), cleaned(notJSON(bytes.TrimSpace(raw)), token))
+			return said, fmt.Errorf("asking %s: %s", what(path), branch.OneLine(notJSON(bytes.TrimSpace(raw)), longestMessage, token))
 		case err != nil:
 			return said, fmt.Errorf("unexpected response to %s", what(path))
 		}
@@ -186,7 +188,7 @@ var scopeName = regexp.MustCompile(`^[a-z][a-z_-]{0,39}$`)
 // token is 401 (docs apis/agent_api/stacks.md "Error responses").
 func (a *agentAPI) refused(response *http.Response, raw []byte, path, token string) error {
 	e := &statusError{status: response.StatusCode}
-	reset, known := retryAfter(response.Header)
+	reset, known := branch.RetryAfter(response.Header)
 	if n, err := strconv.Atoi(response.Header.Get("RateLimit-Reset")); err == nil && n >= 0 && e.status == http.StatusTooManyRequests {
 		reset, known = max(reset, seconds(n)), true
 	}
@@ -205,7 +207,7 @@ func (a *agentAPI) refused(response *http.Response, raw []byte, path, token stri
 	}
 	_ = json.Unmarshal(raw, &said) // if it is not JSON, there is no message
 	e.text = fmt.Sprintf("Buildkite answers %s with %d %s", what(path), e.status, http.StatusText(e.status))
-	if text := cleaned(said.Message, token); text != "" {
+	if text := branch.OneLine(said.Message, longestMessage, token); text != "" {
 		e.text += ": " + text
 	}
 	return e
@@ -213,10 +215,10 @@ func (a *agentAPI) refused(response *http.Response, raw []byte, path, token stri
 
 // hide removes a token from an error.
 func hide(err error, token string) error {
-	if !strings.Contains(err.Error(), token) {
+	if text := err.Error(); branch.Censor(text, token) == text {
 		return err
 	}
-	hidden := errors.New(cleaned(err.Error(), token))
+	hidden := errors.New(branch.OneLine(err.Error(), longestMessage, token))
 	if passing(err) {
 		return connectionError{hidden}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/generator/plan"
+	"muster/gitops/branch"
 )
 
 // Metrics reads the numbers of jobs and agents from Buildkite, with one request for each token.
@@ -149,7 +150,7 @@ func (m *Metrics) ofToken(ctx context.Context, at time.Time, read func() (string
 	case r.Agents.Total == nil || r.Jobs.Total == nil || r.Organization.Slug == "":
 		return counts, 0, errors.New("the answer to metrics lacks the totals or the organisation")
 	case r.Organization.Slug != m.cfg.Org:
-		return counts, 0, fmt.Errorf("the agent token is of the organisation %q, not of %q", cleaned(r.Organization.Slug, token), m.cfg.Org)
+		return counts, 0, fmt.Errorf("the agent token is of the organisation %q, not of %q", branch.OneLine(r.Organization.Slug, longestMessage, token), m.cfg.Org)
 	case !date.IsZero() && at.Sub(date).Abs() > plan.ClockSkew:
 		return counts, 0, fmt.Errorf("the clock here differs by more than %s from Buildkite's", plan.ClockSkew)
 	}

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
+
+	"muster/gitops/branch"
 )
 
 // makeToken is the remedy for an invalid token.
@@ -69,7 +70,7 @@ func (s *session) explain(err error, path string) error {
 	}
 	if answer, ok := errors.AsType[*buildkite.ErrorResponse](err); ok {
 		explained := s.explainStatus(answer.Response.StatusCode, answer.Message, path)
-		explained.reset, _ = retryAfter(answer.Response.Header)
+		explained.reset, _ = branch.RetryAfter(answer.Response.Header)
 		return explained
 	}
 	// A url.Error repeats the whole address: the path is enough.
@@ -103,24 +104,11 @@ func (s *session) explainStatus(status int, message, path string) *statusError {
 	return &statusError{status: status, text: text}
 }
 
-// clean returns a server's message as one line without the token.
-func (s *session) clean(text string) string { return cleaned(text, s.token) }
+// longestMessage is the maximum number of bytes of a server's message in an error.
+const longestMessage = 200
 
-// cleaned returns a server's message as one line of at most 200 bytes, without the token.
-func cleaned(text, token string) string {
-	text = strings.ReplaceAll(text, token, "[token]")
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > 200 {
-		text = strings.ToValidUTF8(text[:200], "") + "…"
-	}
-	return text
-}
+// clean returns a server's message as one line without the token.
+func (s *session) clean(text string) string { return branch.OneLine(text, longestMessage, s.token) }
 
 // what returns the name of the resource in a path.
 func what(path string) string {

@@ -6,10 +6,11 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
+
+	"muster/gitops/branch"
 )
 
 // RateLimited reports that Buildkite refuses requests until a limit is reset. The
@@ -81,7 +82,7 @@ func rateLimited(response *http.Response) *RateLimited {
 	_ = json.Unmarshal(raw, &body)
 	h := response.Header
 	limited := &RateLimited{Scope: scopeOrg}
-	reset, known := retryAfter(h)
+	reset, known := branch.RetryAfter(h)
 	if body.Reset != nil && *body.Reset >= 0 {
 		reset, known = max(reset, seconds(*body.Reset)), true
 	}
@@ -101,28 +102,6 @@ func rateLimited(response *http.Response) *RateLimited {
 	limited.Reset = max(reset, shortestReset)
 	return limited
 }
-
-// retryAfter returns how long a server asks the client to wait, in seconds or until a time
-// of the server's clock (RFC 9110, 10.2.3); false if it does not say.
-func retryAfter(h http.Header) (time.Duration, bool) {
-	raw := h.Get("Retry-After")
-	if digits.MatchString(raw) {
-		n, err := strconv.Atoi(raw)
-		if err != nil { // too large for an int
-			n = math.MaxInt
-		}
-		return seconds(n), true
-	}
-	until, err := http.ParseTime(raw)
-	now, noDate := http.ParseTime(h.Get("Date"))
-	if err != nil || noDate != nil {
-		return 0, false
-	}
-	return seconds(int(until.Sub(now) / time.Second)), true
-}
-
-// digits matches a number of seconds.
-var digits = regexp.MustCompile(`^[0-9]+$`)
 
 // seconds returns n seconds, at most longestReset; zero if n is negative.
 func seconds(n int) time.Duration {

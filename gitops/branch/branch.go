@@ -1,6 +1,7 @@
 // Package branch has the types that readers and writers of a branch share: its head, the files
-// that a commit changes, and the errors of a push. It imports only the standard library, so that
-// packages that read and make files do not depend on a git client.
+// that a commit changes, and the errors of a push. It also has what the clients of all hosts share: the
+// parser of addresses, the filter of messages, and the reader of Retry-After. It imports only the
+// standard library, so that packages that read and make files do not depend on a git client.
 package branch
 
 import (

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Censor replaces every secret in text, also as encoded in URLs, headers, JSON and quotes. Empty
@@ -19,6 +20,22 @@ func Censor(text string, secrets ...string) string {
 		for _, form := range forms(secret) {
 			text = strings.ReplaceAll(text, form, "[secret]")
 		}
+	}
+	return text
+}
+
+// OneLine returns text of others in one line of at most most bytes and an ellipsis, without secrets and without
+// control and format characters.
+func OneLine(text string, most int, secrets ...string) string {
+	text = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) { // Cf reverses or hides text
+			return ' '
+		}
+		return c
+	}, Censor(text, secrets...)) // before the cut, which could leave half of a secret
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text
 }

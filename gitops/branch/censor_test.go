@@ -32,3 +32,26 @@ func TestCensor(t *testing.T) {
 		t.Errorf("an empty secret changes the text: %q", got)
 	}
 }
+
+// TestOneLine asserts that text of others is one line without control characters, and that a secret at its end
+// is not cut in half.
+func TestOneLine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{" a\tb\r\n\x00c\x1b[31m ", 100, "a b c [31m"},
+		{"left\u202eright\u200b", 100, "left right"},
+		{"\xff", 100, "\ufffd"},
+		{"12345678", 8, "12345678"},
+		{"123456789", 8, "12345678…"},
+		{"1234567ä", 8, "1234567…"},
+		{"a " + leaktest.GitHubToken, 12, "a [secret]"},
+	} {
+		if got := branch.OneLine(c.text, c.most, leaktest.GitHubToken); got != c.want {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}

@@ -147,7 +147,7 @@ func (w *Writer) ask(ctx context.Context, question string, variables map[string]
 	}
 	var words []string
 	for _, e := range answer.Errors {
-		words = append(words, strings.Join(strings.Fields(e.Message), " "))
+		words = append(words, branch.OneLine(e.Message, longestMessage))
 		// "The response status will still be 200" (docs.github.com/graphql, "Rate limits
 		// and query limits for the GraphQL API", "Exceeding the rate limit").
 		if e.Type == "RATE_LIMITED" || strings.Contains(strings.ToLower(e.Message), "rate limit") {

@@ -8,10 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"muster/gitops/git/remote"
+	"muster/gitops/branch"
 
 	"github.com/google/go-github/v50/github"
 )
+
+// longestMessage is the maximum number of bytes of a message of GitHub in an error.
+const longestMessage = 600
 
 // explain returns GitHub's error in one line. go-github recognizes GitHub's
 // limits on content by a page that has since been renamed, so explain uses the
@@ -31,7 +34,7 @@ func explain(err error) error {
 			said += "; " + e.Message
 		}
 	}
-	said = strings.Join(strings.Fields(said), " ")
+	said = branch.OneLine(said, longestMessage)
 	status := answer.Response.StatusCode
 	switch {
 	case limited:
@@ -97,7 +100,7 @@ func heldFor(response *http.Response) time.Duration {
 	if response == nil {
 		return secondaryWait
 	}
-	if wait, known := remote.RetryAfter(response.Header); known {
+	if wait, known := branch.RetryAfter(response.Header); known {
 		return max(time.Second, wait)
 	}
 	reset, err := strconv.ParseInt(response.Header.Get("X-RateLimit-Reset"), 10, 64)

@@ -177,7 +177,7 @@ func (p post) do(ctx context.Context, method string, made event, secrets []strin
 	case errors.Is(err, context.DeadlineExceeded):
 		return errSilent
 	case errors.As(err, &address): // as every other error, which shows the whole URL
-		return errors.New(words(branch.Censor(address.Err.Error(), secrets...)))
+		return errors.New(branch.OneLine(address.Err.Error(), longestWords, secrets...))
 	}
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, longestAnswer))
@@ -187,7 +187,7 @@ func (p post) do(ctx context.Context, method string, made event, secrets []strin
 	case answer.StatusCode < http.StatusBadRequest:
 		return refused{answer.StatusCode, redirection(answer)}
 	}
-	return refused{answer.StatusCode, words(branch.Censor(string(text), secrets...))}
+	return refused{answer.StatusCode, branch.OneLine(string(text), longestWords, secrets...)}
 }
 
 // redirection describes a redirect by its host: the rest of the URL may be secret.
@@ -196,14 +196,5 @@ func redirection(answer *http.Response) string {
 	if err != nil {
 		return "redirects are not followed"
 	}
-	return words(fmt.Sprintf("redirects are not followed; it leads to %s://%s: give that address", to.Scheme, to.Host))
-}
-
-// words returns the beginning of a text in one line.
-func words(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) > longestWords {
-		text = strings.ToValidUTF8(text[:longestWords], "") + "..."
-	}
-	return text
+	return branch.OneLine(fmt.Sprintf("redirects are not followed; it leads to %s://%s: give that address", to.Scheme, to.Host), longestWords)
 }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -110,8 +109,13 @@ func (c *Connection) rest(err, cause error) string {
 	return ": " + rest
 }
 
+// longestMessage is the maximum number of bytes of a host's message in an error.
+const longestMessage = 600
+
 // Printable censors text of others and returns it in one line.
-func (c *Connection) Printable(text string) string { return oneLine(c.Secrets.censor(text)) }
+func (c *Connection) Printable(text string) string {
+	return branch.OneLine(c.Secrets.censor(text), longestMessage)
+}
 
 // Plain unwraps errors of go-git and net/http, which [errors.Is] does not.
 func Plain(err error) error {
@@ -128,21 +132,4 @@ func Plain(err error) error {
 		return a
 	}
 	return err
-}
-
-// oneLine returns text of others in one line of limited length, without control and format
-// characters.
-func oneLine(text string) string {
-	const most = 600
-	text = strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) { // Cf reverses or hides text
-			return ' '
-		}
-		return c
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/gitops/branch"
 )
 
 // Answer is a response of a host other than git's protocol: a status and a message.
@@ -23,13 +25,8 @@ type Answer struct {
 	wait time.Duration
 }
 
-const (
-	// usualWait is the wait after a rate limit without Retry-After.
-	usualWait = time.Minute
-	// longestWait limits Retry-After: a wrong clock or a typing error there must not stop a fleet
-	// for a day.
-	longestWait = time.Hour
-)
+// usualWait is the wait after a rate limit without Retry-After.
+const usualWait = time.Minute
 
 // Error returns status and message in one line.
 func (a *Answer) Error() string {
@@ -61,7 +58,7 @@ func refused(response *http.Response, censor func(string) string) error {
 		return nil
 	}
 	a := &Answer{Status: response.StatusCode, Words: wordsOf(textOf(response.Body, censor), censor)}
-	a.wait, _ = RetryAfter(response.Header)
+	a.wait, _ = branch.RetryAfter(response.Header)
 	if isRedirect(response) {
 		a.Words = "a redirect to no valid URL"
 		if to, err := response.Location(); err == nil {
@@ -79,22 +76,6 @@ func refused(response *http.Response, censor func(string) string) error {
 		}
 	}
 	return a
-}
-
-// RetryAfter returns how long a host asks its client to wait, at most an hour. It reports whether the header
-// Retry-After contains a time, which is in seconds or a date (RFC 9110, 10.2.3). A date is relative to that
-// of the response, so that the local clock does not matter.
-func RetryAfter(header http.Header) (wait time.Duration, known bool) {
-	value := header.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(value, 10, 64); seconds >= 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
-		return time.Duration(min(seconds, int64(longestWait/time.Second))) * time.Second, true
-	}
-	until, err := http.ParseTime(value)
-	now, noDate := http.ParseTime(header.Get("Date"))
-	if err != nil || noDate != nil {
-		return 0, false
-	}
-	return min(max(0, until.Sub(now)), longestWait), true
 }
 
 var (
@@ -128,7 +109,7 @@ func wordsOf(text string, censor func(string) string) string {
 			text = message
 		}
 	}
-	return oneLine(censor(text))
+	return branch.OneLine(censor(text), longestMessage)
 }
 
 var (
@@ -207,7 +188,7 @@ func contentOf(response *http.Response, text string, censor func(string) string)
 	if words != "" {
 		what += " (" + words + ")"
 	}
-	return oneLine(what)
+	return branch.OneLine(what, longestMessage)
 }
 
 // messageOf returns the message in JSON; empty if no host's field contains one.

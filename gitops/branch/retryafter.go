@@ -1,0 +1,28 @@
+package branch
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// longestRetryAfter limits Retry-After: a wrong clock or a typing error there must not stop a fleet for a day.
+const longestRetryAfter = time.Hour
+
+// RetryAfter returns how long a host asks its client to wait, at most an hour. It reports whether the header
+// Retry-After contains a time, which is in seconds or a date (RFC 9110, 10.2.3). A date is relative to that
+// of the response, so that the local clock does not matter.
+func RetryAfter(header http.Header) (wait time.Duration, known bool) {
+	value := header.Get("Retry-After")
+	seconds, err := strconv.ParseUint(value, 10, 32)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return min(time.Duration(seconds)*time.Second, longestRetryAfter), true
+	}
+	until, err := http.ParseTime(value)
+	now, noDate := http.ParseTime(header.Get("Date"))
+	if err != nil || noDate != nil {
+		return 0, false
+	}
+	return min(max(0, until.Sub(now)), longestRetryAfter), true
+}
