@@ -262,8 +262,7 @@ var (
 // ownerAndName returns a repository's owner and name from its address on GitHub.
 func ownerAndName(repo string) (owner, name string, err error) {
 	a, err := branch.ParseAddress(repo)
-	path := strings.TrimSuffix(strings.Trim(a.Path, "/"), ".git")
-	owner, name, ok := strings.Cut(path, "/")
+	owner, name, ok := strings.Cut(a.Repository(), "/")
 	if err != nil || a.Host == "" || !ok || owner == "" || name == "" || strings.Contains(name, "/") {
 		return "", "", errNotGitHub
 	}
@@ -283,7 +282,7 @@ func (s *Repository) credentials(password remote.PasswordFunc, addresses ...stri
 	if password == nil && home != "" {
 		c.NetrcFile = filepath.Join(home, ".netrc")
 	}
-	overSSH := func(address string) bool { return sshTarget(address) != "" }
+	overSSH := func(address string) bool { target, _ := sshTarget(address); return target != "" }
 	if c.SSHKeyFile == "" && c.SSHKnownHostsFile == "" && slices.ContainsFunc(addresses, overSSH) {
 		c.SSHProgram = s.Program.sshProgram()
 	}

@@ -297,26 +297,25 @@ func (p Program) sshProgram() remote.SSHFunc {
 }
 
 // sshTarget returns the destination that ssh would connect to for an address, as in
-// git@example.com; empty if the address does not use ssh.
-func sshTarget(address string) string {
+// git@example.com, and its host; empty if the address does not use ssh.
+func sshTarget(address string) (target, host string) {
 	a, err := branch.ParseAddress(address)
 	switch {
 	case err != nil || a.Scheme != "ssh":
-		return ""
+		return "", ""
 	case a.User == "":
-		return a.Host
+		return a.Host, a.Host
 	}
-	return a.User + "@" + a.Host
+	return a.User + "@" + a.Host, a.Host
 }
 
 // unusedSSHConfig returns a warning if the user's configuration of ssh changes how a host is
 // reached, and is not used because a flag gives the key or the known hosts; "" otherwise.
 func (s *Repository) unusedSSHConfig(address string) string {
-	target := sshTarget(address)
+	target, host := sshTarget(address)
 	if target == "" || s.SSHKey == "" && s.sshKnownHosts == "" {
 		return ""
 	}
-	host := target[strings.LastIndex(target, "@")+1:]
 	config, _ := runProgram(s.Program.context(), "ssh", "", s.Program.ChildEnviron(), "-G", target)
 	for line := range strings.Lines(config) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")

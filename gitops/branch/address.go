@@ -248,6 +248,9 @@ func (a Address) String() string {
 	return shown.String()
 }
 
+// Repository returns the path without slashes around it and without .git, as in acme/fleet.
+func (a Address) Repository() string { return strings.TrimSuffix(strings.Trim(a.Path, "/"), ".git") }
+
 // HostPort returns the host as in a URL, with its port unless that is the default one.
 func (a Address) HostPort() string {
 	host := a.Host

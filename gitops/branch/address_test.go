@@ -83,3 +83,21 @@ func TestPasswordWithoutScheme(t *testing.T) {
 		}
 	}
 }
+
+func TestRepositoryOfAddress(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		"https://github.com/acme/fleet.git":    "acme/fleet",
+		"https://github.com/acme/fleet.git/":   "acme/fleet",
+		"https://github.com//acme/fleet":       "acme/fleet",
+		"git@github.com:acme/fleet.git":        "acme/fleet",
+		"ssh://git@example.com/~ada/fleet.git": "~ada/fleet",
+		"https://example.com/":                 "",
+		"/srv/fleet.git":                       "srv/fleet",
+	} {
+		a, err := branch.ParseAddress(raw)
+		if got := a.Repository(); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", raw, got, err, want)
+		}
+	}
+}

@@ -109,11 +109,10 @@ func (r *Receiver) complete() error {
 // local path.
 func place(repository string) (host, path string) {
 	a, err := branch.ParseAddress(repository)
-	path = strings.TrimSuffix(strings.Trim(a.Path, "/"), ".git")
-	if err != nil || a.Host == "" || path == "" {
+	if err != nil || a.Host == "" || a.Repository() == "" {
 		return "", ""
 	}
-	return strings.ToLower(a.Host), path
+	return strings.ToLower(a.Host), a.Repository()
 }
 
 // authorities returns the certificate authorities of the machine and of the file; nil without a file.

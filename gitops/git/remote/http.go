@@ -115,7 +115,8 @@ func isRedirect(response *http.Response) bool {
 	return false
 }
 
-// shown returns the target of a redirect without what may be secret in it.
+// shown returns the target of a redirect without what may be secret in it. Unlike [branch.ParseAddress], it
+// accepts any URL, such as that of a login page.
 func shown(target string) string {
 	u, err := url.Parse(target)
 	if err != nil {
