@@ -77,7 +77,9 @@ func (b *Branch) edits(ctx context.Context, commits []branch.Commit, trees map[s
 	return c.edits, nil
 }
 
-// comparison is one call of Edits.
+// comparison is one call of Edits. It is for people: it compares many commits with few requests, ignores changes
+// of modes, lists a limited number of files and skips invalid names. [differing] is for verification, which
+// must not miss a change: it compares two commits exactly. Both compare a directory with [pairs].
 type comparison struct {
 	ctx       context.Context
 	from      *objectReader
@@ -181,11 +183,10 @@ func (c *comparison) compare(p treePair) error {
 // the mode is ignored.
 func (c *comparison) differs(p treePair, name string, dir bool, before, after plumbing.Hash) {
 	full := join(p.dir, name)
-	inside := slices.ContainsFunc(c.selection.Below, func(top string) bool { return below(full, top) })
-	leads := dir && slices.ContainsFunc(c.selection.Below, func(top string) bool { return below(top, full) })
+	inside, leads := selects(c.selection.Below, full)
 	list := &c.edits[p.commit]
 	switch {
-	case before == after || !inside && !leads || branch.CheckPath(full) != nil:
+	case before == after || !inside && !(dir && leads) || branch.CheckPath(full) != nil:
 	case dir:
 		c.next = append(c.next, treePair{p.commit, full, before, after})
 	case len(list.Files) == maxEdits:
@@ -237,7 +238,7 @@ func (a *PastTrees) Differences(ctx context.Context, before, after, top string) 
 	return d.all, nil
 }
 
-// differing is one comparison of two trees.
+// differing is one exact comparison of two trees; see [comparison].
 type differing struct {
 	ctx   context.Context
 	store *store
@@ -275,10 +276,10 @@ func (d *differing) pair(dir string, p pair, depth int) error {
 		name = strconv.Quote(name)
 	}
 	name = join(dir, name)
-	inside := d.top == "" || below(name, d.top)
+	inside, leads := selects([]string{d.top}, name)
 	switch {
 	case p.before.hash == p.after.hash && p.before.mode == p.after.mode,
-		!inside && !(p.dir && below(d.top, name)),
+		d.top != "" && !inside && !(p.dir && leads),
 		len(d.all) >= maxDifferences:
 		return nil
 	case p.dir && depth < deepestDifference:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
@@ -224,6 +225,13 @@ func (o *objects) leadsAhead(dir string) bool { return below(o.readAhead, dir) }
 // below reports whether dir is top or lies below it.
 func below(dir, top string) bool {
 	return dir == top || len(dir) > len(top) && dir[:len(top)] == top && dir[len(top)] == '/'
+}
+
+// selects reports whether a path is one of the directories or below one, and whether one of them is below it.
+func selects(dirs []string, name string) (inside, leads bool) {
+	inside = slices.ContainsFunc(dirs, func(dir string) bool { return below(name, dir) })
+	leads = slices.ContainsFunc(dirs, func(dir string) bool { return below(dir, name) })
+	return inside, leads
 }
 
 // join appends a name to a directory; empty means the top.

@@ -207,8 +207,7 @@ func (a *PastTrees) aheadLevel(ctx context.Context, level map[plumbing.Hash]stri
 		seen[h] = true
 		for i := range t.len() {
 			name := join(dir, string(t.name(i)))
-			inside := slices.ContainsFunc(dirs, func(top string) bool { return below(name, top) })
-			leads := slices.ContainsFunc(dirs, func(top string) bool { return below(top, name) })
+			inside, leads := selects(dirs, name)
 			switch {
 			case t.isDir(i) && (inside || leads):
 				next[t.hash(i)] = name
