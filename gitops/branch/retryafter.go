@@ -26,3 +26,18 @@ func RetryAfter(header http.Header) (wait time.Duration, known bool) {
 	}
 	return min(max(0, until.Sub(now)), longestRetryAfter), true
 }
+
+// Limited is the error of a host that requires its client to wait.
+type Limited struct {
+	Err  error
+	Wait time.Duration
+}
+
+// Error returns the text of Err.
+func (e *Limited) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *Limited) Unwrap() error { return e.Err }
+
+// RetryAfter returns Wait. Callers in generator recognize the error by it.
+func (e *Limited) RetryAfter() time.Duration { return e.Wait }

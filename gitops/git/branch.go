@@ -149,10 +149,7 @@ func (b *Branch) HasBranch(ctx context.Context, name string) (bool, error) {
 	defer b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
-	_, session, err := b.server.HeadOf(ctx, name)
-	if session != nil {
-		session.Close()
-	}
+	_, err := b.pollHead(ctx, name)
 	if errors.Is(err, remote.ErrNoBranch) {
 		return false, nil
 	}
@@ -188,7 +185,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 		if err == nil || read == reads || ctx.Err() != nil || head.IsZero() || remote.WaitOf(err) > 0 {
 			return err
 		}
-		if at, failed := b.pollHead(ctx); failed != nil || at == head {
+		if at, failed := b.pollHead(ctx, b.name); failed != nil || at == head {
 			return err
 		}
 		b.store.reset()

@@ -92,7 +92,7 @@ func (b *Branch) startOf(ctx context.Context, from string) (plumbing.Hash, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.server.Timeout)
 	defer cancel()
-	return b.pollHead(ctx)
+	return b.pollHead(ctx, b.name)
 }
 
 const (

@@ -94,7 +94,7 @@ func (b *Branch) moved(ctx context.Context, here plumbing.Hash, err error) error
 	if !refused || here.IsZero() {
 		return err
 	}
-	if at, failed := b.pollHead(ctx); failed != nil || at == here {
+	if at, failed := b.pollHead(ctx, b.name); failed != nil || at == here {
 		return err
 	}
 	return fmt.Errorf("%w: %w", branch.ErrMoved, err)

@@ -238,10 +238,7 @@ func (b *Branch) settle(ctx context.Context, to target, head plumbing.Hash, resu
 	_, err := u.Settle(ctx, answer, func(ctx context.Context) (string, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		at, session, err := b.server.HeadOf(ctx, to.name)
-		if session != nil {
-			session.Close()
-		}
+		at, err := b.pollHead(ctx, to.name)
 		switch {
 		case to.old.IsZero() && errors.Is(err, remote.ErrNoBranch):
 			return plumbing.ZeroHash.String(), nil
@@ -256,9 +253,9 @@ func (b *Branch) settle(ctx context.Context, to target, head plumbing.Hash, resu
 	return err
 }
 
-// pollHead reads only the branch's head.
-func (b *Branch) pollHead(ctx context.Context) (plumbing.Hash, error) {
-	head, session, err := b.server.HeadOf(ctx, b.name)
+// pollHead reads only the head of a branch.
+func (b *Branch) pollHead(ctx context.Context, name string) (plumbing.Hash, error) {
+	head, session, err := b.server.HeadOf(ctx, name)
 	if session != nil {
 		session.Close()
 	}

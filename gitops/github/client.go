@@ -152,7 +152,7 @@ func (w *Writer) ask(ctx context.Context, question string, variables map[string]
 		// and query limits for the GraphQL API", "Exceeding the rate limit").
 		if e.Type == "RATE_LIMITED" || strings.Contains(strings.ToLower(e.Message), "rate limit") {
 			wait := heldFor(response.Response)
-			return held{answered{fmt.Sprintf("GitHub asks to wait %s (%s)", wait, e.Message), nil}, wait}
+			return &branch.Limited{Err: fmt.Errorf("GitHub asks to wait %s (%s)", wait, branch.OneLine(e.Message, longestMessage)), Wait: wait}
 		}
 	}
 	if len(words) > 0 {

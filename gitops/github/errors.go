@@ -24,7 +24,7 @@ func explain(err error) error {
 	var answer *github.ErrorResponse
 	if !errors.As(err, &answer) || answer.Response == nil {
 		if limited {
-			return held{answered{err.Error(), err}, wait}
+			return &branch.Limited{Err: err, Wait: wait}
 		}
 		return err
 	}
@@ -38,7 +38,7 @@ func explain(err error) error {
 	status := answer.Response.StatusCode
 	switch {
 	case limited:
-		return held{answered{fmt.Sprintf("GitHub asks to wait %s (%d: %s)", wait, status, said), err}, wait}
+		return &branch.Limited{Err: answered{fmt.Sprintf("GitHub asks to wait %s (%d: %s)", wait, status, said), err}, Wait: wait}
 	case status == http.StatusUnauthorized:
 		return answered{fmt.Sprintf("GitHub does not accept the token or key (401: %s)", said), err}
 	case status == http.StatusNotFound:
@@ -55,15 +55,6 @@ type answered struct {
 
 func (a answered) Error() string { return a.text }
 func (a answered) Unwrap() error { return a.err }
-
-// held is the error of a response that requires to wait.
-type held struct {
-	answered
-	wait time.Duration
-}
-
-// RetryAfter returns how long to wait. Callers recognize the error by it.
-func (h held) RetryAfter() time.Duration { return h.wait }
 
 // longestHeld limits the wait: GitHub's windows are an hour.
 const longestHeld = time.Hour

@@ -23,7 +23,7 @@ func (w *Writer) move(ctx context.Context, from, to string) error {
 // settle finds out the result of a request that should move the branch and failed with err. It returns
 // the last commit of the push if it has landed.
 func (w *Writer) settle(ctx context.Context, err error, u *branch.Unsettled) (string, error) {
-	var wait held
+	var wait *branch.Limited
 	if errors.As(err, &wait) {
 		return "", err // GitHub has not processed it
 	}

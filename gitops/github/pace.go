@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"muster/gitops/branch"
 )
 
 // GitHub's limits on what is written: "no more than 80 content-generating requests per
@@ -39,7 +41,7 @@ func (p *pace) take(writes int) error {
 	enough := p.full.Add(time.Duration(min(writes, burst)) * comeBack)
 	if wait := enough.Sub(now) - burst*comeBack; wait > 0 {
 		wait = (wait + time.Second - 1).Truncate(time.Second)
-		return held{answered{fmt.Sprintf("waiting %s to stay below GitHub's limits (%d writes a minute, %d an hour)", wait, writesPerMinute, writesPerHour), nil}, wait}
+		return &branch.Limited{Err: fmt.Errorf("waiting %s to stay below GitHub's limits (%d writes a minute, %d an hour)", wait, writesPerMinute, writesPerHour), Wait: wait}
 	}
 	p.full = full
 	return nil
@@ -54,7 +56,7 @@ func (p *pace) empty() {
 
 // limited empties the burst after the error of a limit.
 func (w *Writer) limited(err error) error {
-	var wait held
+	var wait *branch.Limited
 	if errors.As(err, &wait) {
 		w.pace.empty()
 	}

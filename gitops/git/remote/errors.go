@@ -61,7 +61,7 @@ func (c *Connection) Fail(doing string, err error) error {
 	text := fmt.Sprintf("%s %s: %s", doing, c.Address, c.explain(err))
 	message := &censored{text: c.Secrets.censor(text), cause: err}
 	if wait := WaitOf(err); wait > 0 {
-		return held{message, wait}
+		return &branch.Limited{Err: message, Wait: wait}
 	}
 	return message
 }

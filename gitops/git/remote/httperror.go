@@ -233,18 +233,6 @@ func textAt(value any, path string) string {
 	return text
 }
 
-// held is the error of a host that requires to wait.
-type held struct {
-	*censored
-	wait time.Duration
-}
-
-// RetryAfter returns how long to wait. Callers recognize the error by it.
-func (e held) RetryAfter() time.Duration { return e.wait }
-
-// Unwrap returns the error itself.
-func (e held) Unwrap() error { return e.censored }
-
 // WaitOf returns how long a host requires to wait, or zero.
 func WaitOf(err error) time.Duration {
 	var a *Answer
