@@ -257,20 +257,25 @@ func (a Address) HostPort() string {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	if a.Port == 0 || a.Port == a.defaultPort() {
+	if a.port() == a.defaultPort() {
 		return host
 	}
-	return net.JoinHostPort(a.Host, strconv.Itoa(a.Port))
+	return a.DialAddress()
 }
+
+// DialAddress returns the host and the port to connect to.
+func (a Address) DialAddress() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.port())) }
 
 // SameOrigin reports whether requests for this address may go to another one over http, with
 // credentials: it has the same scheme, host and port, or it changes from http to https on their
 // default ports. Another port may be another person's server.
 func (a Address) SameOrigin(to Address) bool {
-	from, port := cmp.Or(a.Port, a.defaultPort()), cmp.Or(to.Port, to.defaultPort())
+	from, port := a.port(), to.port()
 	upgrade := a.Scheme == "http" && to.Scheme == "https" && from == a.defaultPort() && port == to.defaultPort()
 	return strings.EqualFold(a.Host, to.Host) && (a.Scheme == to.Scheme && from == port || upgrade)
 }
+
+func (a Address) port() int { return cmp.Or(a.Port, a.defaultPort()) }
 
 func (a Address) defaultPort() int {
 	return map[string]int{"http": 80, "https": 443, "ssh": 22, "git": 9418}[a.Scheme]

@@ -1,23 +1,18 @@
 package remote
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
-	"strconv"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 )
-
-// daemonPort is the default port of the git protocol (git-daemon(1)).
-const daemonPort = 9418
 
 // openDaemon requests a service by the git protocol, which has neither encryption nor credentials
 // (gitprotocol-pack(5), "Git Transport").
 func (c *Connection) openDaemon(ctx context.Context, service, version string) (*stream, error) {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(c.Address.Host, strconv.Itoa(cmp.Or(c.Address.Port, daemonPort))))
+	conn, err := dialer.DialContext(ctx, "tcp", c.Address.DialAddress())
 	if err != nil {
 		return nil, err
 	}

@@ -74,10 +74,10 @@ func (c *Connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func
 		HostKeyCallback: hosts.HostKeyCallback(),
 		// Only the kinds of key that the file has for this host: a server offers one of
 		// several, and another kind would look unknown.
-		HostKeyAlgorithms: hosts.HostKeyAlgorithms(c.sshAddress()),
+		HostKeyAlgorithms: hosts.HostKeyAlgorithms(c.Address.DialAddress()),
 	}
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", c.sshAddress())
+	conn, err := dialer.DialContext(ctx, "tcp", c.Address.DialAddress())
 	if err != nil {
 		var unknown *net.DNSError
 		if errors.As(err, &unknown) {
@@ -86,23 +86,16 @@ func (c *Connection) dialSSH(ctx context.Context) (client *ssh.Client, stop func
 		return nil, nil, err
 	}
 	stop = context.AfterFunc(ctx, func() { conn.Close() })
-	link, channels, requests, err := ssh.NewClientConn(conn, c.sshAddress(), config)
+	link, channels, requests, err := ssh.NewClientConn(conn, c.Address.DialAddress(), config)
 	if err != nil {
 		stop()
 		conn.Close()
 		if ctx.Err() != nil {
 			return nil, nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		return nil, nil, explainSSH(err, c.sshAddress())
+		return nil, nil, explainSSH(err, c.Address.DialAddress())
 	}
 	return ssh.NewClient(link, channels, requests), stop, nil
-}
-
-const sshPort = 22
-
-// sshAddress returns the host and the port that ssh connects to.
-func (c *Connection) sshAddress() string {
-	return net.JoinHostPort(c.Address.Host, strconv.Itoa(cmp.Or(c.Address.Port, sshPort)))
 }
 
 // sshAuth returns the key of the file, or those of the agent. done is called after the login.
