@@ -24,7 +24,7 @@ func TestCopyHidesNoDeletion(t *testing.T) {
 			d := tick(t, g).Operations[0].Decision.Dispatch[0]
 			tick(t, other)
 			b.copyOverlay()
-			if got := kinds(tick(t, g).Operations); got != "z: retire 1" {
+			if got := kinds(tick(t, g).Operations); got != "z: withdraw 1" {
 				t.Fatalf("%s, want the copied dispatch withdrawn", got)
 			}
 			deleted := []branch.Change{{Path: "overlays/a/dispatches/" + d.ID + ".yaml"}, {Path: "overlays/a/dispatches/kustomization.yaml"}}

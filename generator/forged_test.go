@@ -1,9 +1,7 @@
 package generator_test
 
 import (
-	"context"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -11,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/verification"
@@ -93,24 +90,24 @@ func TestForged(t *testing.T) {
 		changes []branch.Change
 		want    verification.Verdict
 	}{
-		"as it was":                 {order.Message, changes, verification.Follows},
-		"signed off":                {order.Message + "Signed-off-by: A <a@example.com>\n", changes, verification.Follows},
-		"other CI":                  {edit("CI: [skip ci]\n", ""), changes, verification.Follows},
-		"another dispatch":          {edit("\nDispatch: "+e.Dispatches[0], "\nDispatch: other-7f3k9c2b"), changes, verification.Forged},
-		"another overlay":           {edit("Overlay: overlays/", "Overlay: elsewhere/"), changes, verification.Forged},
-		"another observation":       {edit(`"queue":"`, `"queue":"other-`), changes, verification.Forged},
-		"fields that nobody writes": {edit(`{"version":2,`, `{"version":2,"more":1,`), changes, verification.Forged},
-		"a manifest edited":         {order.Message, with(strings.Replace(text, "agent:3", "agent:4", 1)), verification.ByHand},
-		"a manifest with a comment": {order.Message, with("# more\n" + text), verification.ByHand},
-		"a manifest left out":       {order.Message, slices.Delete(slices.Clone(changes), manifest, manifest+1), verification.ByHand},
-		"one more manifest":         {order.Message, more(e.Overlay+"/dispatches/mine.yaml", text), verification.ByHand},
-		"a policy":                  {order.Message, more(e.Overlay+"/scaling.yaml", "a: 1\n"), verification.Forged},
-		"a neighbour":               {order.Message, more(dir+"other/dispatches/x.yaml", text), verification.Forged},
-		"a name that begins alike":  {order.Message, more(e.Overlay+"/dispatches.yaml", text), verification.Forged},
-		"nothing":                   {order.Message, nil, verification.ByHand},
-		"another version's files":   {edit("\nMuster: v0\n", "\nMuster: v9\n"), with("# more\n" + text), verification.OtherVersion},
-		"no version's directory":    {edit("\nMuster: v0\n", "\nMuster: v9\n"), more("base/job.yaml", "a: 1\n"), verification.Forged},
-		"a person's":                {"I was here\n", changes, verification.People},
+		"as it was":                 {order.Message, changes, verification.Reproduced},
+		"signed off":                {order.Message + "Signed-off-by: A <a@example.com>\n", changes, verification.Reproduced},
+		"other CI":                  {edit("CI: [skip ci]\n", ""), changes, verification.Reproduced},
+		"another dispatch":          {edit("\nDispatch: "+e.Orders[0].ID, "\nDispatch: other-7f3k9c2b"), changes, verification.Differs},
+		"another overlay":           {edit("Overlay: overlays/", "Overlay: elsewhere/"), changes, verification.Differs},
+		"another observation":       {edit(`"queue":"`, `"queue":"other-`), changes, verification.Differs},
+		"fields that nobody writes": {edit(`{"version":2,`, `{"version":2,"more":1,`), changes, verification.Differs},
+		"a manifest edited":         {order.Message, with(strings.Replace(text, "agent:3", "agent:4", 1)), verification.Differs},
+		"a manifest with a comment": {order.Message, with("# more\n" + text), verification.Differs},
+		"a manifest left out":       {order.Message, slices.Delete(slices.Clone(changes), manifest, manifest+1), verification.Differs},
+		"one more manifest":         {order.Message, more(e.Overlay+"/dispatches/mine.yaml", text), verification.Differs},
+		"a policy":                  {order.Message, more(e.Overlay+"/scaling.yaml", "a: 1\n"), verification.Differs},
+		"a neighbour":               {order.Message, more(dir+"other/dispatches/x.yaml", text), verification.Differs},
+		"a name that begins alike":  {order.Message, more(e.Overlay+"/dispatches.yaml", text), verification.Differs},
+		"nothing":                   {order.Message, nil, verification.Differs},
+		"another version's files":   {edit("\nMuster: v0\n", "\nMuster: v9\n"), with("# more\n" + text), verification.Unknown},
+		"no version's directory":    {edit("\nMuster: v0\n", "\nMuster: v9\n"), more("base/job.yaml", "a: 1\n"), verification.Differs},
+		"a person's":                {"I was here\n", changes, verification.NotMuster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,45 +116,61 @@ func TestForged(t *testing.T) {
 			log := before.then(commit, c.changes...)
 			found, count := log.verify(t, nil)
 			got := found[log.commits[0].ID]
-			if got.Verdict != c.want || got.Verdict != verification.Follows && len(got.Why) == 0 {
+			if got.Verdict != c.want || got.Verdict != verification.Reproduced && len(got.Why) == 0 {
 				t.Errorf("got %+v, want %s", got, c.want)
 			}
-			if want := map[bool]int{true: 1}[c.want.Failed()]; count.Failed != want {
+			if want := map[bool]int{true: 1}[c.want == verification.Differs]; count.Failed != want {
 				t.Errorf("%d failed, want %d: %+v", count.Failed, want, count)
 			}
 		})
 	}
 	t.Run("by another version", func(t *testing.T) {
 		_, count := l.verify(t, func(c *verification.Config) { c.Version = "v1" })
-		if count.Muster == 0 || count.Verdicts[verification.Follows] != count.Muster {
+		if count.Muster == 0 || count.Verdicts[verification.Reproduced] != count.Muster {
 			t.Errorf("got %+v", count)
 		}
 	})
 }
 
-// TestReplayIsDoubtful asserts that a replayed decision is doubtful if the reasons in the message are
-// not those of the decision.
-func TestReplayIsDoubtful(t *testing.T) {
+// TestMovedCommits: a commit of muster that is elsewhere than it was pushed differs, although its
+// message and its files are those of its decision.
+func TestMovedCommits(t *testing.T) {
 	t.Parallel()
 	l := plainLog(t)
-	order, _ := l.order(t)
-	replayer := verification.Replayer{
-		Overlays: "overlays", Loader: fleet.NewLoader("overlays"),
-		Tree: func(ctx context.Context, commit string, _ []string) (fs.FS, error) { return l.Tree(ctx, commit) },
+	order, before := l.order(t)
+	e, err := ledger.Parse(order.Message)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for message, want := range map[string]bool{order.Message: false, strings.Replace(order.Message, "pending", "urgent", 1): true} {
-		commit := order
-		commit.Message = message
-		for r, err := range ledger.Read(func(yield func(branch.Commit, error) bool) { yield(commit, nil) }) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := replayer.Decide(t.Context(), verification.Push{Records: []ledger.Record{r}}, 0)
-			if err != nil || got.Doubtful != want || len(got.Differences) > 0 {
-				t.Errorf("doubtful: %t, want %t; %q, %v; of\n%s", got.Doubtful, want, got.Differences, err, message)
-			}
+	changes := l.changes(t, order)
+	back := make([]branch.Change, len(changes)) // reverts the order
+	for i, c := range changes {
+		back[i] = branch.Change{Path: c.Path, Content: l.trees[order.Parents[0]].files[c.Path]}
+	}
+	person := branch.Commit{Message: "Read me\n", At: order.At}
+	readme := branch.Change{Path: "README.md", Content: []byte("x")}
+	base := strings.Replace(order.Message, "Based-on: "+e.Base, "Based-on: "+before.commits[1].ID, 1)
+	original := l.of(order)
+	for name, log := range map[string]anyLog{
+		"rebased on another commit":          before.then(person, readme).then(order, changes...),
+		"cherry-picked after its revert":     original.then(person, back...).then(order, changes...),
+		"cherry-picked directly after it":    original.then(order),
+		"a base that is not its parent":      before.then(withMessage(order, base), changes...),
+		"a revert that quotes the trailers":  original.then(withMessage(person, "Revert\n\n"+order.Message), back...),
+		"a squash that keeps one message":    before.then(order, append(slices.Clone(changes), readme)...),
+		"a squash with a commit of a person": before.then(withMessage(order, "Squashed\n\n"+order.Message), append(slices.Clone(changes), readme)...),
+	} {
+		found, count := log.verify(t, nil)
+		if got := found[log.commits[0].ID]; got.Verdict != verification.Differs || count.Failed != 1 {
+			t.Errorf("%s: %+v, %d failed", name, got, count.Failed)
 		}
 	}
+}
+
+// withMessage returns a commit with another message.
+func withMessage(c branch.Commit, message string) branch.Commit {
+	c.Message = message
+	return c
 }
 
 // TestVerifyRange: a range that begins or ends inside a push has what is in it, and each
@@ -169,7 +182,7 @@ func TestVerifyRange(t *testing.T) {
 		for last := first; last < len(l.commits); last += 9 {
 			log := anyLog{commits: l.commits[first:], trees: l.trees}
 			found, count := log.verify(t, func(c *verification.Config) { c.Until = l.commits[last].ID })
-			if count.Commits != last-first || count.Failed > 0 || !count.Reached || len(found) != count.Verdicts[verification.Follows] {
+			if count.Commits != last-first || count.Failed > 0 || !count.Reached || len(found) != count.Verdicts[verification.Reproduced] {
 				t.Errorf("from %d to %d: %d found, %+v", first, last, len(found), count)
 			}
 			for _, c := range log.commits[:last-first] {
@@ -196,7 +209,7 @@ func FuzzVerify(f *testing.F) {
 	order, before := l.order(f)
 	changes := l.changes(f, order)
 	f.Add(order.Message)
-	for _, key := range []string{"Agents: ", "Dispatch: ", "Observation: ", "Muster: ", "Overlay: ", "Operation: "} {
+	for _, key := range []string{"Identity: ", "Based-on: ", "Dispatch: ", "Observation: ", "Muster: ", "Overlay: ", "Operation: "} {
 		f.Add(strings.Replace(order.Message, key, key+"1", 1))
 		f.Add(strings.Replace(order.Message, key, "", 1))
 	}
@@ -214,11 +227,11 @@ func FuzzVerify(f *testing.F) {
 		if !there {
 			t.Fatalf("nothing is found of %q", message)
 		}
-		if got.Verdict != verification.Follows {
+		if got.Verdict != verification.Reproduced {
 			return
 		}
 		x, err := ledger.Parse(message)
-		if err != nil || x.Overlay != e.Overlay || x.Kind != e.Kind || x.Agents != e.Agents || !slices.Equal(x.Dispatches, e.Dispatches) {
+		if err != nil || x.Overlay != e.Overlay || x.Kind != e.Kind || !slices.Equal(x.Orders, e.Orders) {
 			t.Errorf("it follows: %q", message)
 		}
 	})
@@ -242,7 +255,7 @@ func takenAway(t *testing.T) takenLog {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := takenLog{own: path.Join(e.Overlay, "dispatches"), id: e.Dispatches[0]}
+	x := takenLog{own: path.Join(e.Overlay, "dispatches"), id: e.Orders[0].ID}
 	files := l.trees[order.ID].files
 	file, list := x.own+"/"+x.id+".yaml", x.own+"/kustomization.yaml"
 	if x.text, x.list = string(files[file]), string(files[list]); x.text == "" || !strings.Contains(x.list, x.id) {
@@ -252,8 +265,8 @@ func takenAway(t *testing.T) takenLog {
 	if !strings.Contains(x.without, "- ") {
 		x.without = strings.Replace(x.without, "resources:\n", "resources: []\n", 1)
 	}
-	x.message = fmt.Sprintf("%s: repair dispatches/\n\nOverlay: %s\nOperation: repair\n%s", path.Base(e.Overlay), e.Overlay, order.Message[strings.Index(order.Message, "Observation: "):])
 	x.anyLog = before.then(branch.Commit{Message: "Less\n", At: order.At}, branch.Change{Path: file}, branch.Change{Path: list, Content: []byte(x.without)})
+	x.message = fmt.Sprintf("%s: repair dispatches/\n\nOverlay: %s\nOperation: repair\nBased-on: %s\n%s", path.Base(e.Overlay), e.Overlay, x.commits[0].ID, order.Message[strings.Index(order.Message, "Observation: "):])
 	return x
 }
 
@@ -294,24 +307,24 @@ func TestForgedRepair(t *testing.T) {
 		want    verification.Verdict
 		why     string
 	}{
-		"put back as it was":          {map[string]string{inPlace: text, named: list}, verification.Repair, ""},
-		"withdrawn as it was":         {map[string]string{inPlace: "", withdrawn: text, named: without}, verification.Repair, ""},
-		"put back with more agents":   {map[string]string{inPlace: more, named: list}, verification.Forged, "it writes " + id + " otherwise than commit"},
-		"withdrawn with more, forged": {map[string]string{inPlace: "", withdrawn: more, named: without}, verification.Forged, "it writes " + id + " otherwise than commit"},
+		"put back as it was":          {map[string]string{inPlace: text, named: list}, verification.Reproduced, ""},
+		"withdrawn as it was":         {map[string]string{inPlace: "", withdrawn: text, named: without}, verification.Reproduced, ""},
+		"put back with more agents":   {map[string]string{inPlace: more, named: list}, verification.Differs, "it writes " + id + " otherwise than commit"},
+		"withdrawn with more, forged": {map[string]string{inPlace: "", withdrawn: more, named: without}, verification.Differs, "it writes " + id + " otherwise than commit"},
 		"what nobody ordered": {map[string]string{x.own + "/" + mine + ".yaml": strings.ReplaceAll(text, id, mine),
-			named: strings.Replace(list, id, mine, 1)}, verification.Forged, "it writes " + mine + ", which no commit before it has ordered"},
-		"a list with patches": {map[string]string{inPlace: text, named: list + "patches: []\n"}, verification.Forged, "it leaves kustomization.yaml in another state than muster does"},
-		"a list without it":   {map[string]string{inPlace: text, named: without}, verification.Forged, "it leaves kustomization.yaml in another state than muster does: it did not list " + id},
-		"the circuit breaker": {map[string]string{x.own + "/state.yaml": "a: 1\n"}, verification.Forged, "which a repair only deletes"},
+			named: strings.Replace(list, id, mine, 1)}, verification.Differs, "it writes " + mine + ", which no commit before it has ordered"},
+		"a list with patches": {map[string]string{inPlace: text, named: list + "patches: []\n"}, verification.Differs, "it leaves kustomization.yaml in another state than muster does"},
+		"a list without it":   {map[string]string{inPlace: text, named: without}, verification.Differs, "it leaves kustomization.yaml in another state than muster does: it did not list " + id},
+		"the circuit breaker": {map[string]string{x.own + "/state.yaml": "a: 1\n"}, verification.Differs, "which a repair only deletes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			last, count := x.repaired(t, c.changes)
 			failed := 0
-			if c.want == verification.Forged {
+			if c.want == verification.Differs {
 				failed = 1
 			}
-			if last.Verdict != c.want || !strings.Contains(strings.Join(last.Why, "; "), c.why) || count.Failed != failed || count.Verdicts[verification.Repair] != 1-failed {
+			if last.Verdict != c.want || !strings.Contains(strings.Join(last.Why, "; "), c.why) || count.Failed != failed || count.Verdicts[verification.Reproduced] != count.Muster-failed {
 				t.Errorf("got %s, %q, %+v; want %s, %q", last.Verdict, last.Why, count, c.want, c.why)
 			}
 		})
@@ -352,7 +365,7 @@ func TestVerifyNamesCommands(t *testing.T) {
 			log = log.then(branch.Commit{Message: c.message, At: order.At}, c.changes...)
 			found, _ := log.verify(t, nil)
 			got := found[log.commits[0].ID]
-			if got.Verdict != verification.People || got.Operation != c.want || len(got.Why) != 1 || !strings.HasPrefix(got.Why[0], c.why) {
+			if got.Verdict != verification.NotMuster || got.Operation != c.want || len(got.Why) != 1 || !strings.HasPrefix(got.Why[0], c.why) {
 				t.Errorf("got %+v, want %q, %q", got, c.want, c.why)
 			}
 		})

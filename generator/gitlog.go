@@ -206,7 +206,7 @@ func readOrders(ctx context.Context, history branch.History, head branch.Head, s
 		if r.Entry == nil || r.Entry.Kind != ledger.Dispatch {
 			continue
 		}
-		for _, id := range r.Entry.Dispatches {
+		for _, id := range r.Entry.Dispatches() {
 			if _, later := all.of[id]; !later {
 				all.of[id] = ordered{file: dispatchFile(r.Entry.Overlay, id), commit: r.Entry.Commit}
 			}
@@ -372,9 +372,9 @@ func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, loaded []fl
 	}
 	if e.Kind == ledger.Repair {
 		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
-		dr.past.noteRepair(e.Overlay, Repair{At: e.At, Subject: e.Subject})
+		dr.past.noteRepair(e.Overlay, Repair{At: e.At, Subject: e.Subject()})
 	}
-	for _, id := range e.Dispatches {
+	for _, id := range e.Dispatches() {
 		switch e.Kind {
 		case ledger.Dispatch:
 			retired := slices.Contains(p.retired[id], e.Overlay)
@@ -441,7 +441,7 @@ func (dr *drift) rememberVersions(ctx context.Context, head branch.Head, loaded 
 		if e := r.Entry; e == nil {
 			some = append(some, branch.Commit{ID: r.Commit.ID, Parents: r.Commit.Parents, Tree: r.Commit.Tree})
 		} else if e.Kind == ledger.Dispatch {
-			for _, id := range e.Dispatches {
+			for _, id := range e.Dispatches() {
 				if file := dispatchFile(e.Overlay, id); wanted[file] == id {
 					first = append(first, file)
 				}

@@ -338,7 +338,7 @@ func TestRaisedOrderFails(t *testing.T) {
 					t.Errorf("the message says %s", text)
 				}
 				_, count := logOf(t, a.fleet).verify(t, nil)
-				if count.Failed > 0 || count.Verdicts[verification.Repair] != 1 || count.Verdicts[verification.Follows] != count.Muster-1 {
+				if count.Failed > 0 || count.Verdicts[verification.Reproduced] != count.Muster {
 					t.Errorf("not all commits verify: %+v", count)
 				}
 			})
@@ -744,7 +744,7 @@ func TestRefusedDispatchIsWithdrawn(t *testing.T) {
 	b.now = b.now.Add(time.Minute)
 	b.snapshot.Jobs = nil
 	b.jobs("a", 5) // two of them are new
-	if got, want := kinds(tick(t, g).Operations), "a: dispatch 2; a: retire 1"; got != want {
+	if got, want := kinds(tick(t, g).Operations), "a: dispatch 2; a: withdraw 1"; got != want {
 		t.Fatalf("after 4 minutes: %q, want %q", got, want)
 	}
 	if b.at(path.Join(dispatches, d.ID+".yaml")) != "" || b.at(path.Join(dispatches, "withdrawn", d.ID+".yaml")) == "" {

@@ -176,7 +176,7 @@ func TestCopiedBranch(t *testing.T) {
 			if s.Current != 2 || s.InFlight != 2 || s.Dispatch != 1 || now.ID == id || now.CopiedFrom != id || r.Decisions[0].Observation.Capacity("a").OtherFleets != 1 {
 				t.Errorf("a copy: %+v, %+v", s, now)
 			}
-			if got := kinds(r.Operations); got != "a: dispatch 1; a: retire 1" || b.fleet.head().tree.files["overlays/a/dispatches/withdrawn/"+d.ID+".yaml"] == nil {
+			if got := kinds(r.Operations); got != "a: dispatch 1; a: withdraw 1" || b.fleet.head().tree.files["overlays/a/dispatches/withdrawn/"+d.ID+".yaml"] == nil {
 				t.Errorf("a copy: %s, want its dispatch withdrawn", got)
 			}
 			if n := strings.Count(b.log.String(), "the overlay is a copy, and gets an identifier of its own"); n != 1 {
@@ -332,7 +332,7 @@ func TestCopiedOverlay(t *testing.T) {
 	b.copyOverlay()
 	b.jobs("z", 2)
 	r = tick(t, g)
-	if got := kinds(r.Operations); got != "z: dispatch 2; z: retire 1" {
+	if got := kinds(r.Operations); got != "z: dispatch 2; z: withdraw 1" {
 		t.Fatalf("%s, want two agents, and the copied dispatch withdrawn", got)
 	}
 	a, z := r.Decisions[0], r.Decisions[1]

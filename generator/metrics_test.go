@@ -138,7 +138,7 @@ func (w *scenario) booked(t *testing.T, v *watched) map[string]float64 {
 		}
 		overlay := strings.TrimPrefix(e.Overlay, "overlays/")
 		all["commits "+overlay+" "+string(e.Kind)]++
-		for _, id := range e.Dispatches {
+		for _, id := range e.Dispatches() {
 			file, kept := e.Overlay+"/dispatches/"+id+".yaml", e.Overlay+"/dispatches/withdrawn/"+id+".yaml"
 			text := string(c.tree.files[file]) + string(c.parent.tree.files[file]) + string(c.parent.tree.files[kept])
 			found := ordersAgents.FindStringSubmatch(text)

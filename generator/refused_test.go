@@ -539,12 +539,12 @@ func TestLargeOperationsOnGitHub(t *testing.T) {
 			if n := len(op.Changes); n > b.limits.Files || size > b.limits.Bytes {
 				t.Errorf("an operation changes %d files, %d bytes, want at most %+v", n, size, b.limits)
 			}
-			ids, n := op.Dispatches()
+			e := op.Entry("")
 			if op.Kind == ledger.Retire {
-				retired += len(ids)
+				retired += len(e.Orders)
 				continue
 			}
-			agents += n
+			agents += e.Agents()
 			ordered = append(ordered, op.Decision.Dispatch...)
 		}
 		if b.now = b.now.Add(time.Minute); agents == jobs && len(b.snapshot.Jobs) > 0 { // all come

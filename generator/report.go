@@ -72,15 +72,17 @@ func describe(a ledger.Operation) (slog.Level, string) {
 			return slog.LevelInfo, "dispatched a probe"
 		}
 		return slog.LevelInfo, "dispatched"
+	case ledger.Withdraw:
+		if !slices.ContainsFunc(a.Retirements(), func(r plan.Retirement) bool { return !r.Copied }) {
+			return slog.LevelInfo, "withdrawn: copies of another overlay's dispatches"
+		}
+		return slog.LevelWarn, "withdrawn: the template changed before an agent registered"
 	case ledger.Retire:
-		if worst := plan.WorstFailure(a.Decision.Retire); worst != "" {
+		if worst := plan.WorstFailure(a.Retirements()); worst != "" {
 			return slog.LevelWarn, "retired, the order failed: " + worst.String()
 		}
-		if !slices.ContainsFunc(a.Decision.Retire, func(r plan.Retirement) bool { return !r.Copied }) {
+		if !slices.ContainsFunc(a.Retirements(), func(r plan.Retirement) bool { return !r.Copied }) {
 			return slog.LevelInfo, "retired copies of another overlay's dispatches"
-		}
-		if slices.ContainsFunc(a.Decision.Retire, func(r plan.Retirement) bool { return r.Reason == plan.Withdrawn && !r.Copied }) {
-			return slog.LevelWarn, "withdrawn: the template changed before an agent registered"
 		}
 		return slog.LevelInfo, "retired"
 	}
@@ -104,8 +106,8 @@ func operationAttrs(a ledger.Operation) []slog.Attr {
 		for _, x := range d.Dispatch {
 			reason(string(x.Purpose))
 		}
-	case ledger.Retire:
-		for _, x := range d.Retire {
+	case ledger.Withdraw, ledger.Retire:
+		for _, x := range a.Retirements() {
 			reason(x.Outcome())
 			registered += x.Registered
 		}
@@ -114,7 +116,11 @@ func operationAttrs(a ledger.Operation) []slog.Attr {
 			reason(f.File + " " + f.Problem)
 		}
 	}
-	if ids, agents := a.Dispatches(); len(ids) > 0 {
+	if orders := a.Entry("").Orders; len(orders) > 0 {
+		agents, ids := 0, []string{}
+		for _, o := range orders {
+			agents, ids = agents+o.Agents, append(ids, o.ID)
+		}
 		attrs = append(attrs, slog.Int("agents", agents))
 		if a.Kind == ledger.Retire {
 			attrs = append(attrs, slog.Int("registered", registered))

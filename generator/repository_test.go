@@ -32,7 +32,7 @@ func TestLogRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Changes: []branch.Change{{Path: "overlays/default/dispatches/x.yaml", Content: []byte("x")}}}
+	op := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Base: "c0ffee", Changes: []branch.Change{{Path: "overlays/default/dispatches/x.yaml", Content: []byte("x")}}}
 	op.Decision = plan.Decision{Overlay: "default", Figures: plan.Figures{Dispatch: 3}, Dispatch: []plan.Dispatch{{ID: "x", Agents: 3}}, Observation: plan.Observation{At: at, Queue: "q"}}
 	if head, err = loaded.Commit(t.Context(), head, []ledger.Operation{op}); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestLogRoundTrip(t *testing.T) {
 		}
 		what := c.Commit.Author
 		if e := c.Entry; e != nil {
-			what = fmt.Sprint(e.Author, e.At.Equal(at), e.Overlay, e.Kind, e.Dispatches, e.Agents, e.Version)
+			what = fmt.Sprint(e.Author, e.At.Equal(at), e.Overlay, e.Kind, e.Dispatches(), e.Agents(), e.Version)
 		}
 		got = append(got, c.Commit.ID+" "+what)
 	}

@@ -199,6 +199,8 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	defer g.reporter.end()
 	var done, landed []ledger.Operation // by the tries so far, which may push operations separately
 	var lost time.Time                  // the first conflict
+	var repaired bool
+	var found []Warning // in files that were repaired
 	for try := 0; ; try++ {
 		g.reporter.enter("")
 		if err := BackOff(ctx, g.cfg.Clock, try); err != nil {
@@ -212,7 +214,13 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		result.Conflicts += conflicts
 		done, landed = append(done, result.Operations...), append(landed, result.Landed...)
 		result.Operations, result.Landed = done, landed
-		if !errors.Is(err, branch.ErrMoved) {
+		result.Warnings = append(found, result.Warnings...)
+		switch {
+		case errors.Is(err, errRepaired) && !repaired: // the next time counts as a conflict: somebody edits the files meanwhile
+			repaired, found = true, result.Warnings
+			try--
+			continue
+		case !errors.Is(err, branch.ErrMoved) && !errors.Is(err, errRepaired):
 			return result, err
 		}
 		result.Conflicts++
@@ -266,8 +274,18 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 		return result, err
 	}
 	result.Repairs = g.drift.past.repairsOf(loaded)
-	loaded = g.publisher.withRefused(head, loaded)
+	edited := loaded
+	loaded = g.publisher.withRefused(head, edited)
 	result.Warnings = warnings(loaded)
+	ops, err := g.repair(ctx, head, loaded, &result)
+	switch {
+	case err != nil:
+		return result, err
+	case len(result.Operations) > 0 && !g.cfg.DryRun:
+		return result, errRepaired
+	case len(ops) > 0 && !g.cfg.DryRun: // all were refused
+		loaded = g.publisher.withRefused(head, edited)
+	}
 	overlays := fleet.Decidable(loaded)
 	if len(overlays) == 0 {
 		result.Suspended = suspended(loaded, nil)
@@ -294,9 +312,8 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	g.reporter.enter(StepDecide)
 	g.decide(&result, most)
 	g.reporter.enter(StepRender)
-	ops, failed := render(loaded, result.Decisions, g.cfg.Repository.Limits().OneByOne)
-	g.drift.past.suspect(ctx, head, ops)
-	result.Operations = ops
+	ops, failed := render(head.Commit, loaded, result.Decisions)
+	result.Operations = append(result.Operations, ops...) // in a dry run after repairs
 	result.Suspended = append(suspended(loaded, result.Decisions), failed...)
 	if len(ops) == 0 || g.cfg.DryRun {
 		g.poller.done()
@@ -304,6 +321,31 @@ func (g *Generator) attempt(ctx context.Context) (Result, error) {
 	}
 	g.reporter.enter(StepCommit)
 	return g.write(ctx, loaded, result)
+}
+
+// errRepaired reports that repairs were pushed: the tick continues from the new head.
+var errRepaired = errors.New("muster's files were repaired")
+
+// repair pushes the repairs of the overlays, and stores the committed ones in the result; in a dry run it
+// stores all. It returns all repairs. An error means that they could not be pushed.
+func (g *Generator) repair(ctx context.Context, head branch.Head, loaded []fleet.Overlay, r *Result) ([]ledger.Operation, error) {
+	ops := repairs(head.Commit, loaded, g.cfg.Clock.Now().UTC().Truncate(time.Second))
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	g.drift.past.suspect(ctx, head, ops)
+	if g.cfg.DryRun {
+		r.Operations = ops
+		return ops, nil
+	}
+	g.reporter.enter(StepCommit)
+	next, done, err := g.publisher.commit(ctx, head, g.publisher.inTurn(ops))
+	g.drift.noteOperations(head, next, done)
+	r.Head, r.Operations, r.Repairs = next, done, g.drift.past.repairsOf(loaded)
+	if err != nil {
+		return ops, fmt.Errorf("committing: %w", err)
+	}
+	return ops, nil
 }
 
 // decide makes the decisions on the snapshot and the overlays. most is the maximum number of

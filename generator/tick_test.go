@@ -169,8 +169,8 @@ func kinds(ops []ledger.Operation) string {
 		switch a.Kind {
 		case ledger.Dispatch:
 			words[i] = fmt.Sprintf("%s: dispatch %d", d.Overlay, d.Figures.Dispatch)
-		case ledger.Retire:
-			words[i] = fmt.Sprintf("%s: retire %d", d.Overlay, len(d.Retire))
+		case ledger.Withdraw, ledger.Retire:
+			words[i] = fmt.Sprintf("%s: %s %d", d.Overlay, a.Kind, len(a.Retirements()))
 		default:
 			words[i] = fmt.Sprintf("%s: %s", d.Overlay, a.Kind)
 		}

@@ -131,8 +131,8 @@ func (l anyLog) verify(t testing.TB, change func(*verification.Config)) (map[str
 }
 
 // verifies reports whether a finding on a commit of muster is without objection.
-func verifies(c *commit, f verification.Finding) bool {
-	return f.Verdict == verification.Follows || f.Verdict == verification.Repair && c.operation.Kind == ledger.Repair
+func verifies(f verification.Finding) bool {
+	return f.Verdict == verification.Reproduced
 }
 
 // verifyAll asserts that every commit of muster in a fleet's log verifies, and returns their number.
@@ -140,7 +140,7 @@ func verifyAll(t *testing.T, f *fleetRepository) int {
 	t.Helper()
 	found, count := logOf(t, f).verify(t, nil)
 	for _, c := range f.history() {
-		if x := found[c.id]; c.operation != nil && !verifies(c, x) {
+		if x := found[c.id]; c.operation != nil && !verifies(x) {
 			t.Errorf("%s %s %s: %s %v", c.at.Format(time.RFC3339), c.operation.Path, c.operation.Kind, x.Verdict, x.Why)
 		}
 	}
@@ -159,10 +159,10 @@ func TestVerified(t *testing.T) {
 		for _, c := range w.fleet.history() {
 			f, there := found[c.id]
 			switch {
-			case c.operation == nil && there && f.Verdict != verification.People:
+			case c.operation == nil && there && f.Verdict != verification.NotMuster:
 				t.Errorf("%s is a person's, and is %+v", c.id, f)
 			case c.operation == nil:
-			case verifies(c, f) && (w.theme != "plain" || len(f.Notes) == 0):
+			case verifies(f):
 				muster++
 			case w.theme == "plain":
 				t.Errorf("%s %s %s: %+v", c.at, c.operation.Decision.Overlay, c.operation.Kind, f)

@@ -50,7 +50,7 @@ func TestGitHubCommits(t *testing.T) {
 				log, _ := r.Git("log", "--format=%s")
 				t.Errorf("GitHub was asked to write %v, want two commits; the log is\n%s", made, log)
 			}
-			if out := run("verify", "--strict"); out != "3 commits, 2 of them by muster: 2 follows\n" {
+			if out := run("verify", "--strict"); out != "3 commits, 2 of them by muster: 2 reproduced\n" {
 				t.Errorf("verify says %s", out)
 			}
 		})

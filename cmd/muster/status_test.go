@@ -33,7 +33,7 @@ func pastOperations(read *int, entries ...ledger.Entry) iter.Seq2[ledger.Record,
 }
 
 func dispatchedAt(overlay string, age time.Duration, agents int) ledger.Entry {
-	return ledger.Entry{Overlay: overlay, Kind: ledger.Dispatch, At: start.Add(-age), Agents: agents, Observation: plan.Observation{At: start.Add(-age), Queue: "q"}}
+	return ledger.Entry{Overlay: overlay, Kind: ledger.Dispatch, At: start.Add(-age), Orders: []ledger.Order{{ID: "x", Agents: agents}}, Observation: plan.Observation{At: start.Add(-age), Queue: "q"}}
 }
 
 // TestStatusReadsNoMoreThanNecessary asserts that status reads the last hour, and the last

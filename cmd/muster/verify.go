@@ -37,20 +37,19 @@ func (p program) verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [RANGE]",
 		Short: "Recompute every commit by muster and compare it byte for byte",
-		Long: `verify recomputes every commit that muster made, from its parent and its trailers,
-renders it again, and compares the files byte for byte and the trailers one by one.
-It does not compare the prose of messages. It prints the commits that do not follow,
-and commits in which people changed muster's files:
+		Long: `verify makes the decision of every commit by muster again, from the commit and the
+observation that its trailers name, renders it, and compares the files byte for byte
+and the trailers one by one. It does not read the prose of messages. The verdicts:
 
-  by-hand        the trailers follow, but the files are not those of the decision
-  forged         the trailers do not follow, or the operation does not change such files
-  damaged        muster made it, and it can no longer be read
-  other-version  another version made it, and this one would make it differently
-  unknown        this repository does not contain the inputs of the decision
-  people         somebody changed muster's files in a commit of their own
+  reproduced     the same trailers and files
+  differs        other trailers, other files, or not where muster pushed it
+  not-by-muster  somebody changed muster's files in a commit of their own
+  unknown        this repository lacks the files that were decided on, or another
+                 version made the commit, and this one would make it differently
 
-The first three are failures: the exit code is 1. With --strict the next two are
-too. For a repair, verify checks that it changes only muster's own files.
+It prints all but the reproduced ones. If a commit differs, the exit code is 1; with
+--strict also if one is unknown. For a repair, verify checks that it changes only
+muster's own files, and writes dispatches as they were ordered.
 
 RANGE is as in git: A..B is what is in B and not in A, A.. goes to the head of the
 branch, and B alone is everything up to B. The default is the branch. In a clone, A
@@ -73,8 +72,8 @@ repository. --signatures needs a clone, and uses its git and its keys.`,
 	f := c.Flags()
 	f.StringVar(&v.since, "since", "", "omit commits older than this time or age, such as 24h or 7d")
 	f.StringVarP(&v.output, "output", "o", "text", "text or json")
-	f.BoolVar(&v.all, "all", false, "also print commits that verify")
-	f.BoolVar(&v.strict, "strict", false, "also fail for commits that cannot be replayed: of other versions, or cut off in a shallow clone")
+	f.BoolVar(&v.all, "all", false, "also print commits that are reproduced")
+	f.BoolVar(&v.strict, "strict", false, "also fail for unknown commits, such as those cut off in a shallow clone")
 	f.BoolVar(&v.signatures, "signatures", false, "fail unless git verifies the signature of each muster commit; needs a clone")
 	invocation.OneOf(c, "output", "text", "json")
 	return c
@@ -115,7 +114,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 		if v.count.Muster%100 == 0 {
 			p.Progress.Doing(fmt.Sprintf("verifying: %d commits by muster", v.count.Muster))
 		}
-		if v.all || f.Failed() || f.Verdict != verification.Follows && f.Verdict != verification.Repair {
+		if v.all || f.Failed() || f.Verdict != verification.Reproduced {
 			if err := printer.finding(f); err != nil {
 				return err
 			}
@@ -134,8 +133,7 @@ func (v *verifyFlags) result(config verification.Config, text string) error {
 	if config.Until != "" && !v.count.Reached {
 		return output.Usage(fmt.Errorf("%q: the first is not an ancestor of the second, whose whole history was verified", text))
 	}
-	unsure := v.count.Verdicts[verification.OtherVersion] + v.count.Verdicts[verification.Unknown]
-	if v.count.Failed > 0 || v.strict && (unsure > 0 || v.count.Cut != "" && config.Since.IsZero()) {
+	if v.count.Failed > 0 || v.strict && (v.count.Verdicts[verification.Unknown] > 0 || v.count.Cut != "" && config.Since.IsZero()) {
 		return invocation.ErrChanges
 	}
 	return nil
@@ -256,15 +254,12 @@ func (p *verifyText) finding(f verification.Finding) error {
 	style := output.Plain
 	if f.Failed() {
 		style = output.Bad
-	} else if !f.Verdict.Confirmed() {
+	} else if f.Verdict == verification.Unknown {
 		style = output.Warning
 	}
-	why := append(slices.Clone(f.Why), f.Notes...)
+	why := slices.Clone(f.Why)
 	if f.Signature != "" {
 		why = append(why, "signature: "+string(f.Signature))
-	}
-	if f.Verdict == verification.OtherVersion {
-		why = append([]string{"made by " + f.Version}, why...)
 	}
 	return p.stream.Row([]output.Cell{
 		{Text: f.Commit[:min(7, len(f.Commit))]}, {Text: f.At.UTC().Format(time.RFC3339)},
@@ -281,31 +276,16 @@ func (p *verifyText) end(c verification.Config, count verification.Count) error 
 		fmt.Fprintln(p.out.Text)
 	}
 	var kinds []string
-	for _, v := range []verification.Verdict{verification.Follows, verification.Repair, verification.ByHand, verification.Forged, verification.Malformed, verification.OtherVersion, verification.Unknown} {
-		if n := count.Verdicts[v]; n > 0 || v == verification.Follows {
+	for _, v := range verification.Verdicts() {
+		if n := count.Verdicts[v]; n > 0 && v != verification.NotMuster || v == verification.Reproduced {
 			kinds = append(kinds, fmt.Sprintf("%d %s", n, v))
 		}
 	}
 	_, err := fmt.Fprintf(p.out.Text, "%s, %d of them by muster: %s\n", commits(count.Commits), count.Muster, strings.Join(kinds, ", "))
-	for _, note := range verifyNotes(c, count) {
-		fmt.Fprintln(p.out.Text, note)
+	if count.Unproven > 0 {
+		fmt.Fprintf(p.out.Text, "%d commits by muster have no valid signature\n", count.Unproven)
 	}
 	return err
-}
-
-// verifyNotes returns notes about all findings.
-func verifyNotes(c verification.Config, count verification.Count) []string {
-	var notes []string
-	add := func(n int, format string, args ...any) {
-		if n > 0 {
-			notes = append(notes, fmt.Sprintf(format, args...))
-		}
-	}
-	add(count.Verdicts[verification.Repair], "repair: it restores what was ordered, and changes only muster's own files")
-	add(count.OtherMessage, "%d of those that follow have notes, such as a different wording: --all shows them", count.OtherMessage)
-	add(count.Verdicts[verification.OtherVersion], "other-version: this version, %s, gets other results; this is a failure only with --strict", c.Version)
-	add(count.Unproven, "%d commits by muster have no valid signature", count.Unproven)
-	return notes
 }
 
 // verifyJSON prints a document, finding by finding.

@@ -88,7 +88,7 @@ func (f *following) tick(b *testing.B) {
 	}
 	o := plan.Observation{At: f.at, Queue: "default", Overlays: []plan.Capacity{supply}, Jobs: []plan.Demand{{Overlays: []string{"default"}, Pending: 5, Oldest: &oldest}}}
 	for _, d := range plan.Decide(f.head, fleet.Decidable(overlays), o) {
-		ops, err := generator.Render(overlays[0], d)
+		ops, err := generator.Render(f.head, overlays[0], d)
 		if err != nil || len(ops) == 0 {
 			b.Fatal(err, d)
 		}

@@ -142,7 +142,7 @@ func readRecent(overlays []fleet.Overlay, now time.Time, records iter.Seq2[ledge
 
 func (h *recent) add(e ledger.Entry, now time.Time) {
 	if ops := h.operations[e.Overlay]; len(ops) < maxOperations {
-		h.operations[e.Overlay] = append(ops, operationStatus{At: e.At, Operation: e.Kind, Commit: e.Commit, Subject: e.Subject, Agents: e.Agents, Dispatches: e.Dispatches})
+		h.operations[e.Overlay] = append(ops, operationStatus{At: e.At, Operation: e.Kind, Commit: e.Commit, Subject: e.Subject(), Agents: e.Agents(), Dispatches: e.Dispatches()})
 	}
 	if last, ok := h.observed[e.Observation.Queue]; !ok || e.Observation.At.After(last.Observation.At) {
 		h.observed[e.Observation.Queue] = e
@@ -154,7 +154,7 @@ func (h *recent) add(e ledger.Entry, now time.Time) {
 		h.ordered[e.Overlay] = make([]int, orderedParts)
 	}
 	if age := max(0, now.Sub(e.At)); age < orderedFor {
-		h.ordered[e.Overlay][orderedParts-1-int(age/(orderedFor/orderedParts))] += e.Agents
+		h.ordered[e.Overlay][orderedParts-1-int(age/(orderedFor/orderedParts))] += e.Agents()
 	}
 }
 

@@ -95,10 +95,9 @@ func (h *history) addTick(r generator.Report) {
 			if a.Kind != ledger.Dispatch {
 				continue
 			}
-			ids, agents := a.Dispatches()
-			subject, _, _ := strings.Cut(ledger.Text(a), "\n")
-			dispatched[a.Decision.Overlay] += agents
-			h.track(a.Decision.Overlay).mark(mark{at: a.Decision.At(), agents: agents, text: subject, key: strings.Join(ids, " ")})
+			e := a.Entry("")
+			dispatched[a.Decision.Overlay] += e.Agents()
+			h.track(a.Decision.Overlay).mark(mark{at: a.Decision.At(), agents: e.Agents(), text: e.Subject(), key: strings.Join(e.Dispatches(), " ")})
 		}
 	}
 	seen := map[string]bool{}
@@ -170,7 +169,7 @@ func (h *history) addCommits(entries []ledger.Entry, first bool) {
 			replayed.track(s.Overlay).addPoint(s.At, values)
 		})
 		if t := replayed.tracks[name(h.overlays, e.Overlay)]; t != nil && e.Kind == ledger.Dispatch {
-			t.mark(mark{at: e.Observation.At, agents: e.Agents, text: e.Subject, key: strings.Join(e.Dispatches, " ")})
+			t.mark(mark{at: e.Observation.At, agents: e.Agents(), text: e.Subject(), key: strings.Join(e.Dispatches(), " ")})
 		}
 		past = append(past, h.decision(e))
 	}
@@ -196,7 +195,7 @@ func name(overlays, dir string) string { return strings.TrimPrefix(dir, overlays
 func (h *history) decision(e ledger.Entry) status.Decision {
 	return status.Decision{
 		At: e.Observation.At, Overlay: name(h.overlays, e.Overlay), Queue: e.Observation.Queue, Operation: e.Kind,
-		Dispatches: e.Dispatches, Agents: e.Agents, Text: e.Subject + "\n\n" + e.Prose,
+		Dispatches: e.Dispatches(), Agents: e.Agents(), Text: e.Text,
 	}
 }
 

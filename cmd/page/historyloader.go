@@ -83,7 +83,7 @@ func (l *loader) read(head string, now time.Time) {
 		}
 		if e := r.Entry; e != nil && len(entries) < maxEntries {
 			if len(entries) >= maxPast {
-				e.Prose = ""
+				e.Text = ""
 			}
 			entries = append(entries, *e)
 		}

@@ -82,7 +82,7 @@ func (w *scenario) tick(change func(*generator.Report), decisions ...plan.Decisi
 
 func dispatch(d plan.Decision) ledger.Operation {
 	d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("a-%08d", d.At().Unix()%100000000), Purpose: plan.ForDemand, Agents: d.Figures.Dispatch}}
-	return ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d}
+	return ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Base: "c0ffee", Decision: d}
 }
 
 func (w *scenario) ask(method, path string) *http.Response {

@@ -99,12 +99,12 @@ func served(name string, at time.Time, orders map[string]order) []Explanation {
 		events := append(timeline(x.entry, x.row), Event{At: at, What: "this job became runnable, according to --at"})
 		slices.SortStableFunc(events, func(a, b Event) int { return a.At.Compare(b.At) })
 		why := []string{fmt.Sprintf("The first order of %s while jobs were pending that had been runnable since then: commit %.7s. If the job matches the overlay's rules, the order was for it and for other pending jobs.", overlay, x.row.Commit)}
-		if pending, _ := x.entry.Observation.Count(overlay); pending > x.entry.Agents {
-			why = append(why, fmt.Sprintf("It ordered %s for %s: later orders, or agents that became idle, served the others. muster explain %.7s prints why not more.", ledger.Count(x.entry.Agents, "agent"), ledger.Count(pending, "pending job"), x.row.Commit))
+		if pending, _ := x.entry.Observation.Count(overlay); pending > x.entry.Agents() {
+			why = append(why, fmt.Sprintf("It ordered %s for %s: later orders, or agents that became idle, served the others. muster explain %.7s prints why not more.", ledger.Count(x.entry.Agents(), "agent"), ledger.Count(pending, "pending job"), x.row.Commit))
 		}
 		why = append(why, "Git does not contain which agent took which job: the job's page in Buildkite shows its agent, whose tag dispatch= is the order. An agent that was connected already may have been faster.")
 		all = append(all, Explanation{
-			Subject: fmt.Sprintf("job %s: %s of %s", name, strings.Join(x.entry.Dispatches, " "), overlay),
+			Subject: fmt.Sprintf("job %s: %s of %s", name, strings.Join(x.entry.Dispatches(), " "), overlay),
 			At:      at, Overlay: overlay, Queue: x.row.Queue, Commit: x.row, Poll: x.entry.Observation.At, Timeline: events,
 			Why: why,
 		})

@@ -79,21 +79,21 @@ func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Record, erro
 // own explains a commit by muster.
 func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 	e := f.record.Entry
-	x := Explanation{Subject: e.Subject, At: e.At, Overlay: f.row.Overlay, Queue: e.Observation.Queue, Commit: f.row, Poll: e.Observation.At}
+	x := Explanation{Subject: e.Subject(), At: e.At, Overlay: f.row.Overlay, Queue: e.Observation.Queue, Commit: f.row, Poll: e.Observation.At}
 	if e.Kind == ledger.Dispatch {
 		x.Timeline = timeline(e, f.row)
 	} else {
-		x.Why = paragraphs(e.Prose)
+		x.Why = paragraphs(e.Reasons())
 	}
-	r, err := c.replay().Decide(ctx, f.push, f.at)
+	r, err := c.replay().Decide(ctx, e)
 	switch {
 	case ctx.Err() != nil:
 		return x, ctx.Err()
 	case err != nil:
-		x.unread(e, fmt.Sprintf("Its decision cannot be replayed, so this is what its message says: the files of commit %.7s, on which it was decided, cannot be read. A shallow clone lacks them (git fetch --unshallow). %v", r.Base, err))
+		x.unread(e, fmt.Sprintf("Its decision cannot be replayed, so this is what its message says: the files of commit %.7s, on which it was decided, cannot be read. A shallow clone lacks them (git fetch --unshallow). %v", e.Base, err))
 		return x, nil
 	}
-	x.DecidedOn = r.Base
+	x.DecidedOn = e.Base
 	x.judge(e, r)
 	if r.Overlay == nil || r.Decision.Overlay == "" {
 		return x, nil
@@ -109,7 +109,7 @@ func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 			x.Why = append(x.Why, fmt.Sprintf("The circuit breaker is open (%s, last of %s): one agent is ordered as a probe, and more when it takes a job.", d.State.Breaker.Cause, d.State.Breaker.Dispatch))
 		}
 	}
-	x.Policy, err = c.policy(ctx, r.Base, r.Overlay, d, limiting(x.Limits))
+	x.Policy, err = c.policy(ctx, e.Base, r.Overlay, d, limiting(x.Limits))
 	if err != nil {
 		x.Notes = append(x.Notes, "Who wrote the policy cannot be read: "+err.Error()+".")
 	}
@@ -121,12 +121,9 @@ func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 
 // judge adds a note if the commit does not follow from the replayed decision.
 func (x *Explanation) judge(e *ledger.Entry, r verification.Result) {
-	switch {
-	case len(r.Differences) > 0:
-		x.unread(e, fmt.Sprintf("This commit does not follow from its parent: %s. Somebody changed it, another version decided (%s), or the decision used something that git does not contain, such as an edit that muster remembered. This is what its message says.",
+	if len(r.Differences) > 0 {
+		x.unread(e, fmt.Sprintf("This commit does not follow from the commit that it was decided on: %s. Somebody changed it, another version decided (%s), or the decision used something that git does not contain. This is what its message says.",
 			strings.Join(r.Differences, "; "), e.Version))
-	case r.Doubtful:
-		x.unread(e, fmt.Sprintf("The replayed decision is the same, but not all its figures are: another version decided (%s), or the decision used something that git does not contain. The reasons are those of the message.", e.Version))
 	}
 }
 
@@ -135,7 +132,7 @@ func (x *Explanation) judge(e *ledger.Entry, r verification.Result) {
 func (x *Explanation) unread(e *ledger.Entry, note string) {
 	x.Notes = append(x.Notes, note)
 	if len(x.Why) == 0 {
-		x.Why = paragraphs(e.Prose)
+		x.Why = paragraphs(e.Reasons())
 	}
 }
 
@@ -202,7 +199,7 @@ func timeline(e *ledger.Entry, row *history.Row) []Event {
 		ordered = o.Until
 		say(o.Until, "the poll, which took several ticks, was complete")
 	}
-	say(e.At, "%s ordered, in this commit", ledger.Count(e.Agents, "agent")+ledger.Pick(e.Agents, " was", " were"))
+	say(e.At, "%s ordered, in this commit", ledger.Count(e.Agents(), "agent")+ledger.Pick(e.Agents(), " was", " were"))
 	if out := row.Outcome; out != nil {
 		after := func(n *int) time.Time { return ordered.Add(time.Duration(*n) * time.Second) }
 		if out.FirstAfter != nil {

@@ -10,7 +10,6 @@ import (
 
 	"muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/verification"
 )
 
 // found is the commit of a question.
@@ -18,9 +17,6 @@ type found struct {
 	record ledger.Record
 	// row is its row of the audit log; nil if it is not by muster.
 	row *history.Row
-	// push contains the commits of the same tick, and at is its index there.
-	push verification.Push
-	at   int
 }
 
 // search is the state of a search in the log.
@@ -43,7 +39,7 @@ func (s *search) is(r ledger.Record) bool {
 	case commitRule.MatchString(s.name) && strings.HasPrefix(r.Commit.ID, s.name):
 		return true
 	}
-	return r.Entry != nil && r.Entry.Kind == ledger.Dispatch && slices.Contains(r.Entry.Dispatches, s.name)
+	return r.Entry != nil && r.Entry.Kind == ledger.Dispatch && slices.Contains(r.Entry.Dispatches(), s.name)
 }
 
 // find returns the commit with an identifier, or the commit that ordered a dispatch.
@@ -61,12 +57,8 @@ func (c Config) find(ctx context.Context, name string) (found, error) {
 			if r.Entry != nil && len(s.known) < maxKnown {
 				s.known[c.replay().Name(r.Entry.Overlay)] = true
 			}
-			if !s.push.Add(r) {
-				s.push = verification.Push{}
-				s.push.Add(r)
-			}
 			if s.is(r) {
-				s.record, s.at = r, len(s.push.Records)-1
+				s.record = r
 			}
 			if !yield(r, nil) {
 				return
@@ -80,12 +72,6 @@ func (c Config) find(ctx context.Context, name string) (found, error) {
 		}
 		if row.Commit == s.record.Commit.ID {
 			s.row = &row
-		}
-	}
-	for failed == nil && s.record.Entry != nil {
-		r, err, more := next()
-		if failed = err; err != nil || !more || !s.push.Add(r) {
-			break
 		}
 	}
 	switch {

@@ -68,7 +68,7 @@ func (m *situation) conditions(commit string, all []fleet.Overlay) []condition.C
 		o.StateError = err.Error()
 	}
 	if m.repair != nil {
-		o.Repair, o.Repaired = m.repair.Subject, m.repair.At
+		o.Repair, o.Repaired = m.repair.Subject(), m.repair.At
 	}
 	return condition.ProblemsInGit(o.Conditions())
 }

@@ -46,7 +46,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 			findings = append(findings, checkSyncer(tree, o)...)
 		}
 		findings = append(findings, checkEdits(o)...)
-		if _, changes := o.Repair(); len(changes) > 0 {
+		if changes := o.Repair(); len(changes) > 0 {
 			findings = append(findings, finding.Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches next to it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
 		}
 	}

@@ -82,7 +82,7 @@ func TestFormattersEditNothing(t *testing.T) {
 			t.Errorf("%s changes nothing", name)
 		}
 		o = only(t, NewLoader("overlays"), f.tree())
-		if _, changes := o.Repair(); o.Err() != nil || len(o.Edits()) > 0 || len(changes) > 0 || o.State.Breaker.Failures != 1 {
+		if changes := o.Repair(); o.Err() != nil || len(o.Edits()) > 0 || len(changes) > 0 || o.State.Breaker.Failures != 1 {
 			t.Errorf("%s: %v, edits %v, repairs %v\n%s", name, o.Err(), o.Edits(), changes, f[stampedFile])
 		}
 		if found := checkErrors(f.tree()); len(found) > 0 {

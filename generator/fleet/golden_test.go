@@ -120,7 +120,7 @@ func golden(t *testing.T, comment string, tree, got files) []Overlay {
 			if diff := cmp.Diff(overlays[o.Name].Dispatches, o.Dispatches, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: the overlay that followed is not the one that is read (-followed +read)\n%s", o.Path, diff)
 			}
-			if _, changes := o.Repair(); changes != nil {
+			if changes := o.Repair(); changes != nil {
 				t.Errorf("%s needs a repair after muster's own commits: %v", o.Path, changes)
 			}
 		}
@@ -132,8 +132,7 @@ func do(t *testing.T, o *Overlay, words []string) (Overlay, []branch.Change, err
 	t.Helper()
 	switch {
 	case words[0] == "repair":
-		next, changes := o.Repair()
-		return next, changes, nil
+		return *o, o.Repair(), nil
 	case words[0] == "remove":
 		return o.Remove(words[2:])
 	case words[0] == "add" && len(words) == 5:

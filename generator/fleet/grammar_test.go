@@ -206,8 +206,8 @@ func tryHostile(t *testing.T, b kustomize.Builder, seed uint64) {
 			}
 			continue
 		}
-		next, changes := o.Repair()
-		_, more, err := next.Add([]plan.Dispatch{order("x-00000001", 2)})
+		changes := o.Repair()
+		_, more, err := o.Add([]plan.Dispatch{order("x-00000001", 2)})
 		if err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}

@@ -184,7 +184,7 @@ func TestHeld(t *testing.T) {
 			if err := overlays[1].Err(); err != nil {
 				t.Errorf("the neighbour is held: %v", err)
 			}
-			if _, changes := overlays[0].Repair(); changes != nil {
+			if changes := overlays[0].Repair(); changes != nil {
 				t.Errorf("a held overlay is repaired: %v", changes)
 			}
 		})
@@ -262,7 +262,7 @@ func TestUnreadable(t *testing.T) {
 				t.Errorf("got\n  %s\nwant\n  %s", got, want)
 			}
 			o := only(t, l, tree.tree())
-			if _, changes := o.Repair(); changes != nil || !slices.Equal(o.ids(), []string{"default-7f3k9c2b"}) {
+			if changes := o.Repair(); changes != nil || !slices.Equal(o.ids(), []string{"default-7f3k9c2b"}) {
 				t.Errorf("afterwards: %v, %v", o.ids(), changes)
 			}
 		})

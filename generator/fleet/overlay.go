@@ -87,8 +87,6 @@ type Overlay struct {
 	// edits are edited dispatches, and restored what the next repair does about them.
 	edits    []Edit
 	restored []restored
-	// rewritten is what the last Repair restored, for the operations after it.
-	rewritten []restored
 }
 
 // Err is why the overlay is suspended: a policy or a dispatch that cannot be

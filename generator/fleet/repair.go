@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -55,9 +54,9 @@ func (o *Overlay) Faults() []Fault {
 // Repair returns the changes that restore dispatches/ after an edit: a missing, invalid or wrong
 // list, files that keep kustomize from reading it, an invalid state.yaml, and the dispatches that
 // [Overlay.Restore] was called for. It returns no changes if there are no [Overlay.Faults].
-func (o *Overlay) Repair() (Overlay, []branch.Change) {
+func (o *Overlay) Repair() []branch.Change {
 	if len(o.Faults()) == 0 {
-		return *o, nil
+		return nil
 	}
 	next := *o
 	var changes []branch.Change
@@ -67,10 +66,7 @@ func (o *Overlay) Repair() (Overlay, []branch.Change) {
 	for _, r := range next.restored {
 		changes = append(changes, r.changes...)
 	}
-	next.surplus, next.invalidState = nil, nil
-	next.restored, next.rewritten = nil, next.restored
-	changes = next.relist(changes)
-	return next, changes
+	return next.relist(changes)
 }
 
 // listFault returns the fault of the list in git, which must contain exactly the dispatches;
@@ -265,18 +261,6 @@ func (o *Overlay) inPlace() []plan.Dispatch {
 	return slices.DeleteFunc(slices.Clone(o.Dispatches), func(d plan.Dispatch) bool {
 		return d.Withdrawn && !slices.ContainsFunc(o.restored, func(r restored) bool { return r.id == d.ID && r.moved })
 	})
-}
-
-// content returns a file as the previous operations leave it.
-func (o *Overlay) content(file string) ([]byte, error) {
-	for _, r := range o.rewritten {
-		for _, c := range r.changes {
-			if c.Path == file && c.Content != nil {
-				return c.Content, nil
-			}
-		}
-	}
-	return fs.ReadFile(o.tree, file)
 }
 
 // raised is a dispatch as muster wrote it, with more agents and a later end of its

@@ -109,7 +109,7 @@ func (o *Overlay) withdraw(ids []string) (Overlay, []branch.Change, error) {
 			return *o, nil, fmt.Errorf("withdrawing from %s: there is no dispatch %s", o.Path, finding.Quote(id))
 		}
 		from := o.FileOf(next.Dispatches[at])
-		data, err := o.content(from)
+		data, err := fs.ReadFile(o.tree, from)
 		if err != nil {
 			return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, err)
 		}
@@ -126,7 +126,7 @@ func (o *Overlay) withdraw(ids []string) (Overlay, []branch.Change, error) {
 // (kustomize.toolkit.fluxcd.io/prune).
 func (o *Overlay) KeepsJob(d plan.Dispatch) bool {
 	file := o.FileOf(d)
-	text, err := o.content(file)
+	text, err := fs.ReadFile(o.tree, file)
 	if err != nil {
 		return false
 	}

@@ -63,7 +63,7 @@ func TestWithdraw(t *testing.T) {
 	if len(both.Dispatches) != 1 || both.Dispatches[0].Withdrawn || len(faults) != 2 || faults[1] != (Fault{File: "withdrawn/" + d.ID + ".yaml", Problem: "was in dispatches too"}) {
 		t.Errorf("with the manifest in both places: %+v, faults %v", both.Dispatches, faults)
 	}
-	_, changes = both.Repair()
+	changes = both.Repair()
 	twice.apply(changes)
 	if _, there := twice[moved]; there || twice[stampedFile] != before {
 		t.Error("the repair does not leave the one that is applied")

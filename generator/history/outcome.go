@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"muster/generator/ledger"
@@ -116,10 +115,10 @@ func (f *outcomes) note(e *ledger.Entry) {
 	if e.Kind != ledger.Retire {
 		return
 	}
-	for _, id := range e.Dispatches {
-		x := f.of(id)
+	for _, order := range e.Orders {
+		x := f.of(order.ID)
 		if !x.retired {
-			x.retired, x.unasked, x.unused = true, unasked(e), unused(e, id)
+			x.retired, x.unasked, x.unused = true, order.Stale, unused(e, order.ID)
 		}
 	}
 }
@@ -134,10 +133,6 @@ func unused(e *ledger.Entry, id string) plan.IndexSet {
 	}
 	return plan.IndexSet{}
 }
-
-// unasked reports whether muster did not ask Buildkite about the agents of a retirement, because it
-// did not run when the leases expired.
-func unasked(e *ledger.Entry) bool { return strings.HasSuffix(e.Summary, ledger.StaleSuffix) }
 
 // see adds the observation of an older commit. The newest commit has the most registrations. Times
 // are best in the commit of a process that has polled all the while.
@@ -166,14 +161,14 @@ func (f *outcomes) outcome(e *ledger.Entry, now time.Time) *Outcome {
 		ordered = e.Observation.Until
 	}
 	var first, all time.Time
-	retired, allKnown := 0, len(e.Dispatches) > 0
-	for _, id := range e.Dispatches {
-		x := f.take(id)
-		// The commit has only the sum of its agents. Higher indexes are not of this order.
-		o.Registered += x.registered.Below(e.Agents)
-		o.HadJob += min(x.hadJob, x.registered.Below(e.Agents))
+	retired, allKnown := 0, len(e.Orders) > 0
+	for _, order := range e.Orders {
+		x := f.take(order.ID)
+		registered := x.registered.Below(order.Agents)
+		o.Registered += registered
+		o.HadJob += min(x.hadJob, registered)
 		if x.hadJob == 0 {
-			o.Unused += x.unused.Below(e.Agents)
+			o.Unused += x.unused.Below(order.Agents)
 		}
 		if x.retired {
 			retired++
@@ -190,8 +185,7 @@ func (f *outcomes) outcome(e *ledger.Entry, now time.Time) *Outcome {
 			all = x.all
 		}
 	}
-	o.Registered, o.Unused, o.HadJob = min(o.Registered, e.Agents), min(o.Unused, e.Agents), min(o.HadJob, e.Agents)
-	if retired < len(e.Dispatches) {
+	if retired < len(e.Orders) {
 		o.State = InFlight
 		if now.Sub(e.At) > longestLease {
 			o.State = OutcomeUnknown

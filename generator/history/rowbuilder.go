@@ -3,7 +3,6 @@ package history
 import (
 	"iter"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,7 +196,7 @@ func (b *rowBuilder) release() bool {
 func (b *rowBuilder) own(e *ledger.Entry) Row {
 	b.outcomes.note(e)
 	row := Row{
-		At: e.At, Overlay: b.Name(e.Overlay), Operation: Operation(e.Kind), Agents: e.Agents, Dispatches: e.Dispatches,
+		At: e.At, Overlay: b.Name(e.Overlay), Operation: Operation(e.Kind), Agents: e.Agents(), Dispatches: e.Dispatches(),
 		Commit: e.Commit, By: e.Author, Email: e.Email, Queue: e.Observation.Queue, Version: e.Version,
 	}
 	if e.Kind == ledger.Dispatch {
@@ -205,15 +204,15 @@ func (b *rowBuilder) own(e *ledger.Entry) Row {
 		row.Why = b.reason(e)
 		return row
 	}
-	row.Why = tail(e.Summary)
-	if row.Why == "" {
+	row.Why = ledger.Outcome(e.Orders)
+	if e.Kind == ledger.Repair {
 		row.Why = "muster's files were edited"
+		if len(e.Repaired) == 1 {
+			row.Why = e.Repaired[0] + " was edited"
+		}
 	}
 	return row
 }
-
-// probeRule ends the summary of a probe.
-const probeRule = " as a probe"
 
 // reason returns why agents were ordered, from the observation and the names of the dispatches.
 func (b *rowBuilder) reason(e *ledger.Entry) string {
@@ -230,12 +229,12 @@ func (b *rowBuilder) reason(e *ledger.Entry) string {
 			words = append(words, strconv.Itoa(n)+" "+what)
 		}
 	}
-	if strings.HasSuffix(e.Summary, probeRule) {
+	if e.Probe() {
 		words = append(words, "probe")
 	}
 	say(pending, "pending")
 	say(upcoming, "upcoming")
-	if slices.ContainsFunc(e.Dispatches, plan.WarmPoolID) {
+	if slices.ContainsFunc(e.Orders, func(o ledger.Order) bool { return o.Purpose == plan.ForWarmPool }) {
 		words = append(words, "warm pool")
 	}
 	if len(words) == 0 {
@@ -244,15 +243,8 @@ func (b *rowBuilder) reason(e *ledger.Entry) string {
 	return strings.Join(words, ", ")
 }
 
-// headRule matches the beginning of a summary, as in "retire 2 dispatches, ".
-var headRule = regexp.MustCompile(`^(?:repair dispatches/|retire [0-9]+ dispatch(?:es)?)(?:, )?`)
-
-// tail returns a summary without the operation.
-func tail(summary string) string { return headRule.ReplaceAllString(summary, "") }
-
 // malformed returns the row of a commit by muster that cannot be parsed.
 func (b *rowBuilder) malformed(r ledger.Record) Row {
 	c := r.Commit
-	overlay, _, _ := strings.Cut(c.Message, ":") // from the subject, which is valid in all malformed messages
-	return Row{At: c.At, Overlay: strings.TrimSpace(overlay), Operation: Malformed, Why: "cannot be read: " + r.Damage.Error(), Commit: c.ID, By: c.Author, Email: c.Email}
+	return Row{At: c.At, Overlay: b.Name(r.Damage.Overlay), Operation: Malformed, Why: "cannot be read: " + r.Damage.Error(), Commit: c.ID, By: c.Author, Email: c.Email}
 }

@@ -90,8 +90,8 @@ func (g *inGit) register(dispatches map[string]plan.Observed) (since int) {
 func (r *Sampler) Add(e ledger.Entry, yield func(Sample)) {
 	own := strings.TrimPrefix(e.Overlay, path.Clean(r.Overlays)+"/")
 	if e.Kind == ledger.Dispatch {
-		for i, id := range e.Dispatches { // an entry has only the sum: its dispatches are assumed to have equally many agents
-			r.of(own).set(id, &order{agents: e.Agents*(i+1)/len(e.Dispatches) - e.Agents*i/len(e.Dispatches)})
+		for _, x := range e.Orders {
+			r.of(own).set(x.ID, &order{agents: x.Agents})
 		}
 	}
 	for _, s := range e.Observation.Overlays {
@@ -99,9 +99,9 @@ func (r *Sampler) Add(e ledger.Entry, yield func(Sample)) {
 		overlay := r.of(s.Overlay)
 		sample.Registered = overlay.register(s.Dispatches)
 		if e.Kind == ledger.Retire && s.Overlay == own {
-			for _, id := range e.Dispatches {
-				x := overlay.orders[id]
-				if unasked(&e) {
+			for _, o := range e.Orders {
+				id, x := o.ID, overlay.orders[o.ID]
+				if o.Stale {
 					sample.Unasked += x.inFlight()
 				}
 				if x != nil {

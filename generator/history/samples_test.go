@@ -21,8 +21,8 @@ func TestSamplerForgets(t *testing.T) {
 		both.Add(1)
 		seen := map[string]plan.Observed{id(i - 1): {Registered: both}, id(i - 2): {Registered: both}}
 		for _, e := range []ledger.Entry{
-			{Kind: ledger.Dispatch, Dispatches: []string{id(i)}, Agents: 2, Observation: plan.Observation{Overlays: []plan.Capacity{{Overlay: "a", Dispatches: seen}}}},
-			{Kind: ledger.Retire, Dispatches: []string{id(i - 1)}, Observation: plan.Observation{Overlays: []plan.Capacity{{Overlay: "a", Dispatches: seen}}}},
+			{Kind: ledger.Dispatch, Orders: []ledger.Order{{ID: id(i), Agents: 2}}, Observation: plan.Observation{Overlays: []plan.Capacity{{Overlay: "a", Dispatches: seen}}}},
+			{Kind: ledger.Retire, Orders: []ledger.Order{{ID: id(i - 1), Agents: 2}}, Observation: plan.Observation{Overlays: []plan.Capacity{{Overlay: "a", Dispatches: seen}}}},
 		} {
 			e.Overlay = "overlays/a"
 			r.Add(e, func(s Sample) {

@@ -29,6 +29,9 @@ type caseOperation struct {
 	SuspectsUnknown bool
 }
 
+// base is the commit on which the decisions of the cases were made.
+const base = "4b1d2c3e5f60718293a4b5c6d7e8f90123456789"
+
 // act reads a case: decision.yaml is what was decided, act.yaml the rest of the
 // act. The kind is that of what the decision has, and the path is below
 // overlays, where act.yaml does not say otherwise.
@@ -48,11 +51,14 @@ func readCase(t *testing.T, a *txtar.Archive) ledger.Operation {
 			t.Fatalf("%s: %v", f.Name, err)
 		}
 	}
-	op := ledger.Operation{Kind: x.Kind, Path: x.Path, Decision: d, Faults: x.Faults, Suspects: x.Suspects, SuspectsUnknown: x.SuspectsUnknown}
+	op := ledger.Operation{Kind: x.Kind, Path: x.Path, Base: base, Decision: d, Faults: x.Faults, Suspects: x.Suspects, SuspectsUnknown: x.SuspectsUnknown}
 	if op.Kind == "" {
 		op.Kind = ledger.Retire
-		if len(d.Dispatch) > 0 {
+		switch {
+		case len(d.Dispatch) > 0:
 			op.Kind = ledger.Dispatch
+		case len(d.Retire) > 0 && d.Retire[0].Reason == plan.Withdrawn:
+			op.Kind = ledger.Withdraw
 		}
 	}
 	if op.Path == "" {

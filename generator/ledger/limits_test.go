@@ -44,7 +44,7 @@ func TestLargestMessage(t *testing.T) {
 	for i := range 300 {
 		jobs = append(jobs, plan.Demand{Overlays: []string{"linux-large", fmt.Sprintf("overlay-%03d", i)}, Pending: 1000, Oldest: &at, Upcoming: 1000})
 	}
-	op := ledger.Operation{Kind: ledger.Retire, Path: "overlays/linux-large", Decision: plan.Decision{Overlay: "linux-large", Queue: "large", Retire: retired,
+	op := ledger.Operation{Kind: ledger.Retire, Path: "overlays/linux-large", Base: base, Decision: plan.Decision{Overlay: "linux-large", Queue: "large", Retire: retired,
 		Observation: plan.Observation{At: at, Queue: "large", Jobs: jobs, Overlays: []plan.Capacity{{Overlay: "linux-large", Dispatches: seen}}}}}
 	message := ledger.Message(op, "v1")
 	for what, most := range hostLimits {
@@ -53,8 +53,8 @@ func TestLargestMessage(t *testing.T) {
 		}
 	}
 	e, err := ledger.Parse(message)
-	if err != nil || len(e.Dispatches) != len(retired) || len(e.Observation.Overlays[0].Dispatches) != len(seen) {
-		t.Fatalf("%v: %d dispatches are retired, and %d observed", err, len(e.Dispatches), len(e.Observation.Overlays[0].Dispatches))
+	if err != nil || len(e.Orders) != len(retired) || len(e.Observation.Overlays[0].Dispatches) != len(seen) {
+		t.Fatalf("%v: %d dispatches are retired, and %d observed", err, len(e.Orders), len(e.Observation.Overlays[0].Dispatches))
 	}
 	wantTrailers(t, message)
 	t.Logf("%d bytes", len(message))

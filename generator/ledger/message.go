@@ -2,45 +2,99 @@ package ledger
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // The keys of the trailers, in the order in which they are written.
 const (
 	keyOverlay     = "Overlay"
 	keyOperation   = "Operation"
+	keyIdentity    = "Identity"
+	keyBase        = "Based-on"
 	keyDispatch    = "Dispatch"
-	keyAgents      = "Agents"
+	keyRepaired    = "Repaired"
+	keyFailures    = "Failures"
 	keyObservation = "Observation"
 	keyMuster      = "Muster"
 	keyCI          = "CI"
 )
 
+// ownKeys are the keys of all trailers that only muster writes.
+var ownKeys = []string{keyOverlay, keyOperation, keyIdentity, keyBase, keyDispatch, keyRepaired, keyFailures, keyObservation, keyMuster}
+
 // Message renders the commit message of an operation: a subject with its outcome, the reasons with
-// their arithmetic, and trailers with every input of the decision that is not in the parent's tree.
-// The last trailer keeps CI from building the commit. version is the version of muster.
+// their arithmetic, and trailers with every input of the decision that is not in the tree of the
+// commit that it was made on. The last trailer keeps CI from building the commit. version is the
+// version of muster.
 func Message(op Operation, version string) string { return Style{}.Message(op, version) }
 
 // Message renders the commit message of an operation like [Message], in this style.
 func (s Style) Message(op Operation, version string) string {
-	var trailers []string
-	trailer := func(key, value string) { trailers = append(trailers, key+": "+value) }
-	trailer(keyOverlay, op.Path)
-	trailer(keyOperation, string(op.Kind))
-	if op.Kind != Repair {
-		ids, agents := op.Dispatches()
-		if op.Kind == Dispatch {
-			agents = op.Decision.Figures.Dispatch
-		}
-		for _, id := range ids {
-			trailer(keyDispatch, id)
-		}
-		trailer(keyAgents, fmt.Sprint(agents))
+	e := op.Entry(version)
+	return fmt.Sprintf("%s\n\n%s\n", e.Text, strings.Join(append(e.trailers(), s.trailers()...), "\n"))
+}
+
+// trailers returns the trailers that state the operation.
+func (e *Entry) trailers() []string {
+	var all []string
+	add := func(key, value string) { all = append(all, key+": "+value) }
+	add(keyOverlay, e.Overlay)
+	add(keyOperation, string(e.Kind))
+	if e.Identity != "" {
+		add(keyIdentity, e.Identity)
 	}
-	trailer(keyObservation, encodeObservation(op.Decision.Observation))
-	trailer(keyMuster, version)
-	trailers = append(trailers, s.trailers()...)
-	return fmt.Sprintf("%s\n\n%s\n", Text(op), strings.Join(trailers, "\n"))
+	add(keyBase, e.Base)
+	for _, o := range e.Orders {
+		add(keyDispatch, o.String())
+	}
+	for _, file := range e.Repaired {
+		add(keyRepaired, file)
+	}
+	if e.Failures > 0 {
+		add(keyFailures, strconv.Itoa(e.Failures))
+	}
+	add(keyObservation, encodeObservation(e.Observation))
+	add(keyMuster, e.Version)
+	return all
+}
+
+// String returns the value of the trailer of a dispatch: its ID, fields with values, and flags, as in
+// "default-7f3k9c2b agents=8 registered=5 reason=expired stale".
+func (o Order) String() string {
+	text := []string{o.ID}
+	add := func(key, value string) { text = append(text, key+"="+value) }
+	add("agents", strconv.Itoa(o.Agents))
+	if o.Purpose != "" {
+		add("purpose", string(o.Purpose))
+	}
+	if !o.NotAfter.IsZero() {
+		add("not-after", o.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if o.Reason != "" {
+		add("registered", strconv.Itoa(o.Registered))
+		add("reason", string(o.Reason))
+	}
+	if o.Failure != "" {
+		add("failure", string(o.Failure))
+	}
+	for _, flag := range o.flags() {
+		if *flag.set {
+			text = append(text, flag.name)
+		}
+	}
+	return strings.Join(text, " ")
+}
+
+// orderFlag is a field of an order that is either set or absent.
+type orderFlag struct {
+	name string
+	set  *bool
+}
+
+func (o *Order) flags() []orderFlag {
+	return []orderFlag{{"probe", &o.Probe}, {"stale", &o.Stale}, {"copied", &o.Copied}, {"withdrawn", &o.Withdrawn}}
 }
 
 // Text returns the part of an operation's message for people: the subject, an empty line, and the
@@ -53,8 +107,10 @@ func Text(op Operation) string {
 		summary, body = repairSubject(op), repairProse(op)
 	case Dispatch:
 		summary, body = dispatchSubject(d), dispatchProse(d)
+	case Withdraw:
+		summary, body = withdrawSubject(op.orders()), withdrawProse(op.orders())
 	case Retire:
-		summary, body = retireSubject(d.Retire), retireProse(d)
+		summary, body = retireSubject(op.orders()), retireProse(op)
 	}
 	return fmt.Sprintf("%s: %s\n\n%s", d.Overlay, summary, body)
 }

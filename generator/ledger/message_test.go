@@ -24,13 +24,13 @@ func TestHostileWords(t *testing.T) {
 	var ops []ledger.Operation
 	for _, w := range words {
 		ops = append(ops, ledger.Operation{
-			Kind: ledger.Repair, Path: "overlays/default", Decision: plan.Decision{Overlay: "default", Observation: o},
+			Kind: ledger.Repair, Path: "overlays/default", Base: base, Decision: plan.Decision{Overlay: "default", Observation: o},
 			Faults:   []ledger.Fault{{File: "state.yaml", Problem: w}},
 			Suspects: []ledger.Suspect{{Commit: "0123", Author: w, Subject: w}},
 		})
 	}
 	o.Unmatched = []plan.Unmatched{{Rules: words, Missing: words, Jobs: 3}}
-	ops = append(ops, ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Decision: plan.Decision{
+	ops = append(ops, ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Base: base, Decision: plan.Decision{
 		Overlay: "default", Observation: o, Dispatch: []plan.Dispatch{{ID: "default-1", Agents: 1}},
 		Schedule: "fixes acme/x#1 @torvalds closes https://github.com/acme/x/issues/1",
 	}})

@@ -4,11 +4,14 @@
 //	Operation ──Message──▶ commit message ──Parse──▶ Entry
 //	log of a branch ──Read──▶ Records: an Entry for each commit by muster
 //
-// The stored observation has a version; see docs/reference/commits.md. Commits of every released
-// version can be read.
+// The trailers of a message state the operation completely; see docs/reference/commits.md. The text
+// above them is for people: [Text] writes it, and nothing reads it. Commits of every released version
+// can be read.
 package ledger
 
 import (
+	"time"
+
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
@@ -22,9 +25,14 @@ const (
 	Repair Kind = "repair"
 	// Dispatch adds dispatches.
 	Dispatch Kind = "dispatch"
+	// Withdraw keeps syncers from applying dispatches, which count until their lease expires.
+	Withdraw Kind = "withdraw"
 	// Retire removes dispatches.
 	Retire Kind = "retire"
 )
+
+// Kinds returns all kinds, in the order in which one tick performs them.
+func Kinds() []Kind { return []Kind{Repair, Dispatch, Withdraw, Retire} }
 
 // Operation is one commit: one change of one overlay.
 type Operation struct {
@@ -32,6 +40,8 @@ type Operation struct {
 	Kind Kind
 	// Path is the overlay's directory in the repository. It ends in the decision's Overlay.
 	Path string
+	// Base is the commit that the decision was made on.
+	Base string
 	// Decision is the decision that it carries out.
 	Decision plan.Decision
 	// Changes are the files written and removed.
@@ -44,22 +54,68 @@ type Operation struct {
 	SuspectsUnknown bool
 }
 
-// Dispatches returns the IDs of the dispatches that the operation writes or removes, and the sum of
-// their agents. A repair has none.
-func (a Operation) Dispatches() (ids []string, agents int) {
-	switch a.Kind {
-	case Dispatch:
+// Order is what an operation states about one dispatch.
+type Order struct {
+	// ID is the dispatch's, and Agents the number of agents ordered.
+	ID     string
+	Agents int
+	// Purpose, NotAfter, which is the end of the lease, and Probe are set if the operation orders the
+	// agents.
+	Purpose  plan.Purpose
+	NotAfter time.Time
+	Probe    bool
+	// Reason is why the dispatch is withdrawn or retired, Registered the number of its agents that
+	// registered, and Failure how it failed.
+	Reason     plan.RetireReason
+	Registered int
+	Failure    plan.Failure
+	// Stale reports that muster did not look up its agents in Buildkite, because the lease had expired
+	// long before. Copied and Withdrawn are those of [plan.Retirement].
+	Stale, Copied, Withdrawn bool
+}
+
+// Entry returns what the commit of the operation says, as [Parse] reads it. version is the version of
+// muster.
+func (a Operation) Entry(version string) Entry {
+	e := Entry{
+		Overlay: a.Path, Kind: a.Kind, Identity: a.Decision.State.Identity.ID, Base: a.Base,
+		Observation: a.Decision.Observation, Version: version, Text: Text(a), Orders: a.orders(),
+	}
+	for _, f := range a.Faults {
+		e.Repaired = append(e.Repaired, safe(f.File))
+	}
+	if a.Kind == Retire {
+		e.Failures = a.Decision.State.Breaker.Failures
+	}
+	return e
+}
+
+// orders returns what the operation states about each dispatch; nil for a repair.
+func (a Operation) orders() []Order {
+	var all []Order
+	if a.Kind == Dispatch {
 		for _, d := range a.Decision.Dispatch {
-			ids = append(ids, d.ID)
-			agents += d.Agents
-		}
-	case Retire:
-		for _, r := range a.Decision.Retire {
-			ids = append(ids, r.ID)
-			agents += r.Agents
+			all = append(all, Order{ID: d.ID, Agents: d.Agents, Purpose: d.Purpose, NotAfter: d.NotAfter.UTC(), Probe: a.Decision.Probe})
 		}
 	}
-	return ids, agents
+	for _, r := range a.Retirements() {
+		all = append(all, Order{
+			ID: r.ID, Agents: r.Agents, Reason: r.Reason, Registered: r.Registered, Failure: r.Failure,
+			Stale: stale(r), Copied: r.Copied, Withdrawn: r.Withdrawn,
+		})
+	}
+	return all
+}
+
+// Retirements returns those retirements of the decision that the operation carries out.
+func (a Operation) Retirements() []plan.Retirement {
+	var all []plan.Retirement
+	for _, r := range a.Decision.Retire {
+		if a.Kind == Withdraw && r.Reason == plan.Withdrawn || a.Kind == Retire && r.Reason != plan.Withdrawn {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // Fault describes what was wrong with a file written by muster.

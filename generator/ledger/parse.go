@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,20 +25,57 @@ type Entry struct {
 	Overlay string
 	// Kind is the kind of the operation.
 	Kind Kind
-	// Dispatches are the IDs of the dispatches that were written or removed, and Agents the sum of
-	// their agents. A repair has none.
-	Dispatches []string
-	Agents     int
-	// Observation is the input of the decision, except the parent's tree.
+	// Identity is the identifier of the overlay; empty if it had none.
+	Identity string
+	// Base is the commit that the decision was made on.
+	Base string
+	// Orders are the dispatches that were ordered, withdrawn or retired. A repair has none.
+	Orders []Order
+	// Repaired are the files that a repair restored.
+	Repaired []string
+	// Failures is the number of consecutive failed orders after a retirement.
+	Failures int
+	// Observation is the input of the decision, except the tree of Base.
 	Observation plan.Observation
 	// Version is the version of muster that decided, as in "v0.3.0".
 	Version string
-	// Subject is the first line of the message, and Prose the reasons. Both are for people and not to
-	// be parsed.
-	Subject, Prose string
-	// Summary is the subject without the overlay's name, as in "dispatch 1 agent as a
-	// probe".
-	Summary string
+	// Text is the message without the trailers. It is for people.
+	Text string
+}
+
+// Dispatches returns the IDs of the orders.
+func (e *Entry) Dispatches() []string {
+	var ids []string
+	for _, o := range e.Orders {
+		ids = append(ids, o.ID)
+	}
+	return ids
+}
+
+// Agents returns the number of agents of all orders.
+func (e *Entry) Agents() int {
+	n := 0
+	for _, o := range e.Orders {
+		n += o.Agents
+	}
+	return n
+}
+
+// Probe reports whether the operation orders a probe.
+func (e *Entry) Probe() bool {
+	return slices.ContainsFunc(e.Orders, func(o Order) bool { return o.Probe })
+}
+
+// Subject returns the first line of the text.
+func (e *Entry) Subject() string {
+	subject, _, _ := strings.Cut(e.Text, "\n")
+	return subject
+}
+
+// Reasons returns the text after the first line.
+func (e *Entry) Reasons() string {
+	_, reasons, _ := strings.Cut(e.Text, "\n")
+	return strings.TrimLeft(reasons, "\n")
 }
 
 // ErrForeign reports that a message is not from muster.
@@ -47,6 +85,8 @@ var ErrForeign = errors.New("not a commit by muster")
 // has edited it. A rebase in GitLab's web interface cuts messages at 10,240 bytes
 // (GitLab issue 553590), which removes the trailers of long ones.
 type Malformed struct {
+	// Overlay is the directory of the overlay; empty if it is invalid.
+	Overlay string
 	// Line is the number of the invalid line, from 1; zero if a line is missing.
 	Line int
 	// Problem describes the problem.
@@ -69,71 +109,50 @@ const (
 )
 
 // Parse reads a commit message. The error is [ErrForeign] if the message is not from muster, and a
-// [Malformed] if it was. A message is from muster if
-//
-//   - its first line is of the form "OVERLAY: VERB ...", with a verb that muster uses,
-//   - its trailers, which are in the last paragraph as git finds them, name
-//     that overlay, and include at least one more of the trailers that muster writes,
-//   - and the operation in them is that of the verb.
-//
-// So a message that only quotes one from muster, such as that of a revert, does not qualify. A
-// copy, such as that of a cherry-pick, does: only its committer and its place distinguish it.
+// [Malformed] if it was. A message is from muster if its trailers, which are in the last paragraph as
+// git finds them, include Overlay, Operation, and at least one more that only muster writes. The text
+// above them is not examined. So the message of a commit by people that ends with all of these trailers,
+// such as that of a cherry-pick, qualifies: only the commit's committer and its place
+// distinguish it.
 func Parse(message string) (Entry, error) {
 	if len(message) > largestMessage {
 		return Entry{}, ErrForeign // larger than any message by muster
 	}
 	lines := strings.Split(strings.ReplaceAll(message, "\r\n", "\n"), "\n")
-	first := 0
-	for first < len(lines) && blank(lines[first]) {
-		first++
-	}
-	if first == len(lines) {
-		return Entry{}, ErrForeign
-	}
-	subject := subjectRule.FindStringSubmatch(lines[first])
-	if subject == nil {
-		return Entry{}, ErrForeign
-	}
 	found := readTrailers(lines)
-	if !claims(found, subject[1], Kind(subject[3])) {
+	if !claims(found) {
 		return Entry{}, ErrForeign
 	}
 	r := reader{trailers: found}
 	e := r.entry()
 	if r.wrong != nil {
+		if isPath(e.Overlay) {
+			r.wrong.Overlay = e.Overlay
+		}
 		return Entry{}, r.wrong
 	}
-	e.Subject = lines[first]
-	e.Summary = subject[2]
-	e.Prose = prose(lines[first+1 : found[0].line-1])
+	e.Text = textOf(lines[:found[0].line-1])
 	return e, nil
 }
 
-// subjectRule is the first line of a message that muster writes.
-var subjectRule = regexp.MustCompile(`^([^:]+): ((repair|dispatch|retire) .*)`)
-
-// claims reports whether the trailers belong to a message by muster whose first line contains the
-// overlay's name and the verb. The overlay's directory ends in its name.
-func claims(trailers []trailer, name string, verb Kind) bool {
-	own, overlay, op := 0, false, true
+// claims reports whether the trailers are those of a message by muster.
+func claims(trailers []trailer) bool {
+	overlay, operation, others := false, false, false
 	for _, t := range trailers {
-		switch t.key {
-		case keyOverlay:
-			overlay = overlay || t.value == name || strings.HasSuffix(t.value, "/"+name)
-		case keyOperation:
-			own++
-			op = op && (Kind(t.value) == verb || !isKind(t.value))
-		case keyObservation, keyMuster:
-			own++
+		switch {
+		case t.key == keyOverlay:
+			overlay = true
+		case t.key == keyOperation:
+			operation = true
+		case slices.Contains(ownKeys, t.key):
+			others = true
 		}
 	}
-	return overlay && op && own > 0
+	return overlay && operation && others
 }
 
-func isKind(s string) bool { return Kind(s) == Repair || Kind(s) == Dispatch || Kind(s) == Retire }
-
-// prose joins the lines between subject and trailers, without leading and trailing blank lines.
-func prose(lines []string) string {
+// textOf joins lines without leading and trailing blank ones.
+func textOf(lines []string) string {
 	for len(lines) > 0 && blank(lines[0]) {
 		lines = lines[1:]
 	}
@@ -163,10 +182,26 @@ func (r *reader) entry() Entry {
 		r.fail(t.line, "%s: %.80q is not a directory of a repository", keyOverlay, t.value)
 	}
 	t = r.one(keyOperation)
-	if e.Kind = Kind(t.value); r.wrong == nil && !isKind(t.value) {
-		r.fail(t.line, "%s: %.80q is not an operation: want repair, dispatch or retire", keyOperation, t.value)
+	if e.Kind = Kind(t.value); r.wrong == nil && !slices.Contains(Kinds(), e.Kind) {
+		r.fail(t.line, "%s: %.80q is not an operation: want repair, dispatch, withdraw or retire", keyOperation, t.value)
 	}
-	e.Dispatches, e.Agents = r.dispatches(e.Kind)
+	t = r.optional(keyIdentity)
+	if e.Identity = t.value; r.wrong == nil && !printable(t.value) {
+		r.fail(t.line, "%s: %.80q is not an identifier", keyIdentity, t.value)
+	}
+	t = r.one(keyBase)
+	if e.Base = t.value; r.wrong == nil && !commitRule.MatchString(t.value) {
+		r.fail(t.line, "%s: %.80q is not the identifier of a commit", keyBase, t.value)
+	}
+	e.Orders = r.orders(e.Kind)
+	for _, t := range r.trailers {
+		if t.key == keyRepaired {
+			e.Repaired = append(e.Repaired, t.value)
+		}
+	}
+	if t = r.optional(keyFailures); t.key != "" {
+		e.Failures = r.number(t.line, keyFailures, t.value)
+	}
 	t = r.one(keyObservation)
 	if r.wrong == nil {
 		var err error
@@ -183,7 +218,15 @@ func (r *reader) entry() Entry {
 
 // one returns the only trailer with a key.
 func (r *reader) one(key string) trailer {
-	var found trailer
+	found := r.optional(key)
+	if found.key == "" {
+		r.fail(0, "%s: there is no such trailer", key)
+	}
+	return found
+}
+
+// optional returns the only trailer with a key; the zero value without one.
+func (r *reader) optional(key string) (found trailer) {
 	for _, t := range r.trailers {
 		switch {
 		case t.key != key:
@@ -193,44 +236,86 @@ func (r *reader) one(key string) trailer {
 			found = t
 		}
 	}
-	if found.key == "" {
-		r.fail(0, "%s: there is no such trailer", key)
-	}
 	return found
 }
+
+// number returns a number of agents or orders.
+func (r *reader) number(line int, key, value string) int {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n > maxAgents {
+		r.fail(line, "%s: %.80q is not a number from 0 to %d", key, value, maxAgents)
+		return 0
+	}
+	return n
+}
+
+// commitRule is the identifier of a commit in hexadecimal.
+var commitRule = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
 
 // dispatchRule is the ID of a dispatch: a name that Kubernetes takes.
 var dispatchRule = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// dispatches returns the IDs of the dispatches and the number of agents.
-func (r *reader) dispatches(kind Kind) (ids []string, agents int) {
+// orders returns what the trailers state about each dispatch.
+func (r *reader) orders(kind Kind) (all []Order) {
 	seen := map[string]bool{}
 	for _, t := range r.trailers {
+		if t.key != keyDispatch {
+			continue
+		}
+		o := r.order(t)
 		switch {
-		case t.key != keyDispatch:
+		case r.wrong != nil:
+			return nil
 		case kind == Repair:
 			r.fail(t.line, "%s: a repair has none", keyDispatch)
-		case !dispatchRule.MatchString(t.value):
-			r.fail(t.line, "%s: %.80q is not the ID of a dispatch", keyDispatch, t.value)
-		case seen[t.value]:
-			r.fail(t.line, "%s: %s is there twice", keyDispatch, t.value)
-		default:
-			ids = append(ids, t.value)
-			seen[t.value] = true
+		case seen[o.ID]:
+			r.fail(t.line, "%s: %s is there twice", keyDispatch, o.ID)
 		}
+		seen[o.ID] = true
+		all = append(all, o)
 	}
-	if kind == Repair || r.wrong != nil {
-		return nil, 0
-	}
-	if len(ids) == 0 {
+	if len(all) == 0 && kind != Repair {
 		r.fail(0, "%s: there is no such trailer", keyDispatch)
 	}
-	t := r.one(keyAgents)
-	agents, err := strconv.Atoi(t.value)
-	if r.wrong == nil && (err != nil || agents < 0 || agents > maxAgents) {
-		r.fail(t.line, "%s: %.80q is not a number of agents", keyAgents, t.value)
+	return all
+}
+
+// order reads the trailer of a dispatch; see [Order.String]. It ignores fields that it does not know.
+func (r *reader) order(t trailer) (o Order) {
+	words := strings.Fields(t.value)
+	if len(words) == 0 || !dispatchRule.MatchString(words[0]) {
+		r.fail(t.line, "%s: %.80q is not the ID of a dispatch", keyDispatch, t.value)
+		return o
 	}
-	return ids, agents
+	o.ID = words[0]
+	agents := false
+	for _, word := range words[1:] {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "agents":
+			o.Agents, agents = r.number(t.line, keyDispatch+": agents", value), true
+		case "registered":
+			o.Registered = r.number(t.line, keyDispatch+": registered", value)
+		case "purpose":
+			o.Purpose = plan.Purpose(value)
+		case "not-after":
+			var err error
+			if o.NotAfter, err = time.Parse(time.RFC3339, value); err != nil {
+				r.fail(t.line, "%s: not-after: %.80q is not a time", keyDispatch, value)
+			}
+		case "reason":
+			o.Reason = plan.RetireReason(value)
+		case "failure":
+			o.Failure = plan.Failure(value)
+		}
+		for _, flag := range o.flags() {
+			*flag.set = *flag.set || flag.name == word
+		}
+	}
+	if !agents {
+		r.fail(t.line, "%s: %s has no number of agents", keyDispatch, o.ID)
+	}
+	return o
 }
 
 // isPath reports whether a path has the form that git uses.

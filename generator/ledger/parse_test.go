@@ -25,26 +25,8 @@ func wantEntry(t *testing.T, message string, op ledger.Operation, version string
 	if err != nil {
 		t.Fatalf("%v\n%s", err, message)
 	}
-	want := ledger.Entry{Overlay: op.Path, Kind: op.Kind, Observation: op.Decision.Observation, Version: version}
-	switch op.Kind {
-	case ledger.Dispatch:
-		for _, d := range op.Decision.Dispatch {
-			want.Dispatches = append(want.Dispatches, d.ID)
-		}
-		want.Agents = op.Decision.Figures.Dispatch
-	case ledger.Retire:
-		for _, r := range op.Decision.Retire {
-			want.Dispatches = append(want.Dispatches, r.ID)
-			want.Agents += r.Agents
-		}
-	}
-	subject, _, _ := strings.Cut(message, "\n")
-	_, want.Summary, _ = strings.Cut(subject, ": ")
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(ledger.Entry{}, "Subject", "Prose"), cmpopts.EquateEmpty(), cmp.Comparer(sameIndexes)); diff != "" {
+	if diff := cmp.Diff(op.Entry(version), got, cmpopts.EquateEmpty(), cmp.Comparer(sameIndexes)); diff != "" {
 		t.Errorf("read back (-want +got):\n%s\n%s", diff, message)
-	}
-	if joined := got.Subject + "\n\n" + got.Prose + "\n\nOverlay: " + got.Overlay + "\n"; len(message) < len(joined) || message[:len(joined)] != joined {
-		t.Errorf("subject and prose are %q", joined)
 	}
 }
 
@@ -92,12 +74,10 @@ func TestParse(t *testing.T) {
 		{"only a subject", "linux-eu: dispatch 3 agents\n", foreign},
 		{"a merge", "Merge branch 'main' of git.example.com:fleet\n", foreign},
 		{"a revert", "Revert \"linux-eu: dispatch 3 agents\"\n\nThis reverts commit 0123456789abcdef0123456789abcdef01234567.\n", foreign},
-		{"a revert that quotes everything", "Revert \"linux-eu: dispatch 3 agents\"\n\nThis reverts commit 0123.\n\n" + m, foreign},
-		{"words before the overlay", "ci: " + m, foreign},
-		{"a person who quotes the trailers", "Look into linux-eu\n\nmuster said:\n\n" + trailers, foreign},
+		{"a text that quotes everything", "Revert \"linux-eu: dispatch 3 agents\"\n\nThis reverts commit 0123.\n\n" + m, ok},
+		{"words before the overlay", "ci: " + m, ok},
+		{"noise before the trailers", "x\n\n" + trailers, ok},
 		{"a person who quotes and goes on", "linux-eu: dispatch fewer agents\n\n" + trailers + "\nThat was too many.\n", foreign},
-		{"a person who quotes another act", "linux-eu: repair the base\n\n" + trailers, foreign},
-		{"a person who quotes another overlay", "linux: dispatch fewer agents\n\n" + trailers, foreign},
 		{"indented trailers", body + "\n\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(trailers, "    "), foreign},
 		{"prose among the trailers", strings.Replace(m, "\nOperation: ", "\nand then\nOperation: ", 1), foreign},
 		{"another's overlay", "linux-eu: dispatch the parcels\n\nThey wait.\n\nOverlay: linux-eu\n", foreign},
@@ -106,19 +86,23 @@ func TestParse(t *testing.T) {
 		{"two observations", strings.Replace(m, observation, observation+"\n"+observation, 1), "line 11: Observation: it is there twice, first on line 10"},
 		{"two overlays", m + "Overlay: overlays/linux-eu\n", "line 13: Overlay: it is there twice, first on line 6"},
 		{"two acts", m + "Operation: dispatch\n", "line 13: Operation: it is there twice, first on line 7"},
-		{"another act", instead("Operation: explode"), `line 7: Operation: "explode" is not an operation: want repair, dispatch or retire`},
-		{"no act", without("Operation"), "Operation: there is no such trailer"},
+		{"another act", instead("Operation: explode"), `line 7: Operation: "explode" is not an operation: want repair, dispatch, withdraw or retire`},
+		{"no act", without("Operation"), foreign},
+		{"no base", without("Based-on"), "Based-on: there is no such trailer"},
+		{"a base that is no commit", instead("Based-on: HEAD"), `line 8: Based-on: "HEAD" is not the identifier of a commit`},
 		{"no observation", without("Observation"), "Observation: there is no such trailer"},
 		{"no version", without("Muster"), "Muster: there is no such trailer"},
 		{"no dispatch", without("Dispatch"), "Dispatch: there is no such trailer"},
-		{"no agents", without("Agents"), "Agents: there is no such trailer"},
+		{"no agents", instead("Dispatch: a"), "line 9: Dispatch: a has no number of agents"},
 		{"an empty version", instead("Muster: "), `line 11: Muster: "" is not a version`},
-		{"no number", instead("Agents: many"), `line 9: Agents: "many" is not a number of agents`},
-		{"a negative number", instead("Agents: -1"), `line 9: Agents: "-1" is not a number of agents`},
-		{"a number too large", instead("Agents: 99999999999999999999"), `line 9: Agents: "99999999999999999999" is not a number of agents`},
-		{"no ID", instead("Dispatch: ../x"), `line 8: Dispatch: "../x" is not the ID of a dispatch`},
-		{"one dispatch twice", instead("Dispatch: a\nDispatch: a"), "line 9: Dispatch: a is there twice"},
-		{"a repair with a dispatch", toRepair.Replace(m), "line 8: Dispatch: a repair has none"},
+		{"no number", instead("Dispatch: a agents=many"), `line 9: Dispatch: agents: "many" is not a number from 0 to 1000000`},
+		{"a negative number", instead("Dispatch: a agents=-1"), `line 9: Dispatch: agents: "-1" is not a number from 0 to 1000000`},
+		{"a number too large", instead("Dispatch: a agents=99999999999999999999"), `line 9: Dispatch: agents: "99999999999999999999" is not a number from 0 to 1000000`},
+		{"no ID", instead("Dispatch: ../x agents=1"), `line 9: Dispatch: "../x agents=1" is not the ID of a dispatch`},
+		{"one dispatch twice", instead("Dispatch: a agents=1\nDispatch: a agents=1"), "line 10: Dispatch: a is there twice"},
+		{"a lease that is no time", instead("Dispatch: a agents=1 not-after=soon"), `line 9: Dispatch: not-after: "soon" is not a time`},
+		{"a field of a later version", instead("Dispatch: a agents=1 zone=eu"), ok},
+		{"a repair with a dispatch", toRepair.Replace(m), "line 9: Dispatch: a repair has none"},
 		{"a path that leads out", instead("Overlay: ../linux-eu"), `line 6: Overlay: "../linux-eu" is not a directory of a repository`},
 		{"a control character", instead("Overlay: \x1b/linux-eu"), `line 6: Overlay: "\x1b/linux-eu" is not a directory of a repository`},
 		{"JSON cut off", instead("Observation: {\"at\":"), "line 10: Observation: unexpected end of JSON input"},
@@ -154,7 +138,7 @@ func TestParse(t *testing.T) {
 // TestUnwritableTime: JSON cannot write every time that there is.
 func TestUnwritableTime(t *testing.T) {
 	d := plan.Decision{Overlay: "x", Observation: plan.Observation{At: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}}
-	_, err := ledger.Parse(ledger.Message(ledger.Operation{Kind: ledger.Repair, Path: "overlays/x", Decision: d}, "v0"))
+	_, err := ledger.Parse(ledger.Message(ledger.Operation{Kind: ledger.Repair, Path: "overlays/x", Base: base, Decision: d}, "v0"))
 	var damaged *ledger.Malformed
 	if !errors.As(err, &damaged) {
 		t.Error(err)
@@ -219,7 +203,7 @@ func FuzzParse(f *testing.F) {
 		var damaged *ledger.Malformed
 		switch {
 		case err == nil:
-			if e.Overlay == "" || e.Version == "" || e.Subject == "" || e.Observation.At.IsZero() || e.Kind == ledger.Repair && len(e.Dispatches) > 0 {
+			if e.Overlay == "" || e.Version == "" || e.Base == "" || e.Observation.At.IsZero() || e.Kind == ledger.Repair && len(e.Orders) > 0 {
 				t.Errorf("%+v", e)
 			}
 		case errors.As(err, &damaged):

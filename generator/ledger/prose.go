@@ -194,20 +194,26 @@ func firstAgentsSentence(s plan.Figures) string {
 
 // retireSubject returns the subject of a retirement with its outcome: it differs for a dispatch
 // whose agents did not register.
-func retireSubject(all []plan.Retirement) string {
-	agents, registered, unknown, withdrawn, copied := 0, 0, 0, 0, 0
+func retireSubject(all []Order) string {
+	return "retire " + Count(len(all), "dispatch") + ", " + Outcome(all)
+}
+
+// Outcome returns what became of retired or withdrawn dispatches, as in "5 of its 8 agents registered";
+// empty without dispatches.
+func Outcome(all []Order) string {
+	if len(all) == 0 {
+		return ""
+	}
+	agents, registered, stale, copied := 0, 0, 0, 0
 	failed := map[plan.Failure]int{}
-	for _, r := range all {
-		agents += r.Agents
-		registered += r.Registered
-		failed[r.Failure]++
-		if stale(r) {
-			unknown++
+	for _, o := range all {
+		agents += o.Agents
+		registered += o.Registered
+		failed[o.Failure]++
+		if o.Stale {
+			stale++
 		}
-		if r.Reason == plan.Withdrawn {
-			withdrawn++
-		}
-		if r.Copied {
+		if o.Copied {
 			copied++
 		}
 	}
@@ -218,35 +224,38 @@ func retireSubject(all []plan.Retirement) string {
 		}
 		return fmt.Sprintf("the agents of %d of them", n)
 	}
-	subject := "retire " + Count(len(all), "dispatch") + ", "
-	did := map[plan.Failure]string{
-		plan.WrongTags: " have the wrong tags", plan.NoJobTaken: " took no job", plan.LeftEarly: " left early",
+	worst := []struct {
+		plan.Failure
+		did string
+	}{{plan.WrongTags, " have the wrong tags"}, {plan.NoJobTaken, " took no job"}, {plan.LeftEarly, " left early"}}
+	if copied == len(all) {
+		return Pick(len(all), "a copy", "copies") + " of another overlay's"
 	}
-	worst := plan.WorstFailure(all)
+	for _, f := range worst {
+		if n := failed[f.Failure]; n > 0 {
+			return whose(n) + f.did
+		}
+	}
 	switch {
-	case copied == len(all):
-		return subject + Pick(len(all), "a copy", "copies") + " of another overlay's"
-	case did[worst] != "":
-		return subject + whose(failed[worst]) + did[worst]
-	case withdrawn == len(all):
-		return subject + its + Pick(len(all), " template", " templates") + " changed before an agent registered"
-	case unknown == len(all):
-		return subject + its + Pick(len(all), " lease", " leases") + StaleSuffix
+	case all[0].Reason == plan.Withdrawn:
+		return its + Pick(len(all), " template", " templates") + " changed before an agent registered"
+	case stale == len(all):
+		return its + Pick(len(all), " lease", " leases") + " expired long ago"
 	case registered == 0 && agents == 1:
-		return subject + its + " agent did not register"
+		return its + " agent did not register"
 	case registered == 0:
-		return subject + "none of " + its + " " + Count(agents, "agent") + " registered"
+		return "none of " + its + " " + Count(agents, "agent") + " registered"
 	case registered == agents && agents == 1:
-		return subject + its + " agent registered"
+		return its + " agent registered"
 	case registered == agents:
-		return subject + "all " + Count(agents, "agent") + " registered"
+		return "all " + Count(agents, "agent") + " registered"
 	}
-	return subject + fmt.Sprintf("%d of %s %s registered", registered, its, Count(agents, "agent"))
+	return fmt.Sprintf("%d of %s %s registered", registered, its, Count(agents, "agent"))
 }
 
-// StaleSuffix ends the summary of a retirement if muster did not ask Buildkite about the agents,
-// because all leases had expired long before.
-const StaleSuffix = " expired long ago"
+func withdrawSubject(all []Order) string {
+	return "withdraw " + Count(len(all), "dispatch") + ", " + Outcome(all)
+}
 
 // stale reports whether a dispatch is so old that muster did not ask Buildkite about its agents.
 // Otherwise no registered agent would be a failure.
@@ -254,24 +263,24 @@ func stale(r plan.Retirement) bool {
 	return r.Reason == plan.Expired && r.Registered == 0 && r.Failure == "" && !r.Withdrawn
 }
 
-func retireProse(d plan.Decision) string {
+// outcomeLines returns a sentence for each dispatch.
+func outcomeLines(all []Order) string {
 	var lines []string
-	withdrawn := 0
-	for _, r := range d.Retire {
-		lines = append(lines, wrap(outcomeSentence(r)))
-		if r.Reason == plan.Withdrawn {
-			withdrawn++
-		}
+	for _, o := range all {
+		lines = append(lines, wrap(outcomeSentence(o)))
 	}
-	paragraphs := []string{strings.Join(lines, "\n")}
-	if n := len(d.Retire) - withdrawn; n > 0 {
-		what := Pick(n, "The manifest is", "The manifests are")
-		paragraphs = append(paragraphs, wrap(what+" removed from git, so that no syncer runs the Job again. Running agents are not affected."))
-	}
-	if withdrawn > 0 {
-		paragraphs = append(paragraphs, wrap("Withdrawn manifests are kept in dispatches/withdrawn, which no syncer applies, so that a refused Job does not block others. Their agents count as in flight until the lease expires: a Job may have started just before."))
-	}
-	ids := Unregistered(d.Retire)
+	return strings.Join(lines, "\n")
+}
+
+func withdrawProse(all []Order) string {
+	return outcomeLines(all) + "\n\n" + wrap("Withdrawn manifests are kept in dispatches/withdrawn, which no syncer applies, so that a refused Job does not block others. Their agents count as in flight until the lease expires: a Job may have started just before.")
+}
+
+func retireProse(op Operation) string {
+	d, all := op.Decision, op.orders()
+	what := Pick(len(all), "The manifest is", "The manifests are")
+	paragraphs := []string{outcomeLines(all), wrap(what + " removed from git, so that no syncer runs the Job again. Running agents are not affected.")}
+	ids := Unregistered(op.Retirements())
 	if command := DeletePending(ids); command != "" {
 		paragraphs = append(paragraphs, wrap("A scheduled pod that cannot start, for example because its image cannot be pulled, uses its node until activeDeadlineSeconds expires. "+
 			"This command deletes the pods of "+Pick(len(ids), "the Job "+ids[0], "the Jobs")+" that have not started, and no others:")+"\n  "+command)
@@ -313,7 +322,7 @@ func DeletePending(ids []string) string {
 }
 
 // outcomeSentence returns the outcome of one dispatch.
-func outcomeSentence(r plan.Retirement) string {
+func outcomeSentence(r Order) string {
 	switch {
 	case r.Copied:
 		return fmt.Sprintf("%s is a copy of another overlay's dispatch: that overlay decides on its agents.", r.ID)
@@ -325,7 +334,7 @@ func outcomeSentence(r plan.Retirement) string {
 		return fmt.Sprintf("The agents of %s registered and disconnected within minutes, without a job and long before their idle time-out.", r.ID)
 	case r.Reason == plan.Withdrawn:
 		return fmt.Sprintf("%s is withdrawn: the template has changed since it was ordered, and %s.", r.ID, Pick(r.Agents, "its one agent has not registered", fmt.Sprintf("none of its %d agents has registered", r.Agents)))
-	case stale(r):
+	case r.Stale:
 		return fmt.Sprintf("The lease of %s expired so long ago that muster did not ask Buildkite about its %s.", r.ID, Count(r.Agents, "agent"))
 	case r.Registered == 0:
 		return fmt.Sprintf("The lease of %s expired: %s.", r.ID, Pick(r.Agents, "its one agent did not register", fmt.Sprintf("none of its %d agents registered", r.Agents)))

@@ -141,7 +141,7 @@ func trim(text string) string { return strings.Trim(text, " \t\n\r") }
 func Differing(message string, op Operation, version string) []string {
 	found, wanted := valuesOf(message), valuesOf(Message(op, version))
 	var keys []string
-	for _, key := range []string{keyOverlay, keyOperation, keyDispatch, keyAgents, keyObservation, keyMuster} {
+	for _, key := range ownKeys {
 		if !slices.Equal(found[key], wanted[key]) {
 			keys = append(keys, key)
 		}

@@ -77,6 +77,8 @@ func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
 	switch {
 	case p.Entry.Kind == ledger.Retire:
 		return Edit{}, fmt.Errorf("%.7s is a retirement: with its manifests in git, the syncer would run completed orders again. muster orders agents for pending jobs automatically", p.Commit.ID)
+	case p.Entry.Kind == ledger.Withdraw:
+		return Edit{}, fmt.Errorf("%.7s is a withdrawal: the syncer would apply a Job of an earlier template. muster orders agents for pending jobs automatically", p.Commit.ID)
 	case p.Entry.Kind == ledger.Repair:
 		return Edit{}, fmt.Errorf("%.7s is a repair of muster's own files, and the next tick would repeat it. If the agents of a withdrawn dispatch will not start, delete its file in dispatches/withdrawn", p.Commit.ID)
 	case at < 0:
@@ -85,7 +87,7 @@ func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
 	o := &loaded[at]
 	var left []string
 	var notes []string
-	for _, id := range p.Entry.Dispatches {
+	for _, id := range p.Entry.Dispatches() {
 		if slices.ContainsFunc(o.Dispatches, func(d plan.Dispatch) bool { return d.ID == id }) {
 			left = append(left, id)
 		} else {
@@ -160,7 +162,7 @@ func notUndone(loaded []fleet.Overlay, p Past) []string {
 		}
 		for i := range loaded {
 			for _, d := range loaded[i].Dispatches {
-				if slices.Contains(e.Dispatches, d.ID) && !d.Withdrawn {
+				if slices.Contains(e.Dispatches(), d.ID) && !d.Withdrawn {
 					agents, live = agents+d.Agents, append(live, d.ID)
 				}
 			}

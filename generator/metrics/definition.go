@@ -149,7 +149,7 @@ func ofOperation(name, help string, labels []string, zero [][]string, count func
 	}
 }
 
-// ofDispatched is an [ofOperation] of each dispatch that is added, ofRetired of each that is removed.
+// ofDispatched is an [ofOperation] of each dispatch that is added, ofRetired of each that is removed or withdrawn.
 func ofDispatched(name, help string, value func(d plan.Dispatch) int) metric {
 	return ofOperation(name, help, []string{labelPurpose}, each(plan.ForDemand, plan.ForWarmPool), func(a ledger.Operation, add func(float64, string, ...string)) {
 		if a.Kind == ledger.Dispatch {
@@ -160,15 +160,13 @@ func ofDispatched(name, help string, value func(d plan.Dispatch) int) metric {
 	})
 }
 
-func ofRetired(name, help string, labels []string, zero [][]string, withdrawn bool, value func(r plan.Retirement) int) metric {
+func ofRetired(name, help string, labels []string, zero [][]string, kind ledger.Kind, value func(r plan.Retirement) int) metric {
 	return ofOperation(name, help, labels, zero, func(a ledger.Operation, add func(float64, string, ...string)) {
-		if a.Kind != ledger.Retire {
+		if a.Kind != kind {
 			return
 		}
-		for _, r := range a.Decision.Retire {
-			if (r.Reason == plan.Withdrawn) == withdrawn {
-				add(float64(value(r)), r.ID, []string{r.Outcome()}[:len(labels)]...)
-			}
+		for _, r := range a.Retirements() {
+			add(float64(value(r)), r.ID, []string{r.Outcome()}[:len(labels)]...)
 		}
 	})
 }
@@ -243,15 +241,15 @@ func table(registrations *registrations, starts *starts) []metric {
 		{Definition: Definition{Name: "muster_unmatched_jobs", Type: gauge, Labels: queue, Help: "Runnable jobs of the queue that no overlay can serve. Beyond 50 queues without an overlay the rest is one, (others)."}, read: unmatched},
 		ofDispatched("muster_dispatches_total", "Dispatches that were written into git.", func(plan.Dispatch) int { return 1 }),
 		ofDispatched("muster_dispatched_agents_total", "Agents that they order.", func(d plan.Dispatch) int { return d.Agents }),
-		ofRetired("muster_retired_dispatches_total", "Dispatches that were removed from git, by what became of them.", outcome, outcomes, false,
+		ofRetired("muster_retired_dispatches_total", "Dispatches that were removed from git, by what became of them.", outcome, outcomes, ledger.Retire,
 			func(plan.Retirement) int { return 1 }),
-		ofRetired("muster_retired_agents_total", "Agents that they ordered, by what became of the dispatch.", outcome, outcomes, false,
+		ofRetired("muster_retired_agents_total", "Agents that they ordered, by what became of the dispatch.", outcome, outcomes, ledger.Retire,
 			func(r plan.Retirement) int { return r.Agents }),
-		ofRetired("muster_withdrawn_dispatches_total", "Dispatches that were moved to where no syncer applies them, before they are retired.", nil, once(), true,
+		ofRetired("muster_withdrawn_dispatches_total", "Dispatches that were moved to where no syncer applies them, before they are retired.", nil, once(), ledger.Withdraw,
 			func(plan.Retirement) int { return 1 }),
-		ofRetired("muster_never_registered_agents_total", "Agents of retired dispatches that never registered within the lease.", nil, once(), false,
+		ofRetired("muster_never_registered_agents_total", "Agents of retired dispatches that never registered within the lease.", nil, once(), ledger.Retire,
 			func(r plan.Retirement) int { return r.Agents - r.Registered }),
-		ofOperation("muster_commits_total", "Commits, one for each operation.", []string{"act"}, each(ledger.Repair, ledger.Dispatch, ledger.Retire),
+		ofOperation("muster_commits_total", "Commits, one for each operation.", []string{"act"}, each(ledger.Kinds()...),
 			func(a ledger.Operation, add func(float64, string, ...string)) { add(1, "", string(a.Kind)) }),
 		{Definition: Definition{Name: "muster_registration_seconds", Type: histogram, Labels: overlay, Help: "From the dispatch of an agent to the first poll that lists it.",
 			buckets: []float64{10, 20, 30, 60, 90, 120, 180, 300, 600}}, zero: once(), tick: registrations.tick},

@@ -58,13 +58,10 @@ func writeDecision(w io.Writer, d plan.Decision) {
 		fmt.Fprintf(w, "  limit %s leaves out %d: %s\n", l.Name, l.Agents, l.Why)
 	}
 	fmt.Fprintln(w)
-	op := ledger.Operation{Path: "overlays/" + d.Overlay, Decision: d}
-	if len(d.Dispatch) > 0 {
-		op.Kind = ledger.Dispatch
-		fmt.Fprintln(w, ledger.Message(op, "v0"))
-	}
-	if len(d.Retire) > 0 {
-		op.Kind = ledger.Retire
-		fmt.Fprintln(w, ledger.Message(op, "v0"))
+	for _, kind := range ledger.Kinds() {
+		op := ledger.Operation{Kind: kind, Path: "overlays/" + d.Overlay, Decision: d}
+		if len(op.Entry("v0").Orders) > 0 {
+			fmt.Fprintln(w, ledger.Message(op, "v0"))
+		}
 	}
 }

@@ -26,12 +26,13 @@ func TestCommitBodyAddsUp(t *testing.T) {
 			if wrong := readBack(d); wrong != "" {
 				t.Fatal(wrong)
 			}
-			op := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d}
-			if len(d.Dispatch) == 0 {
-				op.Kind = ledger.Retire
-			}
-			if len(d.Dispatch)+len(d.Retire) == 0 {
-				op.Kind = ledger.Repair
+			op := ledger.Operation{Kind: ledger.Repair, Path: "overlays/" + d.Overlay, Base: "c0ffee", Decision: d}
+			for _, kind := range ledger.Kinds() {
+				if other := op; len(op.Entry("").Orders) == 0 {
+					if other.Kind = kind; len(other.Entry("").Orders) > 0 {
+						op = other
+					}
+				}
 			}
 			e, err := ledger.Parse(ledger.Message(op, "v1"))
 			if err != nil {

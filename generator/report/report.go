@@ -186,9 +186,9 @@ func (m *maker) keep(records iter.Seq2[ledger.Record, error]) iter.Seq2[ledger.R
 // add stores an entry without unneeded fields.
 func (m *maker) add(e ledger.Entry) {
 	if m.within(e.At) && m.wants(history.Config{Overlays: m.Overlays}.Name(e.Overlay)) && len(m.texts) < maxOperations {
-		m.texts[e.Commit] = shorten(strings.TrimSpace(e.Subject + "\n\n" + e.Prose))
+		m.texts[e.Commit] = shorten(e.Text)
 	}
-	e.Prose, e.Observation.Unmatched = "", nil
+	e.Text, e.Observation.Unmatched = "", nil
 	m.entries = append(m.entries, e)
 	if at := e.At; len(m.entries) == m.MaxEntries && at.After(m.report.From) {
 		m.report.From = at

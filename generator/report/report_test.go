@@ -37,7 +37,7 @@ func observe(kind ledger.Kind, at time.Duration, connected int, id string, regis
 	if len(registered) > 0 {
 		s.Dispatches[id] = seen
 	}
-	return ledger.Entry{Overlay: "a", Kind: kind, Dispatches: []string{id}, Agents: 4, Observation: plan.Observation{At: begin.Add(at), Overlays: []plan.Capacity{s}}}
+	return ledger.Entry{Overlay: "a", Kind: kind, Orders: []ledger.Order{{ID: id, Agents: 4}}, Observation: plan.Observation{At: begin.Add(at), Overlays: []plan.Capacity{s}}}
 }
 
 func (l log) read(t *testing.T, c Config) Report {
@@ -137,10 +137,7 @@ func TestBreaker(t *testing.T) {
 	var l log
 	for i, minute := range []int{0, 10, 12, 16, 30, 50} {
 		e := observe(ledger.Dispatch, time.Duration(minute)*time.Minute, 0, fmt.Sprint("x", i))
-		e.Agents, e.Summary = 1, "dispatch 1 agent"
-		if i != 0 && i != 4 {
-			e.Summary += " as a probe"
-		}
+		e.Orders[0].Agents, e.Orders[0].Probe = 1, i != 0 && i != 4
 		l.add(e)
 	}
 	o := l.read(t, Config{From: begin}).Overlays[0]

@@ -203,10 +203,10 @@ func decisions(r generator.Report, before []Decision) []Decision {
 	}
 	var all []Decision
 	for _, a := range slices.Backward(ops) {
-		ids, agents := a.Dispatches()
+		e := a.Entry("")
 		all = append(all, Decision{
 			At: a.Decision.At(), Overlay: a.Decision.Overlay, Queue: a.Decision.Queue, Operation: a.Kind,
-			Dispatches: ids, Agents: agents, Text: ledger.Text(a),
+			Dispatches: e.Dispatches(), Agents: e.Agents(), Text: e.Text,
 		})
 	}
 	all = append(all, before...)

@@ -14,11 +14,11 @@ import (
 
 // others checks a commit that muster did not make, or that can no longer be parsed as muster's.
 // It returns the zero value if there is nothing to report.
-func (w *worker) others(ctx context.Context, p Push, at int) (Finding, error) {
-	r := &p.Records[at]
+func (w *worker) others(ctx context.Context, u *unit) (Finding, error) {
+	r := &u.record
 	f, nothing := w.finding(r), Finding{}
 	if r.Damage != nil {
-		f.Verdict, f.Why = Malformed, []string{"its message cannot be read: " + r.Damage.Error()}
+		f.Verdict, f.Why = Differs, []string{"its message cannot be read: " + r.Damage.Error()}
 		return f, nil
 	}
 	var touched []branch.Difference
@@ -45,7 +45,7 @@ func (w *worker) others(ctx context.Context, p Push, at int) (Finding, error) {
 		return nothing, nil
 	}
 	dir, _, _ := strings.Cut(touched[0].Path, "/"+dispatches+"/")
-	f.Verdict, f.Overlay = People, strings.TrimPrefix(dir, path.Clean(w.Overlays)+"/")
+	f.Verdict, f.Overlay = NotMuster, strings.TrimPrefix(dir, path.Clean(w.Overlays)+"/")
 	var names []string
 	for _, d := range touched {
 		names = append(names, d.Path)

@@ -17,24 +17,9 @@ type files struct {
 	// top is the directory of overlays, and dirs are those of the overlays.
 	top  string
 	dirs []string
-	// instead are the files of directories that come from another commit.
-	instead map[string]fs.FS
 	// failed is the first error that does not concern the content of files: the repository lacks
 	// them, or cannot be read. Code that reads an overlay attributes every error to the overlay.
 	failed *error
-}
-
-// treeOf returns the tree that contains a file.
-func (f files) treeOf(name string) (fs.FS, error) {
-	if !f.contains(name) {
-		return nil, fs.ErrNotExist
-	}
-	for dir, tree := range f.instead {
-		if below(name, dir) {
-			return tree, nil
-		}
-	}
-	return f.tree, nil
 }
 
 // contains reports whether a path is in the file system.
@@ -47,14 +32,13 @@ func below(name, dir string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }
 
-// read calls a function of [io/fs] with the tree that contains a file.
+// read calls a function of [io/fs] with the tree, if it contains the file.
 func read[T any](f files, op, name string, read func(fs.FS, string) (T, error)) (T, error) {
-	tree, err := f.treeOf(name)
-	if err != nil {
+	if !f.contains(name) {
 		var none T
-		return none, &fs.PathError{Op: op, Path: name, Err: err}
+		return none, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 	}
-	content, err := read(tree, name)
+	content, err := read(f.tree, name)
 	if *f.failed == nil && (unread(err) || errors.Is(err, branch.ErrUnread)) {
 		*f.failed = err
 	}

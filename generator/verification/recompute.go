@@ -16,45 +16,47 @@ import (
 )
 
 // entry verifies a commit by muster. It returns an error if the commit cannot be read.
-func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
-	r := &p.Records[at]
+func (w *worker) entry(ctx context.Context, u *unit) (Finding, error) {
+	r := &u.record
 	f := w.finding(r)
-	if len(r.Commit.Parents) == 0 {
-		f.Verdict, f.Why = Forged, []string{"it has no parent, so there was nothing to decide on"}
+	differs := func(why ...string) (Finding, error) {
+		f.Verdict, f.Why = Differs, why
 		return f, nil
+	}
+	if len(r.Commit.Parents) == 0 {
+		return differs("it has no parent, so there was nothing to decide on")
 	}
 	changed, err := w.files.Differences(ctx, r.Commit.Parents[0], r.Commit.ID, "")
 	switch {
 	case errors.Is(err, branch.ErrMalformed):
-		f.Verdict, f.Why = Malformed, []string{err.Error()}
-		return f, nil
+		return differs(err.Error())
 	case err == nil:
-		if f.Why = w.outside(r.Entry, changed); len(f.Why) > 0 {
-			f.Verdict = Forged
-			return f, nil
+		if why := w.outside(r.Entry, changed); len(why) > 0 {
+			return differs(why...)
+		}
+		if !u.inPlace {
+			return differs(fmt.Sprintf("it is not where it was pushed: it was decided on commit %.7s, and commits that were not are in between", r.Entry.Base))
 		}
 		if r.Entry.Kind == ledger.Repair {
-			f.Verdict = Repair
-			if err = w.repair(ctx, r, changed, &f); err == nil && f.Verdict == Repair {
-				f.restores = written(r.Commit.ID, r.Entry.Overlay, changed)
-			}
-			break
+			err = w.repair(ctx, r, changed, &f)
+		} else {
+			err = w.recompute(ctx, r, changed, &f)
 		}
-		err = w.again(ctx, p, at, changed, &f)
 	}
-	if unread(err) {
-		f.Verdict, f.Why, f.Notes = Unknown, []string{"it cannot be recomputed: " + branch.ErrMissing.Error()}, nil
+	switch {
+	case unread(err):
+		f.Verdict, f.Why = Unknown, []string{"it cannot be recomputed: " + branch.ErrMissing.Error()}
 		f.orders = ordered(r, changed)
 		return f, nil
-	}
-	if f.Verdict.Failed() && r.Entry.Version != w.Version {
+	case f.Verdict == Differs && r.Entry.Version != w.Version:
 		if why := w.claims(r.Entry, changed); len(why) > 0 {
-			f.Verdict, f.Why = Forged, why
-		} else {
-			f.Verdict = OtherVersion
+			return differs(why...)
 		}
+		f.Verdict, f.Why = Unknown, append([]string{"it was made by " + r.Entry.Version + ", and this is " + w.Version}, f.Why...)
+	case f.Verdict == Reproduced && r.Entry.Kind == ledger.Repair:
+		f.restores = written(r.Commit.ID, r.Entry.Overlay, changed)
 	}
-	if !f.Verdict.Failed() && r.Entry.Kind == ledger.Dispatch {
+	if f.Verdict != Differs && r.Entry.Kind == ledger.Dispatch {
 		f.orders = ordered(r, changed)
 	}
 	return f, err
@@ -64,7 +66,7 @@ func (w *worker) entry(ctx context.Context, p Push, at int) (Finding, error) {
 func ordered(r *ledger.Record, changed []branch.Difference) []dispatchFile {
 	files := written(r.Commit.ID, r.Entry.Overlay, changed)
 	var all []dispatchFile
-	for _, id := range r.Entry.Dispatches {
+	for _, id := range r.Entry.Dispatches() {
 		d := dispatchFile{id: id, commit: r.Commit.ID}
 		if at := slices.IndexFunc(files, func(x dispatchFile) bool { return x.id == id }); at >= 0 {
 			d = files[at]
@@ -100,8 +102,9 @@ func (w *worker) claims(e *ledger.Entry, changed []branch.Difference) []string {
 		plain := d.After.ID == "" || d.After.Mode == branch.PlainFile || d.After.Mode == d.Before.Mode
 		switch {
 		case plain && (name == "kustomization.yaml" || name == "state.yaml"):
-		case plain && e.Kind == ledger.Dispatch && d.Before.ID == "" && name == id+".yaml" && slices.Contains(e.Dispatches, id):
-		case plain && e.Kind == ledger.Retire && slices.Contains(e.Dispatches, id) && (d.After.ID == "" || name == "withdrawn/"+id+".yaml"):
+		case plain && e.Kind == ledger.Dispatch && d.Before.ID == "" && name == id+".yaml" && slices.Contains(e.Dispatches(), id):
+		case plain && e.Kind == ledger.Withdraw && slices.Contains(e.Dispatches(), id) && (d.After.ID == "" || name == "withdrawn/"+id+".yaml"):
+		case plain && e.Kind == ledger.Retire && slices.Contains(e.Dispatches(), id) && d.After.ID == "":
 		default:
 			files = append(files, d.Path)
 		}
@@ -117,51 +120,21 @@ func unexpected(files []string, why string) []string {
 	return []string{fmt.Sprintf("it changes %s, %s", some(files), why)}
 }
 
-// again replays a commit as part of each tick that it may belong to, until one reproduces it.
-func (w *worker) again(ctx context.Context, p Push, at int, changed []branch.Difference, f *Finding) error {
-	worth := func(f *Finding) int {
-		switch {
-		case f.Verdict == Follows && len(f.Notes) == 0:
-			return 3
-		case f.Verdict == Follows:
-			return 2
-		case f.Verdict == ByHand:
-			return 1
-		}
-		return 0
-	}
-	found := false
-	for tick, i := range p.Ticks(at) {
-		one := *f
-		if err := w.againIn(ctx, tick, i, changed, &one); err != nil {
-			return err
-		}
-		if !found || worth(&one) > worth(f) {
-			*f, found = one, true
-		}
-		if worth(f) == 3 {
-			break
-		}
-	}
-	return nil
-}
-
-// againIn replays a commit as part of a tick, and compares the result.
-func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branch.Difference, f *Finding) error {
-	r := &tick.Records[at]
+// recompute replays the decision of a commit, renders it, and compares trailers and files.
+func (w *worker) recompute(ctx context.Context, r *ledger.Record, changed []branch.Difference, f *Finding) error {
 	e := r.Entry
-	result, err := w.replayer(e).DecideIn(ctx, tick, at)
+	result, err := w.replayer(e).Decide(ctx, e)
 	if err != nil {
 		return err
 	}
-	if result.failed != nil && *result.failed != nil {
+	if *result.failed != nil {
 		return *result.failed
 	}
-	f.Verdict, f.Why = Forged, result.Differences
+	f.Verdict, f.Why = Differs, result.Differences
 	if len(result.Differences) > 0 {
 		return nil
 	}
-	ops, err := generator.Render(*result.Overlay, result.Decision)
+	ops, err := generator.Render(e.Base, *result.Overlay, result.Decision)
 	if err != nil {
 		if *result.failed != nil {
 			return *result.failed
@@ -178,36 +151,16 @@ func (w *worker) againIn(ctx context.Context, tick Push, at int, changed []branc
 		f.Why = []string{"recomputed, it has other trailers: " + strings.Join(keys, ", ")}
 		return nil
 	}
-	files, err := w.compareEither(ctx, r, result, ops, i, changed)
+	files, err := w.compare(ctx, r, ops[i], changed)
 	if err != nil {
 		return err
 	}
 	if len(files) > 0 {
-		f.Verdict, f.Why = ByHand, []string{"its files are not those of its decision: " + some(files)}
+		f.Why = []string{"its files are not those of its decision: " + some(files)}
 		return nil
 	}
-	f.Verdict = Follows
-	if messageOf(e) != strings.TrimSpace(ledger.Text(ops[i])) {
-		f.Notes = append(f.Notes, "its reasons have another wording than this version's")
-	}
+	f.Verdict = Reproduced
 	return nil
-}
-
-// compareEither returns the files of a commit that differ from those of operation i of a decision,
-// whether all operations were pushed together or separately.
-func (w *worker) compareEither(ctx context.Context, r *ledger.Record, result Result, together []ledger.Operation, i int, changed []branch.Difference) ([]string, error) {
-	files, err := w.compare(ctx, r, together[i], changed)
-	if err != nil || len(files) == 0 {
-		return nil, err
-	}
-	singly, err := generator.RenderOneByOne(*result.Overlay, result.Decision)
-	if err != nil {
-		return nil, err
-	}
-	if others, err := w.compare(ctx, r, singly[i], changed); err != nil || len(others) == 0 {
-		return nil, err
-	}
-	return files, nil
 }
 
 // compare returns the files of a commit that differ, in any byte, from those of an operation.

@@ -109,10 +109,10 @@ func (r *restored) close() {
 	}
 }
 
-// forged returns a finding for each repair that writes a dispatch that was never ordered, or one
-// that differs from its order. It replaces the earlier verdict, Repair. whole reports whether
+// illegal returns a finding for each repair that writes a dispatch that was never ordered, or one
+// that differs from its order. It replaces the earlier verdict. whole reports whether
 // the whole log was read: otherwise an order may be further back.
-func (r *restored) forged(whole bool) []Finding {
+func (r *restored) illegal(whole bool) []Finding {
 	unordered := map[string][]string{}
 	for _, id := range slices.Sorted(maps.Keys(r.open)) {
 		for _, d := range r.open[id] {
@@ -122,7 +122,7 @@ func (r *restored) forged(whole bool) []Finding {
 	var all []Finding
 	for _, commit := range slices.Sorted(maps.Keys(r.by)) {
 		f := r.by[commit]
-		f.Verdict, f.restores, f.Why = Forged, nil, nil
+		f.Verdict, f.restores, f.Why = Differs, nil, nil
 		if whole && len(unordered[commit]) > 0 {
 			f.Why = append(f.Why, fmt.Sprintf("it writes %s, which no commit before it has ordered", strings.Join(unordered[commit], ", ")))
 		}
@@ -155,7 +155,7 @@ func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.
 	e := r.Entry
 	for _, d := range changed {
 		if path.Base(d.Path) == "state.yaml" && d.After.ID != "" {
-			f.Verdict, f.Why = Forged, []string{"it writes " + d.Path + ", which a repair only deletes"}
+			f.Verdict, f.Why = Differs, []string{"it writes " + d.Path + ", which a repair only deletes"}
 			return nil
 		}
 	}
@@ -163,9 +163,10 @@ func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.
 	if err != nil {
 		return err
 	}
+	f.Verdict = Reproduced
 	for _, o := range overlays {
 		if faults := o.Faults(); len(faults) > 0 {
-			f.Verdict, f.Why = Forged, []string{fmt.Sprintf("it leaves %s in another state than muster does: it %s", faults[0].File, faults[0].Problem)}
+			f.Verdict, f.Why = Differs, []string{fmt.Sprintf("it leaves %s in another state than muster does: it %s", faults[0].File, faults[0].Problem)}
 		}
 	}
 	return nil

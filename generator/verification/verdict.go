@@ -19,33 +19,23 @@ import (
 type Verdict string
 
 const (
-	// Follows is the verdict if replaying the decision from the parent and the trailers reproduces the commit.
-	Follows Verdict = "follows"
-	// Repair is the verdict if the commit repairs the directory that muster owns completely, changes
-	// nothing else, and writes dispatches as they were ordered. Its other inputs are not in git.
-	Repair Verdict = "repair"
-	// ByHand is the verdict if the trailers follow, and the files differ from those of the decision.
-	ByHand Verdict = "by-hand"
-	// Forged is the verdict if the trailers do not follow, or the commit changes what its
-	// operation does not change.
-	Forged Verdict = "forged"
-	// Malformed is the verdict for a commit by muster that cannot be parsed.
-	Malformed Verdict = "damaged"
-	// OtherVersion is the verdict if another version made the commit, and this version's result differs.
-	OtherVersion Verdict = "other-version"
-	// Unknown is the verdict if the repository lacks the files that the decision was based on.
+	// Reproduced is the verdict if the decision, repeated on the commit that the trailers name and with
+	// the observation in them, gives the same trailers and files. Of a repair, whose other inputs are not
+	// in git, it means that it changes only the directory that muster owns, and writes dispatches as they
+	// were ordered.
+	Reproduced Verdict = "reproduced"
+	// Differs is the verdict if the commit states that muster made it, and its trailers, its files or its
+	// place in the log are not those of the decision.
+	Differs Verdict = "differs"
+	// NotMuster is the verdict if a commit that is not by muster changes files that muster owns.
+	NotMuster Verdict = "not-by-muster"
+	// Unknown is the verdict if the repository lacks the files that the decision was based on, or another
+	// version of muster made the commit, and this version's result differs.
 	Unknown Verdict = "unknown"
-	// People is the verdict if a commit by people changes files that muster owns.
-	People Verdict = "people"
 )
 
-// Failed reports whether muster wrote a commit with this verdict and its content does not follow
-// from its inputs.
-func (v Verdict) Failed() bool { return v == ByHand || v == Forged || v == Malformed }
-
-// Confirmed reports whether a commit with the verdict was reproduced, or does not claim to be
-// muster's. Of a repair it confirms only what git can prove.
-func (v Verdict) Confirmed() bool { return v == Follows || v == Repair || v == People }
+// Verdicts returns all verdicts.
+func Verdicts() []Verdict { return []Verdict{Reproduced, Differs, NotMuster, Unknown} }
 
 // Finding is the result of the verification of one commit.
 type Finding struct {
@@ -61,20 +51,18 @@ type Finding struct {
 	// Version is the version of muster that the commit names; empty if unset.
 	Version string  `json:"version,omitempty"`
 	Verdict Verdict `json:"verdict"`
-	// Why describes what does not follow or is unknown, one clause each.
+	// Why describes what differs or is unknown, one clause each.
 	Why []string `json:"why,omitempty"`
-	// Notes describe differences that are no reason to doubt the commit, such as another wording.
-	Notes []string `json:"notes,omitempty"`
 	// Signature is git's verdict on the commit's signature; empty if it was not verified.
 	Signature Signature `json:"signature,omitempty"`
 	// restores are the dispatches that a repair writes, and orders those that an order did.
 	restores, orders []dispatchFile
 }
 
-// Failed reports whether muster made the commit and its content does not follow from its inputs, or
-// its signature had to be verified and is not valid.
+// Failed reports whether the commit differs from its decision, or its signature had to be verified and
+// is not valid.
 func (f *Finding) Failed() bool {
-	return f.Verdict.Failed() || f.Verdict != People && f.unproven()
+	return f.Verdict == Differs || f.Verdict != NotMuster && f.unproven()
 }
 
 // unproven reports whether the signature was verified and is not good.
@@ -107,8 +95,6 @@ type Count struct {
 	Muster  int `json:"muster"`
 	// Verdicts is the number of commits with each verdict.
 	Verdicts map[Verdict]int `json:"verdicts"`
-	// OtherMessage is the number of commits that follow and have another message.
-	OtherMessage int `json:"otherMessage"`
 	// Unproven is the number of commits whose signature is not good.
 	Unproven int `json:"unproven,omitempty"`
 	// Failed is the number of commits that failed.
@@ -125,13 +111,10 @@ func (c *Count) add(f *Finding) {
 		c.Verdicts = map[Verdict]int{}
 	}
 	c.Verdicts[f.Verdict]++
-	if f.Verdict != People {
+	if f.Verdict != NotMuster {
 		c.Muster++
 	}
-	if f.Verdict == Follows && len(f.Notes) > 0 {
-		c.OtherMessage++
-	}
-	if f.unproven() && f.Verdict != People {
+	if f.unproven() && f.Verdict != NotMuster {
 		c.Unproven++
 	}
 	if f.Failed() {
@@ -139,9 +122,9 @@ func (c *Count) add(f *Finding) {
 	}
 }
 
-// move replaces the verdict Repair of a commit in the counts.
+// move replaces the verdict of a repair in the counts.
 func (c *Count) move(f *Finding) {
-	c.Verdicts[Repair]--
+	c.Verdicts[Reproduced]--
 	c.Verdicts[f.Verdict]++
 	if !f.unproven() { // else it is counted already
 		c.Failed++

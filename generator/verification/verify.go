@@ -15,8 +15,7 @@ import (
 
 // job contains units for a worker, and the results.
 type job struct {
-	units []unit
-	size  int
+	units []*unit
 	done  chan struct{} // closed when found and err are set
 	found []Finding
 	err   error
@@ -73,7 +72,7 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 			yield(Finding{}, read)
 			return
 		}
-		for _, f := range repairs.forged(c.Until == "" && c.Since.IsZero() && c.Count.Cut == "") {
+		for _, f := range repairs.illegal(c.Until == "" && c.Since.IsZero() && c.Count.Cut == "") {
 			c.Count.move(&f)
 			if !yield(f, nil) {
 				return
@@ -99,22 +98,20 @@ func (c Config) read(ctx context.Context, log iter.Seq2[ledger.Record, error], t
 		j = &job{done: make(chan struct{})}
 		return true
 	}
-	g := newGrouping(c.Until, c.Since, c.Count)
+	s := newSequence(c.Until, c.Since, c.Count)
+	add := func(u *unit) { j.units = append(j.units, u) }
 	for r, err := range log {
 		if err != nil {
 			return err
 		}
-		more := g.add(r, func(u unit) {
-			j.units, j.size = append(j.units, u), j.size+len(u.push.Records)
-		})
-		if !more {
+		if !s.add(r, add) {
 			break
 		}
-		if j.size >= cmp.Or(c.Together, together) && !flush() {
+		if len(j.units) >= cmp.Or(c.Together, together) && !flush() {
 			return ctx.Err()
 		}
 	}
-	g.end(func(u unit) { j.units = append(j.units, u) })
+	s.end(add)
 	flush()
 	return ctx.Err()
 }

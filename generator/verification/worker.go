@@ -66,27 +66,23 @@ func (w *worker) job(ctx context.Context, j *job) error {
 	}
 	var commits []branch.Commit
 	for _, u := range j.units {
-		for _, r := range u.push.Records {
-			commits = append(commits, r.Commit)
-		}
+		commits = append(commits, u.record.Commit)
 	}
 	top := path.Clean(w.Overlays)
 	if err := w.files.Ahead(ctx, commits, []string{top, path.Join(path.Dir(top), "base")}); err != nil {
 		return err
 	}
 	for _, u := range j.units {
-		for at := range u.wanted {
-			verify := w.entry
-			if u.push.Records[at].Entry == nil {
-				verify = w.others
-			}
-			f, err := verify(ctx, u.push, at)
-			if err != nil {
-				return err
-			}
-			if f.Verdict != "" {
-				j.found = append(j.found, f)
-			}
+		verify := w.entry
+		if u.record.Entry == nil {
+			verify = w.others
+		}
+		f, err := verify(ctx, u)
+		if err != nil {
+			return err
+		}
+		if f.Verdict != "" {
+			j.found = append(j.found, f)
 		}
 	}
 	return w.sign(ctx, j.found)

@@ -87,7 +87,7 @@ func (f *fleet) tick(i int) {
 	for n, name := range []string{"default", "gpu/large", "macos", hostile} {
 		s := wave(i, n)
 		o := plan.Overlay{Name: name, Policy: plan.Policy{Queue: strings.Split(name, "/")[0], Max: 60}}
-		d := plan.Decision{Overlay: name, Queue: o.Policy.Queue, Sum: s, Observation: plan.Observation{At: now, Queue: o.Policy.Queue, Jobs: []plan.Demand{{Overlays: []string{name}, Pending: s.Pending, Oldest: &now}}}}
+		d := plan.Decision{Overlay: name, Queue: o.Policy.Queue, Figures: s, Observation: plan.Observation{At: now, Queue: o.Policy.Queue, Jobs: []plan.Demand{{Overlays: []string{name}, Pending: s.Pending, Oldest: &now}}}}
 		if s.Dispatch > 0 {
 			d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("o%d-%08d", n, i), Purpose: plan.ForDemand, Agents: s.Dispatch}}
 			r.Result.Operations = append(r.Result.Operations, ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d})
@@ -106,10 +106,10 @@ func (f *fleet) tick(i int) {
 }
 
 // wave is a made-up load: pushes come every so often, agents a minute later.
-func wave(i, n int) plan.Sum {
+func wave(i, n int) plan.Figures {
 	period := 90 + 37*n
 	at, size := i%period, (7+5*n)*(1+i/period%3)/(1+n%2)
-	s := plan.Sum{Max: 60, Buffer: 2, Idle: 2}
+	s := plan.Figures{Max: 60, Buffer: 2, Idle: 2}
 	switch {
 	case at == 0:
 		s.Pending, s.Missing, s.Desired, s.Dispatch, s.Demand = size, size, size, size, size
