@@ -107,6 +107,11 @@ func golden(t *testing.T, comment string, tree, got files) []Overlay {
 		}
 		overlays[words[1]] = next
 		tree.apply(changes)
+		if words[0] == "repair" { // which muster pushes before it decides
+			for _, o := range load(t, NewLoader("overlays"), tree.tree()) {
+				overlays[o.Name] = o
+			}
+		}
 	}
 	for _, name := range tree.names() {
 		if strings.Contains(name, "/dispatches/") {
