@@ -51,7 +51,7 @@ func (r *slowRemote) Head(ctx context.Context) (branch.Head, error) {
 	return r.remote.Head(ctx)
 }
 
-func (r *slowRemote) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (r *slowRemote) Commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 	r.wait()
 	return r.remote.Commit(ctx, head, ops)
 }
@@ -171,7 +171,7 @@ func TestWriterWithoutPause(t *testing.T) {
 		return nil
 	}
 	b.onSnapshot = func() error { return pass(300 * time.Millisecond) }
-	b.onCommit = func([]ledger.Operation) error { return pass(37 * time.Millisecond) }
+	b.onCommit = func([]ledger.Draft) error { return pass(37 * time.Millisecond) }
 	b.triggers = func() { _ = pass(0) }
 	b.jobs("a", 1)
 	b.run(t, time.Second, func(int, generator.Result, error) bool {

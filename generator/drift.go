@@ -262,7 +262,7 @@ func owner(loaded []fleet.Overlay, x ordered) *fleet.Overlay {
 
 // noteOperations remembers what was ordered, and forgets what was retired. If it is not known
 // whether a push landed, the log of the next head shows it.
-func (dr *drift) noteOperations(head, next branch.Head, done []ledger.Operation) {
+func (dr *drift) noteOperations(head, next branch.Head, done []ledger.Draft) {
 	for _, a := range done {
 		switch a.Kind {
 		case ledger.Dispatch:
@@ -287,7 +287,7 @@ func (dr *drift) noteOperations(head, next branch.Head, done []ledger.Operation)
 }
 
 // noteWithdrawn stores which dispatches a repair has withdrawn.
-func (dr *drift) noteWithdrawn(a ledger.Operation) {
+func (dr *drift) noteWithdrawn(a ledger.Draft) {
 	for id, x := range dr.ordered {
 		x.Withdrawn = true
 		if slices.ContainsFunc(a.Changes, func(c branch.Change) bool { return c.Content != nil && c.Path == withdrawnFile(a.Path, id) }) {

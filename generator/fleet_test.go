@@ -67,7 +67,7 @@ type commit struct {
 	tree      *tree
 	at        time.Time
 	who       string
-	operation *ledger.Operation // nil where a person made it
+	operation *ledger.Draft // nil where a person made it
 	message   func() string
 }
 
@@ -106,7 +106,7 @@ func (f *fleetRepository) history() []*commit {
 }
 
 // push adds a chain of commits to the head, all or none.
-func (f *fleetRepository) push(who, head string, ops []ledger.Operation) (*commit, error) {
+func (f *fleetRepository) push(who, head string, ops []ledger.Draft) (*commit, error) {
 	f.mu.Lock()
 	parent := f.log[len(f.log)-1]
 	if parent.id != head {
@@ -291,7 +291,7 @@ type remote struct {
 func (r remote) Head(context.Context) (branch.Head, error) { return r.fleet.head().head(), nil }
 
 // Commit implements generator.Repository.
-func (r remote) Commit(_ context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (r remote) Commit(_ context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 	c, err := r.fleet.push(r.who, head.Commit, ops)
 	if err != nil {
 		return branch.Head{}, err

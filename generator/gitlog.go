@@ -240,8 +240,8 @@ const suspectsDeep = 50
 
 // suspect stores in each repair the commits of others since muster's last commit to the overlay. It
 // reads the log once, and only if there is a repair. A read error is stored and fails nothing.
-func (l *pastLog) suspect(ctx context.Context, head branch.Head, ops []ledger.Operation) {
-	repair := func(a ledger.Operation) bool { return a.Kind == ledger.Repair }
+func (l *pastLog) suspect(ctx context.Context, head branch.Head, ops []ledger.Draft) {
+	repair := func(a ledger.Draft) bool { return a.Kind == ledger.Repair }
 	if !slices.ContainsFunc(ops, repair) {
 		return
 	}
@@ -366,7 +366,7 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 }
 
 // rememberEntry reads one commit of a muster.
-func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Entry, loaded []fleet.Overlay, p *pushed) error {
+func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Operation, loaded []fleet.Overlay, p *pushed) error {
 	if e.Kind != ledger.Repair && len(p.commits[e.Overlay]) < commitsKept {
 		p.commits[e.Overlay] = append(p.commits[e.Overlay], e.Commit)
 	}
@@ -514,7 +514,7 @@ func (dr *drift) countVersion(ctx context.Context, commit string, f branch.Edit,
 
 // rememberOne stores a dispatch that is missing from git, unless a repair has withdrawn it since: a
 // person has then deleted the withdrawn file.
-func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, repairs []string) error {
+func (dr *drift) rememberOne(ctx context.Context, e *ledger.Operation, id string, repairs []string) error {
 	for _, commit := range repairs {
 		_, err := dr.past.file(ctx, commit, withdrawnFile(e.Overlay, id))
 		if err == nil {
@@ -541,7 +541,7 @@ func (dr *drift) rememberOne(ctx context.Context, e *ledger.Entry, id string, re
 
 // unseen counts a dispatch as possibly connected although another muster retired it after
 // seeing all its agents: this process may never have seen them.
-func (dr *drift) unseen(ctx context.Context, e *ledger.Entry, id string) {
+func (dr *drift) unseen(ctx context.Context, e *ledger.Operation, id string) {
 	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, dr.dir), "/")
 	if dr.scanned == "" || !dr.poll.inference.Knows(overlay) {
 		return // agents at the first poll belong to no known dispatch

@@ -323,7 +323,7 @@ func TestRaisedOrderFails(t *testing.T) {
 				a.now = scenarioStart().Add(15 * time.Minute)
 				next()
 				ops := tick(t, a.g).Operations
-				at := slices.IndexFunc(ops, func(op ledger.Operation) bool { return op.Kind == ledger.Retire })
+				at := slices.IndexFunc(ops, func(op ledger.Draft) bool { return op.Kind == ledger.Retire })
 				if at < 0 {
 					t.Fatalf("%q, want a retirement", kinds(ops))
 				}
@@ -364,7 +364,7 @@ func TestRaisedAgainDoesNotFail(t *testing.T) {
 		}
 		a.now = scenarioStart().Add(15 * time.Minute)
 		ops := tick(t, a.g).Operations
-		if at := slices.IndexFunc(ops, func(op ledger.Operation) bool { return op.Kind == ledger.Retire }); at < 0 || !ops[at].Decision.Retire[0].Unknown {
+		if at := slices.IndexFunc(ops, func(op ledger.Draft) bool { return op.Kind == ledger.Retire }); at < 0 || !ops[at].Decision.Retire[0].Unknown {
 			t.Errorf("restarted %t: %q, want a retirement without an outcome", restarted, kinds(ops))
 		}
 	}

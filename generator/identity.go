@@ -32,7 +32,7 @@ func newIdentities(cfg Config) *identities {
 }
 
 // note stores the identities that muster has pushed.
-func (k *identities) note(done []ledger.Operation) {
+func (k *identities) note(done []ledger.Draft) {
 	for _, a := range done {
 		if id := a.Decision.State.Identity; id.ID != "" {
 			k.known[a.Path] = id

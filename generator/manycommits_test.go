@@ -97,7 +97,7 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 	b.fleet.head().tree = b.fleet.head().tree.with([]branch.Change{{Path: stateOfA, Content: state}})
 	day := 24 * time.Hour
 	own := func(kind ledger.Kind, id string, observed, made time.Duration, parents ...string) branch.Commit {
-		op := ledger.Operation{Kind: kind, Path: "overlays/a", Base: "c0ffee"}
+		op := ledger.Draft{Kind: kind, Path: "overlays/a", Base: "c0ffee"}
 		op.Decision.Overlay, op.Decision.Observation.At = "a", b.now.Add(observed)
 		if kind == ledger.Dispatch {
 			op.Decision.Dispatch = []plan.Dispatch{{ID: "a-lost", Agents: 5}}

@@ -164,7 +164,7 @@ func (m *muster) Head(context.Context) (branch.Head, error) {
 }
 
 // Commit implements generator.Repository.
-func (m *muster) Commit(_ context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (m *muster) Commit(_ context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 	m.meanwhile()
 	if err := m.die(); err != nil {
 		return branch.Head{}, err

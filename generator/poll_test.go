@@ -167,7 +167,7 @@ func TestConflictAfterSpreadPoll(t *testing.T) {
 	s, g := newSlow(2, "a")
 	s.jobs("a", 3)
 	moves := 2
-	s.onCommit = func([]ledger.Operation) error {
+	s.onCommit = func([]ledger.Draft) error {
 		if moves--; moves >= 0 {
 			s.fleet.edit("somebody", branch.Change{Path: "README.md", Content: []byte(strings.Repeat("x", moves+1))})
 			return branch.ErrMoved

@@ -99,14 +99,14 @@ func TestUnobservedConditions(t *testing.T) {
 		{"nothing to push", func() {}, [3]string{ok, ok, ok}, 0},
 		{"every try conflicts", func() {
 			a.jobs("a", 2)
-			a.onCommit = func([]ledger.Operation) error { return branch.ErrMoved }
+			a.onCommit = func([]ledger.Draft) error { return branch.ErrMoved }
 		}, [3]string{ok, ok, "False (Conflict)"}, 0},
 		{"git is down", func() { git = errors.New("no route to host") }, [3]string{"False (ReadFailed)", ok, "Unknown (Conflict)"}, 0},
 		{"git is still down", func() {}, [3]string{"False (ReadFailed)", ok, "Unknown (Conflict)"}, 0},
 		{"nothing to push after a conflict", func() { git, a.snapshot.Jobs = nil, nil }, [3]string{ok, ok, ok}, 2},
 		{"the push is refused", func() {
 			a.jobs("a", 2)
-			a.onCommit = func([]ledger.Operation) error { return refused }
+			a.onCommit = func([]ledger.Draft) error { return refused }
 		}, [3]string{ok, ok, "False (PushRefused)"}, 2},
 		{"Buildkite is down", func() { a.err = errors.New("503") }, [3]string{ok, "False (PollFailed)", "Unknown (PushRefused)"}, 2},
 		{"git is down, too", func() { git = errors.New("no route to host") }, [3]string{"False (ReadFailed)", "Unknown (PollFailed)", "Unknown (PushRefused)"}, 2},
@@ -173,7 +173,7 @@ func TestSlowGit(t *testing.T) {
 			b := newBench("a")
 			b.jobs("a", 2)
 			b.onHead = func() error { b.now = b.now.Add(c.head); return nil }
-			b.onCommit = func([]ledger.Operation) error { b.now = b.now.Add(c.push); return nil }
+			b.onCommit = func([]ledger.Draft) error { b.now = b.now.Add(c.push); return nil }
 			g := b.generator()
 			slow := func() string {
 				for _, found := range tick(t, g).Conditions(b.now) {

@@ -30,7 +30,7 @@ type publisher struct {
 	// means the first overlay.
 	left string
 	// pending are the pushes whose results are unknown.
-	pending branch.Pending[[]ledger.Operation]
+	pending branch.Pending[[]ledger.Draft]
 	// onLanded is called once with each push that has landed; nil: it is not.
 	onLanded func(before, after string, changes []branch.Change)
 }
@@ -61,7 +61,7 @@ func affectsOneOperation(err error) bool {
 // pushes those of each overlay separately and stores the overlays that are refused. It returns the
 // new head and the operations that were committed. The error is that of the last push if nothing
 // was committed, or one that does not concern a single overlay.
-func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, []ledger.Operation, error) {
+func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, []ledger.Draft, error) {
 	if p.repository.Limits().OneByOne {
 		return p.commitOneByOne(ctx, head, ops)
 	}
@@ -81,7 +81,7 @@ func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.O
 	}
 	start := head
 	failed := map[string]error{}
-	var done []ledger.Operation
+	var done []ledger.Draft
 	for _, group := range groups {
 		next, err := p.push(ctx, head, group)
 		switch {
@@ -176,26 +176,26 @@ func identity(tree fs.FS, dir string) string {
 }
 
 // byOverlay groups the operations by overlay and keeps their order.
-func byOverlay(ops []ledger.Operation) [][]ledger.Operation {
-	var groups [][]ledger.Operation
+func byOverlay(ops []ledger.Draft) [][]ledger.Draft {
+	var groups [][]ledger.Draft
 	for _, a := range ops {
 		if last := len(groups) - 1; last >= 0 && groups[last][0].Path == a.Path {
 			groups[last] = append(groups[last], a)
 		} else {
-			groups = append(groups, []ledger.Operation{a})
+			groups = append(groups, []ledger.Draft{a})
 		}
 	}
 	return groups
 }
 
 // push pushes operations, all or none, and stores them if the result is unknown.
-func (p *publisher) push(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (p *publisher) push(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 	next, err := p.repository.Commit(ctx, head, ops)
 	p.reporter.gitAnswered(err)
 	var u *branch.Unsettled
 	switch {
 	case err == nil:
-		p.pending = branch.Pending[[]ledger.Operation]{} // the branch was at this head, which contains none of them
+		p.pending = branch.Pending[[]ledger.Draft]{} // the branch was at this head, which contains none of them
 		p.notify(head.Commit, next.Commit, ops)
 	case errors.As(err, &u):
 		p.pending.Add(u, ops)
@@ -204,7 +204,7 @@ func (p *publisher) push(ctx context.Context, head branch.Head, ops []ledger.Ope
 }
 
 // notify passes on a push that has landed.
-func (p *publisher) notify(before, after string, ops []ledger.Operation) {
+func (p *publisher) notify(before, after string, ops []ledger.Draft) {
 	if p.onLanded == nil {
 		return
 	}
@@ -217,9 +217,9 @@ func (p *publisher) notify(before, after string, ops []ledger.Operation) {
 
 // landed returns the operations of the pushes whose results were unknown and that the branch contains. An
 // error means that the history cannot be read. A push that the head does not show remains.
-func (p *publisher) landed(ctx context.Context, head branch.Head) ([]ledger.Operation, error) {
+func (p *publisher) landed(ctx context.Context, head branch.Head) ([]ledger.Draft, error) {
 	pushes, err := p.pending.Settle(ctx, p.repository, head.Commit)
-	var landed []ledger.Operation
+	var landed []ledger.Draft
 	for _, push := range pushes {
 		p.notify(push.Before, push.After, push.Value)
 		landed = append(landed, push.Value...)
@@ -234,16 +234,16 @@ func (p *publisher) landed(ctx context.Context, head branch.Head) ([]ledger.Oper
 // only there. It ends at the first error that does not concern a single overlay; the next
 // decision, on the state at that time, covers the remaining operations. It returns what
 // [publisher.commit] returns.
-func (p *publisher) commitOneByOne(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, []ledger.Operation, error) {
+func (p *publisher) commitOneByOne(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, []ledger.Draft, error) {
 	start := head
 	failed := map[string]error{}
-	var done []ledger.Operation
+	var done []ledger.Draft
 	var refused error
 	for _, op := range ops {
 		if failed[op.Path] != nil {
 			continue
 		}
-		next, err := p.push(ctx, head, []ledger.Operation{op})
+		next, err := p.push(ctx, head, []ledger.Draft{op})
 		switch {
 		case err == nil:
 			head, done = next, append(done, op)
@@ -267,8 +267,8 @@ func (p *publisher) commitOneByOne(ctx context.Context, head branch.Head, ops []
 
 // inTurn moves the operations of the overlay at which a limit ended the last tick to the front, so
 // that the first overlays by name do not use up what a limit leaves.
-func (p *publisher) inTurn(ops []ledger.Operation) []ledger.Operation {
-	at := slices.IndexFunc(ops, func(a ledger.Operation) bool { return a.Path >= p.left })
+func (p *publisher) inTurn(ops []ledger.Draft) []ledger.Draft {
+	at := slices.IndexFunc(ops, func(a ledger.Draft) bool { return a.Path >= p.left })
 	if p.left == "" || at <= 0 {
 		return ops
 	}

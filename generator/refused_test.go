@@ -22,7 +22,7 @@ import (
 )
 
 // newRefusing returns a bench with two jobs in the queue of each overlay, whose server refuses operations.
-func newRefusing(refuses func(ledger.Operation) error, names ...string) *bench {
+func newRefusing(refuses func(ledger.Draft) error, names ...string) *bench {
 	b := newBench(names...)
 	b.refuse(refuses)
 	for _, name := range names {
@@ -32,8 +32,8 @@ func newRefusing(refuses func(ledger.Operation) error, names ...string) *bench {
 }
 
 // refuse makes the server refuse each push that has an operation for which f returns an error.
-func (b *bench) refuse(f func(ledger.Operation) error) {
-	b.onCommit = func(ops []ledger.Operation) error {
+func (b *bench) refuse(f func(ledger.Draft) error) {
+	b.onCommit = func(ops []ledger.Draft) error {
 		for _, op := range ops {
 			if err := f(op); err != nil {
 				return fmt.Errorf("pushing: %w", err)
@@ -43,8 +43,8 @@ func (b *bench) refuse(f func(ledger.Operation) error) {
 	}
 }
 
-func refuse(overlay string, err error) func(ledger.Operation) error {
-	return func(a ledger.Operation) error {
+func refuse(overlay string, err error) func(ledger.Draft) error {
+	return func(a ledger.Draft) error {
 		if a.Path == "overlays/"+overlay {
 			return err
 		}
@@ -169,7 +169,7 @@ func (s *swallowing) Head(context.Context) (branch.Head, error) {
 	return head.head(), nil
 }
 
-func (s *swallowing) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (s *swallowing) Commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 	next, err := s.bench.Commit(ctx, head, ops)
 	if err == nil && s.commits == 1 {
 		return branch.Head{}, &branch.Unsettled{Before: head.Commit, After: next.Commit, Err: errors.New("the connection broke off")}
@@ -215,7 +215,7 @@ func TestLandedPushIsNotifiedOnce(t *testing.T) {
 			b := newBench("a")
 			b.jobs("a", 2)
 			first := true
-			commit := func(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+			commit := func(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 				if !first || c.unsettled == nil {
 					return b.Commit(ctx, head, ops)
 				}
@@ -266,7 +266,7 @@ func TestPushesInARowAreSettled(t *testing.T) {
 				b := newBench("a")
 				b.jobs("a", 2)
 				var late []func() string // makes a push, and returns its commit
-				commit := func(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+				commit := func(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 					u := &branch.Unsettled{Before: head.Commit, Message: ledger.Message(ops[0], "v0"), Err: errors.New("the connection broke off")}
 					if named {
 						u.Message, u.After = "", fmt.Sprint("not made ", len(late))
@@ -319,11 +319,11 @@ func TestPushesInARowAreSettled(t *testing.T) {
 // committing is a bench with another Commit.
 type committing struct {
 	*bench
-	commit func(context.Context, branch.Head, []ledger.Operation) (branch.Head, error)
+	commit func(context.Context, branch.Head, []ledger.Draft) (branch.Head, error)
 }
 
 // Commit implements [generator.Repository].
-func (c committing) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (c committing) Commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 	return c.commit(ctx, head, ops)
 }
 
@@ -332,7 +332,7 @@ func (c committing) Commit(ctx context.Context, head branch.Head, ops []ledger.O
 func TestEveryOverlayRefused(t *testing.T) {
 	refused := &branch.Refused{Message: "protected branch"}
 	for oneByOne, pushes := range map[bool][]int{false: {3, 4, 5}, true: {2, 3, 4}} {
-		b := newRefusing(func(ledger.Operation) error { return refused }, "a", "b")
+		b := newRefusing(func(ledger.Draft) error { return refused }, "a", "b")
 		b.limits.OneByOne = oneByOne
 		g := b.generator()
 		for i, want := range pushes {
@@ -347,7 +347,7 @@ func TestEveryOverlayRefused(t *testing.T) {
 // recomputes the rest.
 func TestConflictAmongSeparatePushes(t *testing.T) {
 	b := newRefusing(nil, "a", "b", "c")
-	b.refuse(func(op ledger.Operation) error {
+	b.refuse(func(op ledger.Draft) error {
 		if op.Path == "overlays/c" && b.commits == 4 { // after all together, a and b
 			return branch.ErrMoved
 		}
@@ -365,7 +365,7 @@ func TestConflictAmongSingleOperations(t *testing.T) {
 	s := newRefusing(nil, "a", "b", "c")
 	s.limits.OneByOne = true
 	conflicted := false
-	s.refuse(func(a ledger.Operation) error {
+	s.refuse(func(a ledger.Draft) error {
 		if a.Path == "overlays/b" && !conflicted {
 			conflicted = true
 			s.overlays[1].spec.max = 1
@@ -393,7 +393,7 @@ func TestLimitAmongSingleOperations(t *testing.T) {
 	s := newRefusing(nil, "a", "b", "c")
 	s.limits.OneByOne = true
 	left := 1
-	s.refuse(func(ledger.Operation) error {
+	s.refuse(func(ledger.Draft) error {
 		if left--; left < 0 {
 			return retryAfter(time.Minute)
 		}
@@ -408,7 +408,7 @@ func TestLimitAmongSingleOperations(t *testing.T) {
 			t.Errorf("tick %d: %v", i, err)
 		}
 		for _, a := range r.Operations {
-			all = append(all, kinds([]ledger.Operation{a}))
+			all = append(all, kinds([]ledger.Draft{a}))
 		}
 		s.now = s.now.Add(time.Second)
 		if i == 0 {
@@ -452,7 +452,7 @@ func newCutShort(t *testing.T) *cutShort {
 		s.fleet.edit("a person", branch.Change{Path: a.Path + "/dispatches/kustomization.yaml", Content: []byte("resources: []\n")})
 	}
 	s.now = s.now.Add(10 * time.Minute)
-	s.refuse(func(ledger.Operation) error {
+	s.refuse(func(ledger.Draft) error {
 		if c.left == 0 {
 			return retryAfter(time.Minute)
 		}
@@ -539,7 +539,7 @@ func TestLargeOperationsOnGitHub(t *testing.T) {
 			if n := len(op.Changes); n > b.limits.Files || size > b.limits.Bytes {
 				t.Errorf("an operation changes %d files, %d bytes, want at most %+v", n, size, b.limits)
 			}
-			e := op.Entry("")
+			e := op.Operation("")
 			if op.Kind == ledger.Retire {
 				retired += len(e.Orders)
 				continue

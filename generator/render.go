@@ -12,8 +12,8 @@ import (
 
 // render turns decisions on a commit into operations; see [Render]. It leaves out retirements that can
 // wait if nothing else is pushed. An overlay that cannot be rendered is suspended.
-func render(base string, loaded []fleet.Overlay, decisions []plan.Decision) ([]ledger.Operation, []Suspended) {
-	var ops []ledger.Operation
+func render(base string, loaded []fleet.Overlay, decisions []plan.Decision) ([]ledger.Draft, []Suspended) {
+	var ops []ledger.Draft
 	var failed []Suspended
 	byName := map[string]*fleet.Overlay{}
 	for i := range loaded {
@@ -43,8 +43,8 @@ func render(base string, loaded []fleet.Overlay, decisions []plan.Decision) ([]l
 
 // repairs returns the repairs of the overlays of a commit. A repair is pushed before anything is decided:
 // so each decision is made on files that are in git.
-func repairs(base string, loaded []fleet.Overlay, now time.Time) []ledger.Operation {
-	var ops []ledger.Operation
+func repairs(base string, loaded []fleet.Overlay, now time.Time) []ledger.Draft {
+	var ops []ledger.Draft
 	for i := range loaded {
 		o := &loaded[i]
 		changes := o.Repair()
@@ -53,7 +53,7 @@ func repairs(base string, loaded []fleet.Overlay, now time.Time) []ledger.Operat
 		}
 		d := plan.Decision{Overlay: o.Name, Queue: o.Policy.Queue, Observation: plan.Observation{At: now, Queue: o.Policy.Queue}}
 		d.State.Identity = o.Identity
-		op := ledger.Operation{Kind: ledger.Repair, Path: o.Path, Base: base, Decision: d, Changes: changes}
+		op := ledger.Draft{Kind: ledger.Repair, Path: o.Path, Base: base, Decision: d, Changes: changes}
 		for _, f := range o.Faults() {
 			op.Faults = append(op.Faults, ledger.Fault(f))
 		}
@@ -67,11 +67,11 @@ func repairs(base string, loaded []fleet.Overlay, now time.Time) []ledger.Operat
 // other follows: an order contains the state that it needs, and the last operation the whole state
 // after the decision. The error contains the reason why o cannot be rendered, for example invalid
 // files.
-func Render(base string, o fleet.Overlay, d plan.Decision) ([]ledger.Operation, error) {
-	var ops []ledger.Operation
+func Render(base string, o fleet.Overlay, d plan.Decision) ([]ledger.Draft, error) {
+	var ops []ledger.Draft
 	op := func(kind ledger.Kind, changes []branch.Change) {
 		if len(changes) > 0 {
-			ops = append(ops, ledger.Operation{Kind: kind, Path: o.Path, Base: base, Decision: d, Changes: changes})
+			ops = append(ops, ledger.Draft{Kind: kind, Path: o.Path, Base: base, Decision: d, Changes: changes})
 		}
 	}
 	var remove, withdraw []string

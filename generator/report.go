@@ -52,7 +52,7 @@ func (rep *reporter) reportOperations(r Result, took time.Duration) {
 	}
 }
 
-func (rep *reporter) reportOperation(a ledger.Operation, more ...slog.Attr) {
+func (rep *reporter) reportOperation(a ledger.Draft, more ...slog.Attr) {
 	level, text := describe(a)
 	if rep.dryRun {
 		text = "dry run: " + text
@@ -65,7 +65,7 @@ func (rep *reporter) reportOperation(a ledger.Operation, more ...slog.Attr) {
 
 // describe returns the log level and the message for an operation. A dispatch that failed is a
 // warning from the first one.
-func describe(a ledger.Operation) (slog.Level, string) {
+func describe(a ledger.Draft) (slog.Level, string) {
 	switch a.Kind {
 	case ledger.Dispatch:
 		if a.Decision.Probe {
@@ -91,7 +91,7 @@ func describe(a ledger.Operation) (slog.Level, string) {
 
 // operationAttrs returns the overlay, queue, reason, agents and dispatches of an operation, and
 // the command that deletes pods that have not started.
-func operationAttrs(a ledger.Operation) []slog.Attr {
+func operationAttrs(a ledger.Draft) []slog.Attr {
 	d := a.Decision
 	attrs := []slog.Attr{slog.String("overlay", d.Overlay), slog.String("queue", d.Queue)}
 	var reasons []string
@@ -116,7 +116,7 @@ func operationAttrs(a ledger.Operation) []slog.Attr {
 			reason(f.File + " " + f.Problem)
 		}
 	}
-	if orders := a.Entry("").Orders; len(orders) > 0 {
+	if orders := a.Operation("").Orders; len(orders) > 0 {
 		agents, ids := 0, []string{}
 		for _, o := range orders {
 			agents, ids = agents+o.Agents, append(ids, o.ID)

@@ -13,7 +13,7 @@ type Repository interface {
 	Head(ctx context.Context) (branch.Head, error)
 	// Commit writes one commit per operation on top of the head, all of them or none, and
 	// returns the last one as the new head. Its errors are those of [branch.Writer].
-	Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error)
+	Commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error)
 	// Limits returns what a single operation should not exceed; a repair may.
 	Limits() branch.Limits
 	// HasBranch reports whether the repository has a branch of that name.
@@ -31,7 +31,7 @@ type Fleet struct {
 }
 
 // Commit writes the operations onto the head in one push.
-func (f Fleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (f Fleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 	commits := make([]branch.Draft, len(ops))
 	for i, a := range ops {
 		commits[i] = branch.Draft{Message: f.Style.Message(a, f.Version), At: a.Decision.At(), Changes: a.Changes}

@@ -32,9 +32,9 @@ func TestLogRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Base: "c0ffee", Changes: []branch.Change{{Path: "overlays/default/dispatches/x.yaml", Content: []byte("x")}}}
+	op := ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/default", Base: "c0ffee", Changes: []branch.Change{{Path: "overlays/default/dispatches/x.yaml", Content: []byte("x")}}}
 	op.Decision = plan.Decision{Overlay: "default", Figures: plan.Figures{Dispatch: 3}, Dispatch: []plan.Dispatch{{ID: "x", Agents: 3}}, Observation: plan.Observation{At: at, Queue: "q"}}
-	if head, err = loaded.Commit(t.Context(), head, []ledger.Operation{op}); err != nil {
+	if head, err = loaded.Commit(t.Context(), head, []ledger.Draft{op}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

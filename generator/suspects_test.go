@@ -46,7 +46,7 @@ func TestRepairNamesItsCause(t *testing.T) {
 		branch.Change{Path: "overlays/a/dispatches/kustomization.yaml"},
 		branch.Change{Path: "overlays/a/dispatches/kustomization.yml", Content: []byte("resources: []\n")},
 		branch.Change{Path: "overlays/a/dispatches/state.yaml", Content: []byte("kind: Nonsense\n")})
-	want := ledger.Operation{
+	want := ledger.Draft{
 		Suspects: []ledger.Suspect{
 			{Commit: a.fleet.head().id, Author: jane, Subject: "Clean up"},
 			{Commit: paul, Author: "Paul", Subject: "Paul"}, {Commit: john, Author: "John", Subject: "John"},
@@ -62,7 +62,7 @@ func TestRepairNamesItsCause(t *testing.T) {
 		t.Fatalf("operations %q", got)
 	}
 	op := r.Operations[0]
-	got := ledger.Operation{Faults: op.Faults, Suspects: op.Suspects, SuspectsUnknown: op.SuspectsUnknown}
+	got := ledger.Draft{Faults: op.Faults, Suspects: op.Suspects, SuspectsUnknown: op.SuspectsUnknown}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -130,10 +130,10 @@ type Result struct {
 	// Decisions has one entry for each overlay that could be read.
 	Decisions []plan.Decision
 	// Operations are the commits written, or that would be written in a dry run.
-	Operations []ledger.Operation
+	Operations []ledger.Draft
 	// Landed are commits of an earlier tick whose push was interrupted before the server
 	// reported its result: they are in git.
-	Landed []ledger.Operation
+	Landed []ledger.Draft
 	// Suspended are the overlays for which nothing is dispatched, by name.
 	Suspended []Suspended
 	// Warnings are files that are ignored; the next repair removes them.
@@ -197,8 +197,8 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	g.poller.beginTick()
 	g.reporter.begin()
 	defer g.reporter.end()
-	var done, landed []ledger.Operation // by the tries so far, which may push operations separately
-	var lost time.Time                  // the first conflict
+	var done, landed []ledger.Draft // by the tries so far, which may push operations separately
+	var lost time.Time              // the first conflict
 	var repaired bool
 	var found []Warning // in files that were repaired
 	for try := 0; ; try++ {
@@ -328,7 +328,7 @@ var errRepaired = errors.New("muster's files were repaired")
 
 // repair pushes the repairs of the overlays, and stores the committed ones in the result; in a dry run it
 // stores all. It returns all repairs. An error means that they could not be pushed.
-func (g *Generator) repair(ctx context.Context, head branch.Head, loaded []fleet.Overlay, r *Result) ([]ledger.Operation, error) {
+func (g *Generator) repair(ctx context.Context, head branch.Head, loaded []fleet.Overlay, r *Result) ([]ledger.Draft, error) {
 	ops := repairs(head.Commit, loaded, g.cfg.Clock.Now().UTC().Truncate(time.Second))
 	if len(ops) == 0 {
 		return nil, nil

@@ -29,11 +29,11 @@ type bench struct {
 	err      error // of Buildkite
 
 	limits     branch.Limits
-	onHead     func() error                       // before the head is read
-	onSnapshot func() error                       // before a snapshot
-	onCommit   func(ops []ledger.Operation) error // before a commit
-	commits    int                                // that were tried
-	since      []time.Time                        // the queries to Buildkite
+	onHead     func() error                   // before the head is read
+	onSnapshot func() error                   // before a snapshot
+	onCommit   func(ops []ledger.Draft) error // before a commit
+	commits    int                            // that were tried
+	since      []time.Time                    // the queries to Buildkite
 	slept      []time.Duration
 	log        bytes.Buffer
 	triggers   func() // at each sleep
@@ -88,7 +88,7 @@ func (b *bench) Head(ctx context.Context) (branch.Head, error) {
 
 func (b *bench) Limits() branch.Limits { return b.limits }
 
-func (b *bench) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (b *bench) Commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 	b.commits++
 	if b.onCommit != nil {
 		if err := b.onCommit(ops); err != nil {
@@ -162,7 +162,7 @@ func tick(t *testing.T, g *generator.Generator) generator.Result {
 }
 
 // kinds describes operations, as in "default: dispatch 12; default: retire 1".
-func kinds(ops []ledger.Operation) string {
+func kinds(ops []ledger.Draft) string {
 	words := make([]string, len(ops))
 	for i, a := range ops {
 		d := a.Decision
@@ -182,7 +182,7 @@ func kinds(ops []ledger.Operation) string {
 func TestTickPollsAgainAfterConflict(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	b.onCommit = func([]ledger.Operation) error {
+	b.onCommit = func([]ledger.Draft) error {
 		if b.commits == 1 {
 			b.overlays[0].spec.max = 1
 			b.fleet.edit("a person", branch.Change{Path: "overlays/a/scaling.yaml", Content: b.overlays[0].policyText()})
@@ -205,7 +205,7 @@ func TestTickFailsAfterRepeatedConflicts(t *testing.T) {
 	for _, each := range []time.Duration{0, 2 * time.Second} { // that a try takes
 		b := newBench("a")
 		b.jobs("a", 3)
-		b.onCommit = func([]ledger.Operation) error {
+		b.onCommit = func([]ledger.Draft) error {
 			b.now = b.now.Add(each)
 			return fmt.Errorf("pushing: %w", branch.ErrMoved)
 		}
@@ -234,7 +234,7 @@ func TestTickFailsAfterRepeatedConflicts(t *testing.T) {
 func TestBackOffEndsWithContext(t *testing.T) {
 	b := newBench("a")
 	b.jobs("a", 3)
-	b.onCommit = func([]ledger.Operation) error { return branch.ErrMoved }
+	b.onCommit = func([]ledger.Draft) error { return branch.ErrMoved }
 	ctx, stop := context.WithCancel(t.Context())
 	b.triggers = stop
 	if _, err := b.generator().Tick(ctx); !errors.Is(err, context.Canceled) || b.commits != 2 {
@@ -249,7 +249,7 @@ func TestFaultsCommitNothing(t *testing.T) {
 		want    string
 	}{
 		"buildkite": {func(b *bench) { b.err = trouble }, "observing Buildkite: the line is dead"},
-		"push":      {func(b *bench) { b.onCommit = func([]ledger.Operation) error { return trouble } }, "committing: the line is dead"},
+		"push":      {func(b *bench) { b.onCommit = func([]ledger.Draft) error { return trouble } }, "committing: the line is dead"},
 		"no overlays": {func(b *bench) {
 			var gone []branch.Change
 			for name := range b.fleet.head().tree.files {
@@ -471,7 +471,7 @@ func TestRunWaits(t *testing.T) {
 			limited = fmt.Errorf("reading: %w", retryAfter(50*time.Second))
 		case 6:
 			b.jobs("a", 1)
-			b.onCommit = func([]ledger.Operation) error { return retryAfter(50 * time.Second) }
+			b.onCommit = func([]ledger.Draft) error { return retryAfter(50 * time.Second) }
 		}
 		if failed := err != nil; failed != (ticks == 4 || ticks == 6 || ticks == 7) {
 			t.Errorf("tick %d: %v", ticks, err)

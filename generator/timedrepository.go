@@ -37,7 +37,7 @@ func (r *timedRepository) Head(ctx context.Context) (branch.Head, error) {
 }
 
 // Commit implements [Repository].
-func (r *timedRepository) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (r *timedRepository) Commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 	defer r.measure()()
 	if tree, ok := head.Tree.(timedTree); ok {
 		head.Tree = tree.FS

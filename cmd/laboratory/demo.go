@@ -90,8 +90,8 @@ type Demo struct {
 
 	// The results of the ticks.
 	ticks   []generator.Result
-	commits map[string]int   // of each overlay
-	largest ledger.Operation // the dispatch of the most agents
+	commits map[string]int // of each overlay
+	largest ledger.Draft   // the dispatch of the most agents
 }
 
 func (d *Demo) end() time.Time { return demoStart().Add(d.length) }

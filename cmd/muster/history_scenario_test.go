@@ -35,7 +35,7 @@ func fleetMessage(i int) string {
 		supply.Dispatches[id(i-i%2-2*back)] = seen
 	}
 	o.Overlays = []plan.Capacity{supply}
-	a := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Base: "c0ffee", Decision: plan.Decision{Overlay: "default", Queue: "default", Observation: o}}
+	a := ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/default", Base: "c0ffee", Decision: plan.Decision{Overlay: "default", Queue: "default", Observation: o}}
 	switch {
 	case i%100 == 51:
 		return fmt.Sprintf("Raise max for release %d\n", i)

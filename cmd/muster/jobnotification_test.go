@@ -53,7 +53,7 @@ func ordered(s *fakebuildkite.Server, id string, agents int, live ...string) gen
 		o.Dispatches = append(o.Dispatches, plan.Dispatch{ID: l})
 	}
 	r := generator.Report{Result: generator.Result{Input: generator.Input{Overlays: []plan.Overlay{o}, Snapshot: s.Snapshot(time.Time{})}}}
-	r.Result.Operations = []ledger.Operation{{Kind: ledger.Dispatch, Decision: plan.Decision{Overlay: "default", Dispatch: []plan.Dispatch{
+	r.Result.Operations = []ledger.Draft{{Kind: ledger.Dispatch, Decision: plan.Decision{Overlay: "default", Dispatch: []plan.Dispatch{
 		{ID: id, Agents: agents, Purpose: plan.ForDemand, At: time.Now()}, {ID: id + "-warm", Agents: 5, Purpose: plan.ForWarmPool, At: time.Now()},
 	}}}}
 	return r

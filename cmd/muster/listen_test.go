@@ -225,7 +225,7 @@ func TestHostOfThisMachine(t *testing.T) {
 func TestExemplars(t *testing.T) {
 	ends, now := testEndpoints(t)
 	d := plan.Dispatch{ID: "a-7f3k9c2b", Purpose: plan.ForDemand, Agents: 3, At: now.Add(-10 * time.Second)}
-	tick := func(ops []ledger.Operation, seen plan.Observed, sightings ...plan.Sighting) {
+	tick := func(ops []ledger.Draft, seen plan.Observed, sightings ...plan.Sighting) {
 		r := generator.Report{Began: *now, Ended: *now, Outcome: generator.Unchanged}
 		r.Result.Operations = ops
 		r.Result.Input.Overlays = []plan.Overlay{{Name: "a", Dispatches: []plan.Dispatch{d}}}
@@ -236,7 +236,7 @@ func TestExemplars(t *testing.T) {
 	}
 	warm := plan.Dispatch{ID: "a-warm-8g4m0d3c", Purpose: plan.ForWarmPool, Agents: 2, At: d.At}
 	ordered := plan.Decision{Overlay: "a", Dispatch: []plan.Dispatch{d, warm}}
-	tick([]ledger.Operation{{Kind: ledger.Dispatch, Decision: ordered}}, plan.Observed{})
+	tick([]ledger.Draft{{Kind: ledger.Dispatch, Decision: ordered}}, plan.Observed{})
 	*now = now.Add(15 * time.Second)
 	var registered plan.Observed
 	registered.Registered.Add(0)

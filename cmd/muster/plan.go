@@ -130,7 +130,7 @@ func only(r generator.Result, names []string, dir string) (generator.Result, err
 	r.Decisions = slices.DeleteFunc(slices.Clone(r.Decisions), func(d plan.Decision) bool { return other(d.Overlay) })
 	r.Suspended = slices.DeleteFunc(slices.Clone(r.Suspended), func(s generator.Suspended) bool { return other(s.Overlay) })
 	r.Warnings = slices.DeleteFunc(slices.Clone(r.Warnings), func(w generator.Warning) bool { return other(w.Overlay) })
-	r.Operations = slices.DeleteFunc(slices.Clone(r.Operations), func(a ledger.Operation) bool { return other(a.Decision.Overlay) })
+	r.Operations = slices.DeleteFunc(slices.Clone(r.Operations), func(a ledger.Draft) bool { return other(a.Decision.Overlay) })
 	r.Unserved = slices.DeleteFunc(slices.Clone(r.Unserved), func(u plan.Unserved) bool {
 		return !slices.ContainsFunc(r.Input.Overlays, func(o plan.Overlay) bool { return !other(o.Name) && similar(u, o) })
 	})

@@ -301,7 +301,7 @@ func (f *watchedFleet) Head(ctx context.Context) (branch.Head, error) {
 }
 
 // Commit implements [generator.Repository].
-func (f *watchedFleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Operation) (branch.Head, error) {
+func (f *watchedFleet) Commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, error) {
 	f.progress.Doing("pushing")
 	return f.Fleet.Commit(ctx, head, ops)
 }

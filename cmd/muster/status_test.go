@@ -17,7 +17,7 @@ import (
 )
 
 // pastOperations yields records, the newest first, and counts those that were read.
-func pastOperations(read *int, entries ...ledger.Entry) iter.Seq2[ledger.Record, error] {
+func pastOperations(read *int, entries ...ledger.Operation) iter.Seq2[ledger.Record, error] {
 	return func(yield func(ledger.Record, error) bool) {
 		for _, e := range entries {
 			*read++
@@ -32,21 +32,21 @@ func pastOperations(read *int, entries ...ledger.Entry) iter.Seq2[ledger.Record,
 	}
 }
 
-func dispatchedAt(overlay string, age time.Duration, agents int) ledger.Entry {
-	return ledger.Entry{Overlay: overlay, Kind: ledger.Dispatch, At: start.Add(-age), Orders: []ledger.Order{{ID: "x", Agents: agents}}, Observation: plan.Observation{At: start.Add(-age), Queue: "q"}}
+func dispatchedAt(overlay string, age time.Duration, agents int) ledger.Operation {
+	return ledger.Operation{Overlay: overlay, Kind: ledger.Dispatch, At: start.Add(-age), Orders: []ledger.Order{{ID: "x", Agents: agents}}, Observation: plan.Observation{At: start.Add(-age), Queue: "q"}}
 }
 
 // TestStatusReadsNoMoreThanNecessary asserts that status reads the last hour, and the last
 // operation of each overlay.
 func TestStatusReadsNoMoreThanNecessary(t *testing.T) {
 	overlays := []fleet.Overlay{{Overlay: plan.Overlay{Name: "a"}, Path: "overlays/a"}, {Overlay: plan.Overlay{Name: "b"}, Path: "overlays/b"}}
-	a := func(age time.Duration, agents int) ledger.Entry { return dispatchedAt("overlays/a", age, agents) }
+	a := func(age time.Duration, agents int) ledger.Operation { return dispatchedAt("overlays/a", age, agents) }
 	retired := a(time.Minute, 50)
 	retired.Kind = ledger.Retire
 	read := 0
 	f, err := output.ReadStatus(overlays, "c0ffee", start, pastOperations(&read,
 		a(-time.Minute, 1), // made by a clock that is ahead
-		retired, a(4*time.Minute, 2), a(5*time.Minute, 3), ledger.Entry{At: start.Add(-6 * time.Minute)}, a(59*time.Minute, 4), a(time.Hour, 5),
+		retired, a(4*time.Minute, 2), a(5*time.Minute, 3), ledger.Operation{At: start.Add(-6 * time.Minute)}, a(59*time.Minute, 4), a(time.Hour, 5),
 		dispatchedAt("overlays/b", 2*time.Hour, 6), a(3*time.Hour, 7), a(4*time.Hour, 8)))
 	check(t, err)
 	if want := []int{4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3}; !slices.Equal(f.Overlays[0].Ordered, want) {

@@ -118,13 +118,13 @@ func ReadStatus(overlays []fleet.Overlay, head string, now time.Time, records it
 type recent struct {
 	operations map[string][]operationStatus
 	ordered    map[string][]int
-	observed   map[string]ledger.Entry
+	observed   map[string]ledger.Operation
 }
 
 // readRecent reads the last hour of the history, and further back until it has an operation of
 // every overlay.
 func readRecent(overlays []fleet.Overlay, now time.Time, records iter.Seq2[ledger.Record, error]) (recent, error) {
-	h := recent{operations: map[string][]operationStatus{}, ordered: map[string][]int{}, observed: map[string]ledger.Entry{}}
+	h := recent{operations: map[string][]operationStatus{}, ordered: map[string][]int{}, observed: map[string]ledger.Operation{}}
 	missing := func(o fleet.Overlay) bool { return len(h.operations[o.Path]) == 0 }
 	for r, err := range records {
 		if err != nil {
@@ -140,7 +140,7 @@ func readRecent(overlays []fleet.Overlay, now time.Time, records iter.Seq2[ledge
 	return h, nil
 }
 
-func (h *recent) add(e ledger.Entry, now time.Time) {
+func (h *recent) add(e ledger.Operation, now time.Time) {
 	if ops := h.operations[e.Overlay]; len(ops) < maxOperations {
 		h.operations[e.Overlay] = append(ops, operationStatus{At: e.At, Operation: e.Kind, Commit: e.Commit, Subject: e.Subject(), Agents: e.Agents(), Dispatches: e.Dispatches()})
 	}

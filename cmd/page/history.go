@@ -95,7 +95,7 @@ func (h *history) addTick(r generator.Report) {
 			if a.Kind != ledger.Dispatch {
 				continue
 			}
-			e := a.Entry("")
+			e := a.Operation("")
 			dispatched[a.Decision.Overlay] += e.Agents()
 			h.track(a.Decision.Overlay).mark(mark{at: a.Decision.At(), agents: e.Agents(), text: e.Subject(), key: strings.Join(e.Dispatches(), " ")})
 		}
@@ -157,7 +157,7 @@ func dropOld[T any](all []T, most int, old func(T) bool) []T {
 }
 
 // addCommits adds entries from git, newest first. first reports whether this is the first read.
-func (h *history) addCommits(entries []ledger.Entry, first bool) {
+func (h *history) addCommits(entries []ledger.Operation, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problem = ""
@@ -192,7 +192,7 @@ func (h *history) addCommits(entries []ledger.Entry, first bool) {
 // name returns the name of the overlay in a directory.
 func name(overlays, dir string) string { return strings.TrimPrefix(dir, overlays+"/") }
 
-func (h *history) decision(e ledger.Entry) status.Decision {
+func (h *history) decision(e ledger.Operation) status.Decision {
 	return status.Decision{
 		At: e.Observation.At, Overlay: name(h.overlays, e.Overlay), Queue: e.Observation.Queue, Operation: e.Kind,
 		Dispatches: e.Dispatches(), Agents: e.Agents(), Text: e.Text,

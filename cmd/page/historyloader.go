@@ -68,7 +68,7 @@ func (l *loader) tick(r generator.Report) {
 // read reads from a commit back to the start of the previous read.
 func (l *loader) read(head string, now time.Time) {
 	defer func() { <-l.busy }()
-	var entries []ledger.Entry
+	var entries []ledger.Operation
 	limit := branch.Limit{Commits: maxCommits, Since: now.Add(-keptFor)}
 	for r, err := range ledger.Read(l.commits.Commits(l.ctx, head, limit)) {
 		if err != nil {

@@ -80,9 +80,9 @@ func (w *scenario) tick(change func(*generator.Report), decisions ...plan.Decisi
 	w.Ended(r)
 }
 
-func dispatch(d plan.Decision) ledger.Operation {
+func dispatch(d plan.Decision) ledger.Draft {
 	d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("a-%08d", d.At().Unix()%100000000), Purpose: plan.ForDemand, Agents: d.Figures.Dispatch}}
-	return ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Base: "c0ffee", Decision: d}
+	return ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Base: "c0ffee", Decision: d}
 }
 
 func (w *scenario) ask(method, path string) *http.Response {

@@ -14,7 +14,7 @@ import (
 
 // order is a commit that ordered agents when a job may have been pending.
 type order struct {
-	entry *ledger.Entry
+	entry *ledger.Operation
 	row   *history.Row
 }
 
@@ -22,7 +22,7 @@ type order struct {
 // except one example of unmatched jobs. If the time is known from which the job could run, job returns
 // the first orders for jobs that were pending then. name is what the user wrote.
 func (c Config) job(ctx context.Context, name, id string, at time.Time) ([]Explanation, error) {
-	var e *ledger.Entry // of the row; nil if it is malformed
+	var e *ledger.Operation // of the row; nil if it is malformed
 	records := func(yield func(ledger.Record, error) bool) {
 		for r, err := range c.log(ctx, "") {
 			if e = r.Entry; !yield(r, err) {
@@ -54,7 +54,7 @@ func (c Config) job(ctx context.Context, name, id string, at time.Time) ([]Expla
 }
 
 // unmatchedJob explains a job that an observation lists as unmatched.
-func unmatchedJob(name, id string, e *ledger.Entry) (Explanation, bool) {
+func unmatchedJob(name, id string, e *ledger.Operation) (Explanation, bool) {
 	for _, u := range e.Observation.Unmatched {
 		if refersTo(u.Example) != (reference{jobName, id}) {
 			continue

@@ -120,7 +120,7 @@ func (c Config) own(ctx context.Context, f found) (Explanation, error) {
 }
 
 // judge adds a note if the commit does not follow from the replayed decision.
-func (x *Explanation) judge(e *ledger.Entry, r verification.Result) {
+func (x *Explanation) judge(e *ledger.Operation, r verification.Result) {
 	if len(r.Differences) > 0 {
 		x.unread(e, fmt.Sprintf("This commit does not follow from the commit that it was decided on: %s. Somebody changed it, another version decided (%s), or the decision used something that git does not contain. This is what its message says.",
 			strings.Join(r.Differences, "; "), e.Version))
@@ -129,7 +129,7 @@ func (x *Explanation) judge(e *ledger.Entry, r verification.Result) {
 
 // unread adds a note, and uses the commit's message as the answer if the decision cannot be
 // replayed.
-func (x *Explanation) unread(e *ledger.Entry, note string) {
+func (x *Explanation) unread(e *ledger.Operation, note string) {
 	x.Notes = append(x.Notes, note)
 	if len(x.Why) == 0 {
 		x.Why = paragraphs(e.Reasons())
@@ -183,7 +183,7 @@ func limiting(limits []plan.Limit) string {
 const pausedSetting = "paused"
 
 // timeline returns the events from the oldest pending job to the registration of the agents.
-func timeline(e *ledger.Entry, row *history.Row) []Event {
+func timeline(e *ledger.Operation, row *history.Row) []Event {
 	name, o := row.Overlay, e.Observation
 	var all []Event
 	say := func(at time.Time, format string, args ...any) {

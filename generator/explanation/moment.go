@@ -20,10 +20,10 @@ type past struct {
 	at string
 	// before and after are the nearest polls of each queue, and last and next the nearest commits of
 	// each overlay.
-	before, after map[string]*ledger.Entry
+	before, after map[string]*ledger.Operation
 	last, next    map[string]*history.Row
 	// repairs are the last repairs of each overlay.
-	repairs map[string]*ledger.Entry
+	repairs map[string]*ledger.Operation
 }
 
 // deepBefore is the maximum number of commits before a time that are searched for the last poll of
@@ -33,8 +33,8 @@ const deepBefore = 5000
 // around reads the log from its head to some commits before a time: to the last commit of the overlay
 // want, if it is not empty.
 func (c Config) around(ctx context.Context, at time.Time, want string) (*past, error) {
-	p := &past{before: map[string]*ledger.Entry{}, after: map[string]*ledger.Entry{}, last: map[string]*history.Row{}, next: map[string]*history.Row{}, repairs: map[string]*ledger.Entry{}}
-	var e *ledger.Entry // of the row; nil if it is malformed
+	p := &past{before: map[string]*ledger.Operation{}, after: map[string]*ledger.Operation{}, last: map[string]*history.Row{}, next: map[string]*history.Row{}, repairs: map[string]*ledger.Operation{}}
+	var e *ledger.Operation // of the row; nil if it is malformed
 	older := 0
 	records := func(yield func(ledger.Record, error) bool) {
 		for r, err := range c.log(ctx, "") {
@@ -63,7 +63,7 @@ func (c Config) around(ctx context.Context, at time.Time, want string) (*past, e
 }
 
 // note adds one of muster's commits.
-func (p *past) note(row *history.Row, e *ledger.Entry, at time.Time) {
+func (p *past) note(row *history.Row, e *ledger.Operation, at time.Time) {
 	if e == nil { // malformed
 		return
 	}
@@ -132,7 +132,7 @@ func names(name string, p *past) []string {
 		return nil
 	}
 	all := []string{name}
-	for _, polls := range []map[string]*ledger.Entry{p.before, p.after} {
+	for _, polls := range []map[string]*ledger.Operation{p.before, p.after} {
 		for _, e := range polls {
 			mine := slices.ContainsFunc(e.Observation.Overlays, func(s plan.Capacity) bool { return s.Overlay == name })
 			for _, s := range e.Observation.Overlays {

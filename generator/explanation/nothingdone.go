@@ -17,11 +17,11 @@ type situation struct {
 	overlay *fleet.Overlay
 	at      time.Time
 	// before and after are the nearest polls of its queue in git; nil without one.
-	before, after *ledger.Entry
+	before, after *ledger.Operation
 	// decision is the decision by the files of the moment and the last poll.
 	decision plan.Decision
 	// repair is the last commit that repaired the overlay, or nil.
-	repair *ledger.Entry
+	repair *ledger.Operation
 }
 
 // decide makes the decision of the moment, by the last poll. What that poll led to is among the

@@ -106,7 +106,7 @@ func (f *outcomes) take(id string) dispatchOutcome {
 }
 
 // note adds the dispatches of an entry: those in its observation, and those that it retires.
-func (f *outcomes) note(e *ledger.Entry) {
+func (f *outcomes) note(e *ledger.Operation) {
 	for _, s := range e.Observation.Overlays {
 		for id, seen := range s.Dispatches {
 			f.of(id).see(seen)
@@ -125,7 +125,7 @@ func (f *outcomes) note(e *ledger.Entry) {
 
 // unused returns the agents of a retired dispatch that had registered and disconnected, if none of
 // them is known to have had a job.
-func unused(e *ledger.Entry, id string) plan.IndexSet {
+func unused(e *ledger.Operation, id string) plan.IndexSet {
 	for _, s := range e.Observation.Overlays {
 		if seen, ok := s.Dispatches[id]; ok && seen.HadJob == 0 && seen.Connected == 0 {
 			return seen.Registered
@@ -154,7 +154,7 @@ func (x *dispatchOutcome) see(s plan.Observed) {
 const longestLease = 24*time.Hour + plan.Grace
 
 // outcome returns the outcome of an order, and forgets its dispatches. now is the current time.
-func (f *outcomes) outcome(e *ledger.Entry, now time.Time) *Outcome {
+func (f *outcomes) outcome(e *ledger.Operation, now time.Time) *Outcome {
 	o := &Outcome{State: Retired}
 	ordered := e.Observation.At
 	if e.Observation.Until.After(ordered) {

@@ -193,7 +193,7 @@ func (b *rowBuilder) release() bool {
 }
 
 // own returns the row of a commit by muster.
-func (b *rowBuilder) own(e *ledger.Entry) Row {
+func (b *rowBuilder) own(e *ledger.Operation) Row {
 	b.outcomes.note(e)
 	row := Row{
 		At: e.At, Overlay: b.Name(e.Overlay), Operation: Operation(e.Kind), Agents: e.Agents(), Dispatches: e.Dispatches(),
@@ -215,7 +215,7 @@ func (b *rowBuilder) own(e *ledger.Entry) Row {
 }
 
 // reason returns why agents were ordered, from the observation and the names of the dispatches.
-func (b *rowBuilder) reason(e *ledger.Entry) string {
+func (b *rowBuilder) reason(e *ledger.Operation) string {
 	pending, _ := e.Observation.Count(b.Name(e.Overlay))
 	upcoming := 0
 	for _, j := range e.Observation.Jobs {

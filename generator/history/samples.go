@@ -87,7 +87,7 @@ func (g *inGit) register(dispatches map[string]plan.Observed) (since int) {
 }
 
 // Add adds the next entry, oldest first, and yields a sample of each overlay of its queue.
-func (r *Sampler) Add(e ledger.Entry, yield func(Sample)) {
+func (r *Sampler) Add(e ledger.Operation, yield func(Sample)) {
 	own := strings.TrimPrefix(e.Overlay, path.Clean(r.Overlays)+"/")
 	if e.Kind == ledger.Dispatch {
 		for _, x := range e.Orders {

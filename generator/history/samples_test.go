@@ -20,7 +20,7 @@ func TestSamplerForgets(t *testing.T) {
 		both.Add(0)
 		both.Add(1)
 		seen := map[string]plan.Observed{id(i - 1): {Registered: both}, id(i - 2): {Registered: both}}
-		for _, e := range []ledger.Entry{
+		for _, e := range []ledger.Operation{
 			{Kind: ledger.Dispatch, Orders: []ledger.Order{{ID: id(i), Agents: 2}}, Observation: plan.Observation{Overlays: []plan.Capacity{{Overlay: "a", Dispatches: seen}}}},
 			{Kind: ledger.Retire, Orders: []ledger.Order{{ID: id(i - 1), Agents: 2}}, Observation: plan.Observation{Overlays: []plan.Capacity{{Overlay: "a", Dispatches: seen}}}},
 		} {

@@ -137,7 +137,7 @@ func (d *day) tick(at time.Time) {
 	if op.Commits == 0 {
 		return
 	}
-	a := ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Base: "c0ffee", Decision: *op.Decision}
+	a := ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/default", Base: "c0ffee", Decision: *op.Decision}
 	if len(op.Order) > 0 {
 		d.commit("muster", ledger.Message(a, "v0.3.0"), at)
 		d.books.orders++

@@ -35,7 +35,7 @@ const base = "4b1d2c3e5f60718293a4b5c6d7e8f90123456789"
 // act reads a case: decision.yaml is what was decided, act.yaml the rest of the
 // act. The kind is that of what the decision has, and the path is below
 // overlays, where act.yaml does not say otherwise.
-func readCase(t *testing.T, a *txtar.Archive) ledger.Operation {
+func readCase(t *testing.T, a *txtar.Archive) ledger.Draft {
 	t.Helper()
 	var d plan.Decision
 	var x caseOperation
@@ -51,7 +51,7 @@ func readCase(t *testing.T, a *txtar.Archive) ledger.Operation {
 			t.Fatalf("%s: %v", f.Name, err)
 		}
 	}
-	op := ledger.Operation{Kind: x.Kind, Path: x.Path, Base: base, Decision: d, Faults: x.Faults, Suspects: x.Suspects, SuspectsUnknown: x.SuspectsUnknown}
+	op := ledger.Draft{Kind: x.Kind, Path: x.Path, Base: base, Decision: d, Faults: x.Faults, Suspects: x.Suspects, SuspectsUnknown: x.SuspectsUnknown}
 	if op.Kind == "" {
 		op.Kind = ledger.Retire
 		switch {
@@ -74,13 +74,13 @@ func readCase(t *testing.T, a *txtar.Archive) ledger.Operation {
 }
 
 // goldenOperations are the acts of all cases, by name.
-func goldenOperations(t *testing.T) map[string]ledger.Operation {
+func goldenOperations(t *testing.T) map[string]ledger.Draft {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) < 25 {
 		t.Fatalf("%d cases, %v", len(files), err)
 	}
-	ops := map[string]ledger.Operation{}
+	ops := map[string]ledger.Draft{}
 	for _, file := range files {
 		a, err := txtar.ParseFile(file)
 		if err != nil {

@@ -44,7 +44,7 @@ func TestLargestMessage(t *testing.T) {
 	for i := range 300 {
 		jobs = append(jobs, plan.Demand{Overlays: []string{"linux-large", fmt.Sprintf("overlay-%03d", i)}, Pending: 1000, Oldest: &at, Upcoming: 1000})
 	}
-	op := ledger.Operation{Kind: ledger.Retire, Path: "overlays/linux-large", Base: base, Decision: plan.Decision{Overlay: "linux-large", Queue: "large", Retire: retired,
+	op := ledger.Draft{Kind: ledger.Retire, Path: "overlays/linux-large", Base: base, Decision: plan.Decision{Overlay: "linux-large", Queue: "large", Retire: retired,
 		Observation: plan.Observation{At: at, Queue: "large", Jobs: jobs, Overlays: []plan.Capacity{{Overlay: "linux-large", Dispatches: seen}}}}}
 	message := ledger.Message(op, "v1")
 	for what, most := range hostLimits {

@@ -28,16 +28,16 @@ var ownKeys = []string{keyOverlay, keyOperation, keyIdentity, keyBase, keyDispat
 // their arithmetic, and trailers with every input of the decision that is not in the tree of the
 // commit that it was made on. The last trailer keeps CI from building the commit. version is the
 // version of muster.
-func Message(op Operation, version string) string { return Style{}.Message(op, version) }
+func Message(op Draft, version string) string { return Style{}.Message(op, version) }
 
 // Message renders the commit message of an operation like [Message], in this style.
-func (s Style) Message(op Operation, version string) string {
-	e := op.Entry(version)
+func (s Style) Message(op Draft, version string) string {
+	e := op.Operation(version)
 	return fmt.Sprintf("%s\n\n%s\n", e.Text, strings.Join(append(e.trailers(), s.trailers()...), "\n"))
 }
 
 // trailers returns the trailers that state the operation.
-func (e *Entry) trailers() []string {
+func (e *Operation) trailers() []string {
 	var all []string
 	add := func(key, value string) { all = append(all, key+": "+value) }
 	add(keyOverlay, e.Overlay)
@@ -99,7 +99,7 @@ func (o *Order) flags() []orderFlag {
 
 // Text returns the part of an operation's message for people: the subject, an empty line, and the
 // reasons.
-func Text(op Operation) string {
+func Text(op Draft) string {
 	d := op.Decision
 	var summary, body string
 	switch op.Kind {

@@ -21,16 +21,16 @@ func TestHostileWords(t *testing.T) {
 		"a=resolved https://github.com/acme/app/issues/3", "a=\xff", "a=日本", "a=b c",
 	}
 	o := plan.Observation{At: time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC), Queue: "default"}
-	var ops []ledger.Operation
+	var ops []ledger.Draft
 	for _, w := range words {
-		ops = append(ops, ledger.Operation{
+		ops = append(ops, ledger.Draft{
 			Kind: ledger.Repair, Path: "overlays/default", Base: base, Decision: plan.Decision{Overlay: "default", Observation: o},
 			Faults:   []ledger.Fault{{File: "state.yaml", Problem: w}},
 			Suspects: []ledger.Suspect{{Commit: "0123", Author: w, Subject: w}},
 		})
 	}
 	o.Unmatched = []plan.Unmatched{{Rules: words, Missing: words, Jobs: 3}}
-	ops = append(ops, ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/default", Base: base, Decision: plan.Decision{
+	ops = append(ops, ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/default", Base: base, Decision: plan.Decision{
 		Overlay: "default", Observation: o, Dispatch: []plan.Dispatch{{ID: "default-1", Agents: 1}},
 		Schedule: "fixes acme/x#1 @torvalds closes https://github.com/acme/x/issues/1",
 	}})

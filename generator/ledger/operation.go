@@ -1,8 +1,8 @@
 // Package ledger defines the commits of muster: the operation of a commit, the message with its
 // trailers, and the parsers of a message and of a log.
 //
-//	Operation ──Message──▶ commit message ──Parse──▶ Entry
-//	log of a branch ──Read──▶ Records: an Entry for each commit by muster
+//	Draft ──Message──▶ commit message ──Parse──▶ Operation
+//	log of a branch ──Read──▶ Operations
 //
 // The trailers of a message state the operation completely; see docs/reference/commits.md. The text
 // above them is for people: [Text] writes it, and nothing reads it. Commits of every released version
@@ -34,8 +34,8 @@ const (
 // Kinds returns all kinds, in the order in which one tick performs them.
 func Kinds() []Kind { return []Kind{Repair, Dispatch, Withdraw, Retire} }
 
-// Operation is one commit: one change of one overlay.
-type Operation struct {
+// Draft is an operation that is to be pushed: one commit, which changes one overlay.
+type Draft struct {
 	// Kind is the kind of the operation.
 	Kind Kind
 	// Path is the overlay's directory in the repository. It ends in the decision's Overlay.
@@ -74,10 +74,10 @@ type Order struct {
 	Stale, Copied, Withdrawn bool
 }
 
-// Entry returns what the commit of the operation says, as [Parse] reads it. version is the version of
+// Operation returns what the commit of the operation says, as [Parse] reads it. version is the version of
 // muster.
-func (a Operation) Entry(version string) Entry {
-	e := Entry{
+func (a Draft) Operation(version string) Operation {
+	e := Operation{
 		Overlay: a.Path, Kind: a.Kind, Identity: a.Decision.State.Identity.ID, Base: a.Base,
 		Observation: a.Decision.Observation, Version: version, Text: Text(a), Orders: a.orders(),
 	}
@@ -91,7 +91,7 @@ func (a Operation) Entry(version string) Entry {
 }
 
 // orders returns what the operation states about each dispatch; nil for a repair.
-func (a Operation) orders() []Order {
+func (a Draft) orders() []Order {
 	var all []Order
 	if a.Kind == Dispatch {
 		for _, d := range a.Decision.Dispatch {
@@ -108,7 +108,7 @@ func (a Operation) orders() []Order {
 }
 
 // Retirements returns those retirements of the decision that the operation carries out.
-func (a Operation) Retirements() []plan.Retirement {
+func (a Draft) Retirements() []plan.Retirement {
 	var all []plan.Retirement
 	for _, r := range a.Decision.Retire {
 		if a.Kind == Withdraw && r.Reason == plan.Withdrawn || a.Kind == Retire && r.Reason != plan.Withdrawn {

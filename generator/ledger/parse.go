@@ -15,8 +15,8 @@ import (
 	"muster/generator/plan"
 )
 
-// Entry is one parsed commit by muster.
-type Entry struct {
+// Operation is one parsed commit by muster.
+type Operation struct {
 	// Commit is the commit's identifier in hexadecimal, Author and Email its author, and At its time.
 	// [Parse] does not set them.
 	Commit, Author, Email string
@@ -44,7 +44,7 @@ type Entry struct {
 }
 
 // Dispatches returns the IDs of the orders.
-func (e *Entry) Dispatches() []string {
+func (e *Operation) Dispatches() []string {
 	var ids []string
 	for _, o := range e.Orders {
 		ids = append(ids, o.ID)
@@ -53,7 +53,7 @@ func (e *Entry) Dispatches() []string {
 }
 
 // Agents returns the number of agents of all orders.
-func (e *Entry) Agents() int {
+func (e *Operation) Agents() int {
 	n := 0
 	for _, o := range e.Orders {
 		n += o.Agents
@@ -62,18 +62,18 @@ func (e *Entry) Agents() int {
 }
 
 // Probe reports whether the operation orders a probe.
-func (e *Entry) Probe() bool {
+func (e *Operation) Probe() bool {
 	return slices.ContainsFunc(e.Orders, func(o Order) bool { return o.Probe })
 }
 
 // Subject returns the first line of the text.
-func (e *Entry) Subject() string {
+func (e *Operation) Subject() string {
 	subject, _, _ := strings.Cut(e.Text, "\n")
 	return subject
 }
 
 // Reasons returns the text after the first line.
-func (e *Entry) Reasons() string {
+func (e *Operation) Reasons() string {
 	_, reasons, _ := strings.Cut(e.Text, "\n")
 	return strings.TrimLeft(reasons, "\n")
 }
@@ -114,14 +114,14 @@ const (
 // above them is not examined. So the message of a commit by people that ends with all of these trailers,
 // such as that of a cherry-pick, qualifies: only the commit's committer and its place
 // distinguish it.
-func Parse(message string) (Entry, error) {
+func Parse(message string) (Operation, error) {
 	if len(message) > largestMessage {
-		return Entry{}, ErrForeign // larger than any message by muster
+		return Operation{}, ErrForeign // larger than any message by muster
 	}
 	lines := strings.Split(strings.ReplaceAll(message, "\r\n", "\n"), "\n")
 	found := readTrailers(lines)
 	if !claims(found) {
-		return Entry{}, ErrForeign
+		return Operation{}, ErrForeign
 	}
 	r := reader{trailers: found}
 	e := r.entry()
@@ -129,7 +129,7 @@ func Parse(message string) (Entry, error) {
 		if isPath(e.Overlay) {
 			r.wrong.Overlay = e.Overlay
 		}
-		return Entry{}, r.wrong
+		return Operation{}, r.wrong
 	}
 	e.Text = textOf(lines[:found[0].line-1])
 	return e, nil
@@ -175,8 +175,8 @@ func (r *reader) fail(line int, format string, args ...any) {
 	}
 }
 
-func (r *reader) entry() Entry {
-	var e Entry
+func (r *reader) entry() Operation {
+	var e Operation
 	t := r.one(keyOverlay)
 	if e.Overlay = t.value; r.wrong == nil && !isPath(e.Overlay) {
 		r.fail(t.line, "%s: %.80q is not a directory of a repository", keyOverlay, t.value)

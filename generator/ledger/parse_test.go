@@ -19,13 +19,13 @@ import (
 )
 
 // wantEntry holds what is read of a message to the act that it was made of.
-func wantEntry(t *testing.T, message string, op ledger.Operation, version string) {
+func wantEntry(t *testing.T, message string, op ledger.Draft, version string) {
 	t.Helper()
 	got, err := ledger.Parse(message)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, message)
 	}
-	if diff := cmp.Diff(op.Entry(version), got, cmpopts.EquateEmpty(), cmp.Comparer(sameIndexes)); diff != "" {
+	if diff := cmp.Diff(op.Operation(version), got, cmpopts.EquateEmpty(), cmp.Comparer(sameIndexes)); diff != "" {
 		t.Errorf("read back (-want +got):\n%s\n%s", diff, message)
 	}
 }
@@ -138,7 +138,7 @@ func TestParse(t *testing.T) {
 // TestUnwritableTime: JSON cannot write every time that there is.
 func TestUnwritableTime(t *testing.T) {
 	d := plan.Decision{Overlay: "x", Observation: plan.Observation{At: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}}
-	_, err := ledger.Parse(ledger.Message(ledger.Operation{Kind: ledger.Repair, Path: "overlays/x", Base: base, Decision: d}, "v0"))
+	_, err := ledger.Parse(ledger.Message(ledger.Draft{Kind: ledger.Repair, Path: "overlays/x", Base: base, Decision: d}, "v0"))
 	var damaged *ledger.Malformed
 	if !errors.As(err, &damaged) {
 		t.Error(err)

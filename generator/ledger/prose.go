@@ -276,7 +276,7 @@ func withdrawProse(all []Order) string {
 	return outcomeLines(all) + "\n\n" + wrap("Withdrawn manifests are kept in dispatches/withdrawn, which no syncer applies, so that a refused Job does not block others. Their agents count as in flight until the lease expires: a Job may have started just before.")
 }
 
-func retireProse(op Operation) string {
+func retireProse(op Draft) string {
 	d, all := op.Decision, op.orders()
 	what := Pick(len(all), "The manifest is", "The manifests are")
 	paragraphs := []string{outcomeLines(all), wrap(what + " removed from git, so that no syncer runs the Job again. Running agents are not affected.")}
@@ -397,7 +397,7 @@ func whatToCheck(b plan.Breaker) string {
 	return wrap(check) + "\n  kubectl get jobs,pods -A -l muster.dev/dispatch=" + b.Dispatch
 }
 
-func repairSubject(a Operation) string {
+func repairSubject(a Draft) string {
 	if len(a.Faults) != 1 {
 		return "repair dispatches/"
 	}
@@ -410,7 +410,7 @@ func repairSubject(a Operation) string {
 
 // repairProse returns what was edited by hand, how it is restored, and the commits that may have done
 // it.
-func repairProse(a Operation) string {
+func repairProse(a Draft) string {
 	lines := []string{wrap("Somebody else changed files that belong to muster:")}
 	faults := a.Faults
 	if len(faults) == 0 {
@@ -426,7 +426,7 @@ func repairProse(a Operation) string {
 }
 
 // restored returns how the operation repairs a file.
-func restored(a Operation, f Fault) string {
+func restored(a Draft, f Fault) string {
 	said := "it is written again"
 	for _, c := range a.Changes {
 		switch {
@@ -444,7 +444,7 @@ func restored(a Operation, f Fault) string {
 const maxSuspects = 3
 
 // suspectsProse lists the commits that may have caused a repair.
-func suspectsProse(a Operation) string {
+func suspectsProse(a Draft) string {
 	switch {
 	case a.SuspectsUnknown:
 		return wrap("Which commit changed them is not known: the log of the branch could not be read.")

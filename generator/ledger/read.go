@@ -13,7 +13,7 @@ type Record struct {
 	// Commit is the commit itself.
 	Commit branch.Commit
 	// Entry is the parsed message; nil if it is not by muster.
-	Entry *Entry
+	Entry *Operation
 	// Damage is why a commit by muster cannot be parsed; nil if it can.
 	Damage *Malformed
 }

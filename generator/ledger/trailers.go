@@ -138,7 +138,7 @@ func trim(text string) string { return strings.Trim(text, " \t\n\r") }
 // whose values in message differ from those of an operation, in content, order or number. It does not
 // compare other trailers, the text for people, and the trailer for CI. version is the version of muster
 // that wrote the message.
-func Differing(message string, op Operation, version string) []string {
+func Differing(message string, op Draft, version string) []string {
 	found, wanted := valuesOf(message), valuesOf(Message(op, version))
 	var keys []string
 	for _, key := range ownKeys {

@@ -22,9 +22,9 @@ type Past struct {
 	// Edits are its changes, with the content before and after.
 	Edits branch.Edits
 	// Entry is the parsed message if muster made the commit; otherwise nil.
-	Entry *ledger.Entry
+	Entry *ledger.Operation
 	// Since are muster's later orders, newest first.
-	Since []ledger.Entry
+	Since []ledger.Operation
 }
 
 // Revert reverts a commit, whether or not there are later commits. It cancels an order as [Cancel] does.

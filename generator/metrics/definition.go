@@ -136,7 +136,7 @@ func single(name, help string, value func(at scrape) (float64, bool)) metric {
 }
 
 // ofOperation is a counter of what is committed for an overlay.
-func ofOperation(name, help string, labels []string, zero [][]string, count func(a ledger.Operation, add func(value float64, dispatch string, labels ...string))) metric {
+func ofOperation(name, help string, labels []string, zero [][]string, count func(a ledger.Draft, add func(value float64, dispatch string, labels ...string))) metric {
 	return metric{
 		Definition: Definition{Name: name, Type: counter, Labels: append([]string{labelOverlay}, labels...), Help: help}, zero: zero,
 		tick: func(r generator.Report, add func(float64, string, ...string)) {
@@ -151,7 +151,7 @@ func ofOperation(name, help string, labels []string, zero [][]string, count func
 
 // ofDispatched is an [ofOperation] of each dispatch that is added, ofRetired of each that is removed or withdrawn.
 func ofDispatched(name, help string, value func(d plan.Dispatch) int) metric {
-	return ofOperation(name, help, []string{labelPurpose}, each(plan.ForDemand, plan.ForWarmPool), func(a ledger.Operation, add func(float64, string, ...string)) {
+	return ofOperation(name, help, []string{labelPurpose}, each(plan.ForDemand, plan.ForWarmPool), func(a ledger.Draft, add func(float64, string, ...string)) {
 		if a.Kind == ledger.Dispatch {
 			for _, d := range a.Decision.Dispatch {
 				add(float64(value(d)), d.ID, string(d.Purpose))
@@ -161,7 +161,7 @@ func ofDispatched(name, help string, value func(d plan.Dispatch) int) metric {
 }
 
 func ofRetired(name, help string, labels []string, zero [][]string, kind ledger.Kind, value func(r plan.Retirement) int) metric {
-	return ofOperation(name, help, labels, zero, func(a ledger.Operation, add func(float64, string, ...string)) {
+	return ofOperation(name, help, labels, zero, func(a ledger.Draft, add func(float64, string, ...string)) {
 		if a.Kind != kind {
 			return
 		}
@@ -172,7 +172,7 @@ func ofRetired(name, help string, labels []string, zero [][]string, kind ledger.
 }
 
 // committed returns the operations of a tick that are in git.
-func committed(r generator.Report) []ledger.Operation {
+func committed(r generator.Report) []ledger.Draft {
 	if r.DryRun {
 		return nil
 	}
@@ -250,7 +250,7 @@ func table(registrations *registrations, starts *starts) []metric {
 		ofRetired("muster_never_registered_agents_total", "Agents of retired dispatches that never registered within the lease.", nil, once(), ledger.Retire,
 			func(r plan.Retirement) int { return r.Agents - r.Registered }),
 		ofOperation("muster_commits_total", "Commits, one for each operation.", []string{"act"}, each(ledger.Kinds()...),
-			func(a ledger.Operation, add func(float64, string, ...string)) { add(1, "", string(a.Kind)) }),
+			func(a ledger.Draft, add func(float64, string, ...string)) { add(1, "", string(a.Kind)) }),
 		{Definition: Definition{Name: "muster_registration_seconds", Type: histogram, Labels: overlay, Help: "From the dispatch of an agent to the first poll that lists it.",
 			buckets: []float64{10, 20, 30, 60, 90, 120, 180, 300, 600}}, zero: once(), tick: registrations.tick},
 		{Definition: Definition{Name: "muster_start_seconds", Type: histogram, Labels: overlay, Help: "How long jobs that agents of the overlay ran had been pending when they started, by Buildkite's times.",

@@ -83,7 +83,7 @@ func report(names ...string) generator.Report {
 		}
 		r.Result.Decisions = append(r.Result.Decisions, d)
 		for _, kind := range []ledger.Kind{ledger.Dispatch, ledger.Retire} {
-			r.Result.Operations = append(r.Result.Operations, ledger.Operation{Kind: kind, Path: "overlays/" + name, Decision: d})
+			r.Result.Operations = append(r.Result.Operations, ledger.Draft{Kind: kind, Path: "overlays/" + name, Decision: d})
 		}
 	}
 	r.Result.Suspended = []generator.Suspended{{Overlay: names[0], Why: plan.Suspension{Code: plan.Paused}}}

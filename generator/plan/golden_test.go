@@ -59,8 +59,8 @@ func writeDecision(w io.Writer, d plan.Decision) {
 	}
 	fmt.Fprintln(w)
 	for _, kind := range ledger.Kinds() {
-		op := ledger.Operation{Kind: kind, Path: "overlays/" + d.Overlay, Decision: d}
-		if len(op.Entry("v0").Orders) > 0 {
+		op := ledger.Draft{Kind: kind, Path: "overlays/" + d.Overlay, Decision: d}
+		if len(op.Operation("v0").Orders) > 0 {
 			fmt.Fprintln(w, ledger.Message(op, "v0"))
 		}
 	}

@@ -26,10 +26,10 @@ func TestCommitBodyAddsUp(t *testing.T) {
 			if wrong := readBack(d); wrong != "" {
 				t.Fatal(wrong)
 			}
-			op := ledger.Operation{Kind: ledger.Repair, Path: "overlays/" + d.Overlay, Base: "c0ffee", Decision: d}
+			op := ledger.Draft{Kind: ledger.Repair, Path: "overlays/" + d.Overlay, Base: "c0ffee", Decision: d}
 			for _, kind := range ledger.Kinds() {
-				if other := op; len(op.Entry("").Orders) == 0 {
-					if other.Kind = kind; len(other.Entry("").Orders) > 0 {
+				if other := op; len(op.Operation("").Orders) == 0 {
+					if other.Kind = kind; len(other.Operation("").Orders) > 0 {
 						op = other
 					}
 				}
@@ -98,7 +98,7 @@ func wantMessage(t *testing.T, file, got string) {
 
 // body is what the commit of an order says to people.
 func body(d plan.Decision) string {
-	return ledger.Text(ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d})
+	return ledger.Text(ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Decision: d})
 }
 
 // quantities are the figures of a commit body, each in the group of an expression; "no" is

@@ -154,8 +154,8 @@ type maker struct {
 	Config
 	report   Report
 	filter   history.Filter
-	known    map[string]bool // names of overlays
-	entries  []ledger.Entry  // the newest first
+	known    map[string]bool    // names of overlays
+	entries  []ledger.Operation // the newest first
 	texts    map[string]string
 	overlays map[string]*Overlay
 	days     map[time.Time]*Day
@@ -184,7 +184,7 @@ func (m *maker) keep(records iter.Seq2[ledger.Record, error]) iter.Seq2[ledger.R
 }
 
 // add stores an entry without unneeded fields.
-func (m *maker) add(e ledger.Entry) {
+func (m *maker) add(e ledger.Operation) {
 	if m.within(e.At) && m.wants(history.Config{Overlays: m.Overlays}.Name(e.Overlay)) && len(m.texts) < maxOperations {
 		m.texts[e.Commit] = shorten(e.Text)
 	}

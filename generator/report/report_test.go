@@ -22,13 +22,13 @@ var begin = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 // log is the log of a fleet, oldest first.
 type log []ledger.Record
 
-func (l *log) add(e ledger.Entry) {
+func (l *log) add(e ledger.Operation) {
 	e.Commit, e.Overlay, e.At = fmt.Sprintf("%040x", len(*l)+1), "overlays/"+e.Overlay, e.Observation.At
 	*l = append(*l, ledger.Record{Commit: branch.Commit{ID: e.Commit, At: e.At}, Entry: &e})
 }
 
 // observe returns an entry with connected agents, and a dispatch with its registered indexes.
-func observe(kind ledger.Kind, at time.Duration, connected int, id string, registered ...int) ledger.Entry {
+func observe(kind ledger.Kind, at time.Duration, connected int, id string, registered ...int) ledger.Operation {
 	s := plan.Capacity{Overlay: "a", Own: connected, Dispatches: map[string]plan.Observed{}}
 	var seen plan.Observed
 	for _, i := range registered {
@@ -37,7 +37,7 @@ func observe(kind ledger.Kind, at time.Duration, connected int, id string, regis
 	if len(registered) > 0 {
 		s.Dispatches[id] = seen
 	}
-	return ledger.Entry{Overlay: "a", Kind: kind, Orders: []ledger.Order{{ID: id, Agents: 4}}, Observation: plan.Observation{At: begin.Add(at), Overlays: []plan.Capacity{s}}}
+	return ledger.Operation{Overlay: "a", Kind: kind, Orders: []ledger.Order{{ID: id, Agents: 4}}, Observation: plan.Observation{At: begin.Add(at), Overlays: []plan.Capacity{s}}}
 }
 
 func (l log) read(t *testing.T, c Config) Report {

@@ -159,7 +159,7 @@ func overlays(report generator.Report) []Overlay {
 
 // committed reports whether the dispatches of an overlay are in git.
 func committed(report generator.Report, overlay string) bool {
-	return !report.DryRun && slices.ContainsFunc(report.Result.Operations, func(a ledger.Operation) bool {
+	return !report.DryRun && slices.ContainsFunc(report.Result.Operations, func(a ledger.Draft) bool {
 		return a.Kind == ledger.Dispatch && a.Decision.Overlay == overlay
 	})
 }
@@ -203,7 +203,7 @@ func decisions(r generator.Report, before []Decision) []Decision {
 	}
 	var all []Decision
 	for _, a := range slices.Backward(ops) {
-		e := a.Entry("")
+		e := a.Operation("")
 		all = append(all, Decision{
 			At: a.Decision.At(), Overlay: a.Decision.Overlay, Queue: a.Decision.Queue, Operation: a.Kind,
 			Dispatches: e.Dispatches(), Agents: e.Agents(), Text: e.Text,

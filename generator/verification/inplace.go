@@ -131,10 +131,10 @@ func (s *sequence) place(u *unit) {
 	}
 }
 
-func keyOf(e *ledger.Entry) operationKey { return operationKey{e.Overlay, e.Kind} }
+func keyOf(e *ledger.Operation) operationKey { return operationKey{e.Overlay, e.Kind} }
 
 // continues reports whether an older operation, nil for another commit, belongs to the chain.
-func (c *chain) continues(e *ledger.Entry) bool {
+func (c *chain) continues(e *ledger.Operation) bool {
 	return e != nil && e.Base == c.base && !c.has[keyOf(e)]
 }
 

@@ -77,7 +77,7 @@ func ordered(r *ledger.Record, changed []branch.Difference) []dispatchFile {
 }
 
 // outside describes what a commit changes that no operation of muster changes.
-func (w *worker) outside(e *ledger.Entry, changed []branch.Difference) []string {
+func (w *worker) outside(e *ledger.Operation, changed []branch.Difference) []string {
 	if !strings.HasPrefix(e.Overlay, path.Clean(w.Overlays)+"/") && path.Clean(w.Overlays) != "." {
 		return []string{fmt.Sprintf("its overlay %s is not below %s", e.Overlay, path.Clean(w.Overlays))}
 	}
@@ -93,7 +93,7 @@ func (w *worker) outside(e *ledger.Entry, changed []branch.Difference) []string 
 
 // claims describes changes that no version of muster makes: of dispatches that the commit does not
 // name.
-func (w *worker) claims(e *ledger.Entry, changed []branch.Difference) []string {
+func (w *worker) claims(e *ledger.Operation, changed []branch.Difference) []string {
 	own := path.Join(e.Overlay, dispatches)
 	var files []string
 	for _, d := range changed {
@@ -142,7 +142,7 @@ func (w *worker) recompute(ctx context.Context, r *ledger.Record, changed []bran
 		f.Why = []string{"recomputed, it cannot be written: " + err.Error()}
 		return nil
 	}
-	i := slices.IndexFunc(ops, func(a ledger.Operation) bool { return a.Kind == e.Kind })
+	i := slices.IndexFunc(ops, func(a ledger.Draft) bool { return a.Kind == e.Kind })
 	if i < 0 {
 		f.Why = []string{fmt.Sprintf("recomputed, the decision has nothing to %s", e.Kind)}
 		return nil
@@ -164,7 +164,7 @@ func (w *worker) recompute(ctx context.Context, r *ledger.Record, changed []bran
 }
 
 // compare returns the files of a commit that differ, in any byte, from those of an operation.
-func (w *worker) compare(ctx context.Context, r *ledger.Record, a ledger.Operation, changed []branch.Difference) ([]string, error) {
+func (w *worker) compare(ctx context.Context, r *ledger.Record, a ledger.Draft, changed []branch.Difference) ([]string, error) {
 	wanted := map[string][]byte{}
 	for _, c := range a.Changes {
 		wanted[c.Path] = c.Content

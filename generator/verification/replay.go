@@ -42,7 +42,7 @@ type Result struct {
 }
 
 // Decide replays the decision of an operation. An error concerns reading only.
-func (c Replayer) Decide(ctx context.Context, e *ledger.Entry) (Result, error) {
+func (c Replayer) Decide(ctx context.Context, e *ledger.Operation) (Result, error) {
 	var r Result
 	overlays, failed, err := c.load(ctx, e.Base, c.serving(e))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // else there is no directory of overlays
@@ -102,7 +102,7 @@ func (c Replayer) Name(dir string) string { return strings.TrimPrefix(dir, path.
 
 // serving returns the names of the overlays of an entry: its own, and those that serve the queue
 // according to its observation.
-func (c Replayer) serving(e *ledger.Entry) []string {
+func (c Replayer) serving(e *ledger.Operation) []string {
 	names := []string{c.Name(e.Overlay)}
 	for _, s := range e.Observation.Overlays {
 		if clean := path.Clean(s.Overlay); clean == s.Overlay && clean != "." && !path.IsAbs(clean) && !strings.HasPrefix(clean, "..") {
@@ -114,9 +114,9 @@ func (c Replayer) serving(e *ledger.Entry) []string {
 }
 
 // differences returns the differences between an operation and a decision.
-func differences(e *ledger.Entry, d plan.Decision) []string {
-	op := ledger.Operation{Kind: e.Kind, Path: e.Overlay, Base: e.Base, Decision: d}
-	again := op.Entry(e.Version)
+func differences(e *ledger.Operation, d plan.Decision) []string {
+	op := ledger.Draft{Kind: e.Kind, Path: e.Overlay, Base: e.Base, Decision: d}
+	again := op.Operation(e.Version)
 	ids, wanted := slices.Sorted(slices.Values(e.Dispatches())), slices.Sorted(slices.Values(again.Dispatches()))
 	switch {
 	case e.Kind == ledger.Repair: // it concerns files, which no decision contains

@@ -51,7 +51,7 @@ func (w *worker) loader(queue string) *fleet.Loader {
 }
 
 // replayer returns the replayer of a commit.
-func (w *worker) replayer(e *ledger.Entry) Replayer {
+func (w *worker) replayer(e *ledger.Operation) Replayer {
 	tree := func(ctx context.Context, commit string, _ []string) (fs.FS, error) { return w.files.Tree(ctx, commit) }
 	return Replayer{Overlays: w.Overlays, Loader: w.loader(e.Observation.Queue), Tree: tree}
 }

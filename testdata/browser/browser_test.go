@@ -90,7 +90,7 @@ func (f *fleet) tick(i int) {
 		d := plan.Decision{Overlay: name, Queue: o.Policy.Queue, Figures: s, Observation: plan.Observation{At: now, Queue: o.Policy.Queue, Jobs: []plan.Demand{{Overlays: []string{name}, Pending: s.Pending, Oldest: &now}}}}
 		if s.Dispatch > 0 {
 			d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("o%d-%08d", n, i), Purpose: plan.ForDemand, Agents: s.Dispatch}}
-			r.Result.Operations = append(r.Result.Operations, ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d})
+			r.Result.Operations = append(r.Result.Operations, ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d})
 			r.Outcome = generator.Committed
 		}
 		r.Result.Input.Overlays = append(r.Result.Input.Overlays, o)

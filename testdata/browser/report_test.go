@@ -55,7 +55,7 @@ func (w *week) act(at time.Time, name, id string, agents int) {
 	o := plan.Observation{At: at, Queue: "q", Jobs: []plan.Demand{{Overlays: []string{name}, Pending: agents, Oldest: &oldest}}, Overlays: []plan.Capacity{{Overlay: name, Busy: agents, Own: agents + 1}}, Idle: []plan.IdleAgents{{Agents: 1, Overlay: name}}}
 	d := plan.Decision{Overlay: name, Queue: "q", Observation: o, Figures: plan.Figures{Pending: agents, Missing: agents, Max: 100, Current: agents, Busy: agents, Dispatch: agents, Demand: agents}}
 	d.Dispatch = []plan.Dispatch{{ID: "x-" + id, Agents: agents}}
-	w.add(at, "muster", ledger.Message(ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d}, "v0.3.0"))
+	w.add(at, "muster", ledger.Message(ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d}, "v0.3.0"))
 	at = at.Add(6 * time.Minute)
 	seen := plan.Observed{HadJob: min(agents%3, 1), Connected: agents}
 	for i := range agents {
@@ -65,7 +65,7 @@ func (w *week) act(at time.Time, name, id string, agents int) {
 	}
 	o = plan.Observation{At: at, Queue: "q", Idle: []plan.IdleAgents{{Agents: agents, Overlay: name}}, Overlays: []plan.Capacity{{Overlay: name, Busy: agents, Own: 2 * agents, Dispatches: map[string]plan.Observed{"x-" + id: seen}}}}
 	d = plan.Decision{Overlay: name, Queue: "q", Observation: o, Retire: []plan.Retirement{{ID: "x-" + id, Agents: agents, Registered: seen.Registered.Below(agents), Reason: plan.AllRegistered}}}
-	w.add(at, "muster", ledger.Message(ledger.Operation{Kind: ledger.Retire, Path: "overlays/" + name, Decision: d}, "v0.3.0"))
+	w.add(at, "muster", ledger.Message(ledger.Draft{Kind: ledger.Retire, Path: "overlays/" + name, Decision: d}, "v0.3.0"))
 }
 
 func (w *week) add(at time.Time, author, message string) {

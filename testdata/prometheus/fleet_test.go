@@ -190,15 +190,15 @@ func (f *fleet) observation(now time.Time) plan.Observation {
 }
 
 // apply commits a decision: a new agent registers after 40 to 90 seconds.
-func (f *fleet) apply(d plan.Decision) (ops []ledger.Operation) {
+func (f *fleet) apply(d plan.Decision) (ops []ledger.Draft) {
 	if d.Empty() {
 		return nil
 	}
 	if len(d.Dispatch) > 0 {
-		ops = append(ops, ledger.Operation{Kind: ledger.Dispatch, Path: "overlays/" + overlay, Decision: d})
+		ops = append(ops, ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/" + overlay, Decision: d})
 	}
 	if len(d.Retire) > 0 {
-		ops = append(ops, ledger.Operation{Kind: ledger.Retire, Path: "overlays/" + overlay, Decision: d})
+		ops = append(ops, ledger.Draft{Kind: ledger.Retire, Path: "overlays/" + overlay, Decision: d})
 	}
 	for _, r := range d.Retire {
 		delete(f.seen, r.ID)
