@@ -58,7 +58,7 @@ func TestExplained(t *testing.T) {
 func (w *scenario) compareOrder(t *testing.T, c *commit, x explanation.Explanation) {
 	t.Helper()
 	d := c.operation.Decision
-	if x.Commit == nil || x.Commit.Commit != c.id || x.Overlay != d.Overlay || len(x.Steps) > 0 == (len(x.Notes) > 0) && w.theme == "plain" {
+	if x.Commit == nil || x.Commit.ID != c.id || x.Overlay != d.Overlay || len(x.Steps) > 0 == (len(x.Notes) > 0) && w.theme == "plain" {
 		t.Errorf("%s: %+v", c.id, x)
 		return
 	}
@@ -96,7 +96,7 @@ func (w *scenario) compareOrder(t *testing.T, c *commit, x explanation.Explanati
 			break
 		}
 	}
-	if got := x.Policy.Changes[0].Commit; got != last {
+	if got := x.Policy.Changes[0].ID; got != last {
 		t.Errorf("%s: its policy was last changed in %s, and it says %s", c.id, last, got)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/verification"
 	"muster/gitops/branch"
@@ -100,10 +99,10 @@ func TestForged(t *testing.T) {
 		"a manifest edited":         {order.Message, with(strings.Replace(text, "agent:3", "agent:4", 1)), verification.Differs},
 		"a manifest with a comment": {order.Message, with("# more\n" + text), verification.Differs},
 		"a manifest left out":       {order.Message, slices.Delete(slices.Clone(changes), manifest, manifest+1), verification.Differs},
-		"one more manifest":         {order.Message, more(e.Overlay+"/dispatches/mine.yaml", text), verification.Differs},
-		"a policy":                  {order.Message, more(e.Overlay+"/scaling.yaml", "a: 1\n"), verification.Differs},
+		"one more manifest":         {order.Message, more(e.Path+"/dispatches/mine.yaml", text), verification.Differs},
+		"a policy":                  {order.Message, more(e.Path+"/scaling.yaml", "a: 1\n"), verification.Differs},
 		"a neighbour":               {order.Message, more(dir+"other/dispatches/x.yaml", text), verification.Differs},
-		"a name that begins alike":  {order.Message, more(e.Overlay+"/dispatches.yaml", text), verification.Differs},
+		"a name that begins alike":  {order.Message, more(e.Path+"/dispatches.yaml", text), verification.Differs},
 		"nothing":                   {order.Message, nil, verification.Differs},
 		"another version's files":   {edit("\nMuster: v0\n", "\nMuster: v9\n"), with("# more\n" + text), verification.Unknown},
 		"no version's directory":    {edit("\nMuster: v0\n", "\nMuster: v9\n"), more("base/job.yaml", "a: 1\n"), verification.Differs},
@@ -231,7 +230,7 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		x, err := ledger.Parse(message)
-		if err != nil || x.Overlay != e.Overlay || x.Kind != e.Kind || !slices.Equal(x.Orders, e.Orders) {
+		if err != nil || x.Path != e.Path || x.Kind != e.Kind || !slices.Equal(x.Orders, e.Orders) {
 			t.Errorf("it follows: %q", message)
 		}
 	})
@@ -255,7 +254,7 @@ func takenAway(t *testing.T) takenLog {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := takenLog{own: path.Join(e.Overlay, "dispatches"), id: e.Orders[0].ID}
+	x := takenLog{own: path.Join(e.Path, "dispatches"), id: e.Orders[0].ID}
 	files := l.trees[order.ID].files
 	file, list := x.own+"/"+x.id+".yaml", x.own+"/kustomization.yaml"
 	if x.text, x.list = string(files[file]), string(files[list]); x.text == "" || !strings.Contains(x.list, x.id) {
@@ -266,7 +265,7 @@ func takenAway(t *testing.T) takenLog {
 		x.without = strings.Replace(x.without, "resources:\n", "resources: []\n", 1)
 	}
 	x.anyLog = before.then(branch.Commit{Message: "Less\n", At: order.At}, branch.Change{Path: file}, branch.Change{Path: list, Content: []byte(x.without)})
-	x.message = fmt.Sprintf("%s: repair dispatches/\n\nOverlay: %s\nOperation: repair\nBased-on: %s\n%s", path.Base(e.Overlay), e.Overlay, x.commits[0].ID, order.Message[strings.Index(order.Message, "Observation: "):])
+	x.message = fmt.Sprintf("%s: repair dispatches/\n\nOverlay: %s\nOperation: repair\nBased-on: %s\n%s", path.Base(e.Path), e.Path, x.commits[0].ID, order.Message[strings.Index(order.Message, "Observation: "):])
 	return x
 }
 
@@ -346,16 +345,16 @@ func TestVerifyNamesCommands(t *testing.T) {
 	for name, c := range map[string]struct {
 		message string
 		changes []branch.Change
-		want    history.Operation
+		want    ledger.Kind
 		why     string
 	}{
-		"cancel":                    {"Not now\n", moved, history.Cancel, "cancels " + x.id},
-		"revert":                    {"Not now\n\nThis reverts commit " + order.ID + ".\n", moved, history.Revert, "reverts " + order.ID[:7] + ": cancels " + x.id},
-		"cancel and another policy": {"Not now\n", append(moved[:3:3], write(path.Dir(x.own)+"/scaling.yaml", "a: 1\n")), history.Cancel, "cancels " + x.id},
+		"cancel":                    {"Not now\n", moved, ledger.Cancel, "cancels " + x.id},
+		"revert":                    {"Not now\n\nThis reverts commit " + order.ID + ".\n", moved, ledger.Revert, "reverts " + order.ID[:7] + ": cancels " + x.id},
+		"cancel and another policy": {"Not now\n", append(moved[:3:3], write(path.Dir(x.own)+"/scaling.yaml", "a: 1\n")), ledger.Cancel, "cancels " + x.id},
 		"moved and edited":          {"Not now\n", []branch.Change{{Path: from}, write(to, "# more\n"+x.text)}, "", "changes " + from},
 		"deleted":                   {"Not now\n", []branch.Change{{Path: from}}, "", "changes " + from},
-		"close the breaker":         {"Try again\n", []branch.Change{write(state, kinds)}, history.CloseBreaker, "closes the circuit breaker after 3 failed orders"},
-		"no state left":             {"Try again\n", []branch.Change{{Path: state}}, history.CloseBreaker, "closes the circuit breaker after 3 failed orders"},
+		"close the breaker":         {"Try again\n", []branch.Change{write(state, kinds)}, ledger.CloseBreaker, "closes the circuit breaker after 3 failed orders"},
+		"no state left":             {"Try again\n", []branch.Change{{Path: state}}, ledger.CloseBreaker, "closes the circuit breaker after 3 failed orders"},
 		"another state":             {"Try again\n", []branch.Change{write(state, kinds+"breaker: {failures: 1}\n")}, "", "changes " + state},
 		"and of another overlay":    {"Not now\n", append(moved[:3:3], write("overlays/other/dispatches/state.yaml", kinds)), "", "changes "},
 	} {

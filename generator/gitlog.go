@@ -23,8 +23,9 @@ import (
 
 // pastLog reads the log of the branch, and caches what may be needed again.
 type pastLog struct {
-	history branch.History
-	clock   Clock
+	history  branch.History
+	overlays string // directory
+	clock    Clock
 	log     *slog.Logger
 	files   map[string]pastFile // read in tries that failed later
 	answers map[string]answer   // what dispatches were, by ID
@@ -35,7 +36,7 @@ type pastLog struct {
 
 func newPastLog(cfg Config) *pastLog {
 	return &pastLog{
-		history: cfg.Repository, clock: cfg.Clock, log: cfg.Log,
+		history: cfg.Repository, overlays: cfg.Overlays, clock: cfg.Clock, log: cfg.Log,
 		files: map[string]pastFile{}, answers: map[string]answer{}, repairs: map[string]Repair{},
 	}
 }
@@ -108,11 +109,11 @@ const (
 // muster did before that commit is older still. Other people's commits stop nothing,
 // because their dates can be anything. The commit known and its ancestors are left out. An
 // error ends the log; [errShallow] is yielded only if known is empty.
-func recent(ctx context.Context, history branch.History, from, known string, since time.Time) iter.Seq2[ledger.Record, error] {
+func recent(ctx context.Context, overlays string, history branch.History, from, known string, since time.Time) iter.Seq2[ledger.Operation, error] {
 	const open, shut, read = 1, 2, 3
-	return func(yield func(ledger.Record, error) bool) {
+	return func(yield func(ledger.Operation, error) bool) {
 		state, left := map[[16]byte]byte{short(known): shut, short(from): open}, 1
-		for r, err := range ledger.Read(history.Commits(ctx, from, branch.Limit{Known: known})) {
+		for r, err := range ledger.Read(overlays, history.Commits(ctx, from, branch.Limit{Known: known})) {
 			if err != nil {
 				yield(r, err)
 				return
@@ -121,7 +122,7 @@ func recent(ctx context.Context, history branch.History, from, known string, sin
 			if state[id] == open {
 				left--
 			}
-			over := state[id] == shut || r.Entry != nil && r.Entry.At.Before(since) && r.Entry.Observation.At.Before(since)
+			over := state[id] == shut || r.ByMuster() && r.At.Before(since) && r.Decided.Before(since)
 			for _, parent := range r.Commit.Parents {
 				p := short(parent)
 				switch {
@@ -140,7 +141,7 @@ func recent(ctx context.Context, history branch.History, from, known string, sin
 			}
 		}
 		if known == "" {
-			yield(ledger.Record{}, errShallow)
+			yield(ledger.Operation{}, errShallow)
 		}
 	}
 }
@@ -175,7 +176,7 @@ func (l *pastLog) findOriginal(ctx context.Context, head branch.Head, id string,
 	x, known := ordered[id]
 	if !known {
 		if l.orders == nil {
-			l.orders = readOrders(ctx, l.history, head, l.oldest)
+			l.orders = readOrders(ctx, l.overlays, l.history, head, l.oldest)
 		}
 		if x, known = l.orders.of[id]; !known {
 			return answer{err: cmp.Or(l.orders.err, errNotOrdered)}
@@ -196,19 +197,19 @@ type orders struct {
 	err error // why the log was not read to its end
 }
 
-func readOrders(ctx context.Context, history branch.History, head branch.Head, since time.Time) *orders {
+func readOrders(ctx context.Context, overlays string, history branch.History, head branch.Head, since time.Time) *orders {
 	all := &orders{of: map[string]ordered{}}
-	for r, err := range recent(ctx, history, head.Commit, "", since) {
+	for r, err := range recent(ctx, overlays, history, head.Commit, "", since) {
 		if err != nil {
 			all.err = err
 			break
 		}
-		if r.Entry == nil || r.Entry.Kind != ledger.Dispatch {
+		if r.Kind != ledger.Dispatch {
 			continue
 		}
-		for _, id := range r.Entry.Dispatches() {
+		for _, id := range r.Dispatches() {
 			if _, later := all.of[id]; !later {
-				all.of[id] = ordered{file: dispatchFile(r.Entry.Overlay, id), commit: r.Entry.Commit}
+				all.of[id] = ordered{file: dispatchFile(r.Path, id), commit: r.ID}
 			}
 		}
 	}
@@ -257,9 +258,9 @@ func (l *pastLog) suspect(ctx context.Context, head branch.Head, ops []ledger.Dr
 }
 
 // lately returns the last commits of the branch.
-func (l *pastLog) lately(ctx context.Context, head branch.Head) ([]ledger.Record, error) {
-	var log []ledger.Record
-	for r, err := range ledger.Read(l.history.Commits(ctx, head.Commit, branch.Limit{Commits: suspectsDeep})) {
+func (l *pastLog) lately(ctx context.Context, head branch.Head) ([]ledger.Operation, error) {
+	var log []ledger.Operation
+	for r, err := range ledger.Read(l.overlays, l.history.Commits(ctx, head.Commit, branch.Limit{Commits: suspectsDeep})) {
 		if err != nil {
 			return nil, err
 		}
@@ -269,15 +270,15 @@ func (l *pastLog) lately(ctx context.Context, head branch.Head) ([]ledger.Record
 }
 
 // suspects returns the commits of others since muster's last one to an overlay.
-func suspects(log []ledger.Record, overlay string) []ledger.Suspect {
+func suspects(log []ledger.Operation, overlay string) []ledger.Suspect {
 	var all []ledger.Suspect
 	for _, r := range log {
 		switch {
 		case r.Damage != nil: // muster's, though it cannot be read
-		case r.Entry == nil:
+		case !r.ByMuster():
 			subject, _, _ := strings.Cut(strings.TrimSpace(r.Commit.Message), "\n")
 			all = append(all, ledger.Suspect{Commit: r.Commit.ID, Author: r.Commit.Author, Subject: subject})
-		case r.Entry.Overlay == overlay:
+		case r.Path == overlay:
 			return all
 		}
 	}
@@ -335,14 +336,14 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 		}
 	}
 	intact, reached := maps.Clone(p.settled), p.known == ""
-	for r, err := range recent(ctx, dr.past.history, head.Commit, p.known, p.since) {
+	for r, err := range recent(ctx, dr.dir, dr.past.history, head.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}
 		reached = reached || slices.Contains(r.Commit.Parents, p.known)
-		if r.Entry == nil {
+		if !r.ByMuster() {
 			p.others++
-		} else if err := dr.rememberEntry(ctx, r.Entry, loaded, &p); err != nil {
+		} else if err := dr.rememberOperation(ctx, &r, loaded, &p); err != nil {
 			return err
 		}
 	}
@@ -365,21 +366,21 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 	return nil
 }
 
-// rememberEntry reads one commit of a muster.
-func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Operation, loaded []fleet.Overlay, p *pushed) error {
-	if e.Kind != ledger.Repair && len(p.commits[e.Overlay]) < commitsKept {
-		p.commits[e.Overlay] = append(p.commits[e.Overlay], e.Commit)
+// rememberOperation reads one commit of a muster.
+func (dr *drift) rememberOperation(ctx context.Context, e *ledger.Operation, loaded []fleet.Overlay, p *pushed) error {
+	if e.Kind != ledger.Repair && len(p.commits[e.Path]) < commitsKept {
+		p.commits[e.Path] = append(p.commits[e.Path], e.ID)
 	}
 	if e.Kind == ledger.Repair {
-		p.repairs[e.Overlay] = append(p.repairs[e.Overlay], e.Commit)
-		dr.past.noteRepair(e.Overlay, Repair{At: e.At, Subject: e.Subject()})
+		p.repairs[e.Path] = append(p.repairs[e.Path], e.ID)
+		dr.past.noteRepair(e.Path, Repair{At: e.At, Subject: e.Subject()})
 	}
 	for _, id := range e.Dispatches() {
 		switch e.Kind {
 		case ledger.Dispatch:
-			retired := slices.Contains(p.retired[id], e.Overlay)
+			retired := slices.Contains(p.retired[id], e.Path)
 			if _, known := dr.ordered[id]; !retired && !known && !p.settled[id] {
-				if err := dr.rememberOne(ctx, e, id, p.repairs[e.Overlay]); err != nil {
+				if err := dr.rememberOne(ctx, e, id, p.repairs[e.Path]); err != nil {
 					return err
 				}
 				if x, known := dr.ordered[id]; known && retiredBy(loaded, x, p.retired[id]) {
@@ -392,7 +393,7 @@ func (dr *drift) rememberEntry(ctx context.Context, e *ledger.Operation, loaded 
 			}
 			p.settled[id] = true // its outcome is known
 		case ledger.Retire:
-			p.retired[id] = append(p.retired[id], e.Overlay)
+			p.retired[id] = append(p.retired[id], e.Path)
 		case ledger.Repair:
 		}
 	}
@@ -433,16 +434,16 @@ func (dr *drift) rememberVersions(ctx context.Context, head branch.Head, loaded 
 		return nil
 	}
 	var some []branch.Commit
-	for r, err := range recent(ctx, dr.past.history, head.Commit, p.known, p.since) {
+	for r, err := range recent(ctx, dr.dir, dr.past.history, head.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}
 		var first []string // files that no commit before it has
-		if e := r.Entry; e == nil {
+		if !r.ByMuster() {
 			some = append(some, branch.Commit{ID: r.Commit.ID, Parents: r.Commit.Parents, Tree: r.Commit.Tree})
-		} else if e.Kind == ledger.Dispatch {
-			for _, id := range e.Dispatches() {
-				if file := dispatchFile(e.Overlay, id); wanted[file] == id {
+		} else if r.Kind == ledger.Dispatch {
+			for _, id := range r.Dispatches() {
+				if file := dispatchFile(r.Path, id); wanted[file] == id {
 					first = append(first, file)
 				}
 			}
@@ -516,7 +517,7 @@ func (dr *drift) countVersion(ctx context.Context, commit string, f branch.Edit,
 // person has then deleted the withdrawn file.
 func (dr *drift) rememberOne(ctx context.Context, e *ledger.Operation, id string, repairs []string) error {
 	for _, commit := range repairs {
-		_, err := dr.past.file(ctx, commit, withdrawnFile(e.Overlay, id))
+		_, err := dr.past.file(ctx, commit, withdrawnFile(e.Path, id))
 		if err == nil {
 			return nil
 		}
@@ -524,17 +525,17 @@ func (dr *drift) rememberOne(ctx context.Context, e *ledger.Operation, id string
 			return fmt.Errorf("what commit %.12s withdrew: %w", commit, err)
 		}
 	}
-	file := dispatchFile(e.Overlay, id)
-	content, err := dr.past.file(ctx, e.Commit, file)
+	file := dispatchFile(e.Path, id)
+	content, err := dr.past.file(ctx, e.ID, file)
 	if errors.Is(err, fs.ErrNotExist) { // the message of the commit is wrong
-		dr.log.Debug("a dispatch of the log is not in its commit", "dispatch", id, "commit", e.Commit)
+		dr.log.Debug("a dispatch of the log is not in its commit", "dispatch", id, "commit", e.ID)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("dispatch %s of commit %.12s: %w", id, e.Commit, err)
+		return fmt.Errorf("dispatch %s of commit %.12s: %w", id, e.ID, err)
 	}
 	if d, err := fleet.Original(file, content); err == nil {
-		dr.ordered[id] = ordered{Dispatch: d, overlay: e.Overlay, file: file, commit: e.Commit}
+		dr.ordered[id] = ordered{Dispatch: d, overlay: e.Path, file: file, commit: e.ID}
 	}
 	return nil
 }
@@ -542,12 +543,12 @@ func (dr *drift) rememberOne(ctx context.Context, e *ledger.Operation, id string
 // unseen counts a dispatch as possibly connected although another muster retired it after
 // seeing all its agents: this process may never have seen them.
 func (dr *drift) unseen(ctx context.Context, e *ledger.Operation, id string) {
-	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Overlay, dr.dir), "/")
+	overlay := strings.TrimPrefix(strings.TrimPrefix(e.Path, dr.dir), "/")
 	if dr.scanned == "" || !dr.poll.inference.Knows(overlay) {
 		return // agents at the first poll belong to no known dispatch
 	}
-	file := dispatchFile(e.Overlay, id)
-	content, err := dr.past.file(ctx, e.Commit, file)
+	file := dispatchFile(e.Path, id)
+	content, err := dr.past.file(ctx, e.ID, file)
 	if err != nil {
 		dr.log.Debug("a dispatch that others have retired cannot be read", "dispatch", id, "err", err)
 		return

@@ -136,10 +136,10 @@ func (w *scenario) booked(t *testing.T, v *watched) map[string]float64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		overlay := strings.TrimPrefix(e.Overlay, "overlays/")
+		overlay := strings.TrimPrefix(e.Path, "overlays/")
 		all["commits "+overlay+" "+string(e.Kind)]++
 		for _, id := range e.Dispatches() {
-			file, kept := e.Overlay+"/dispatches/"+id+".yaml", e.Overlay+"/dispatches/withdrawn/"+id+".yaml"
+			file, kept := e.Path+"/dispatches/"+id+".yaml", e.Path+"/dispatches/withdrawn/"+id+".yaml"
 			text := string(c.tree.files[file]) + string(c.parent.tree.files[file]) + string(c.parent.tree.files[kept])
 			found := ordersAgents.FindStringSubmatch(text)
 			if found == nil {

@@ -38,13 +38,13 @@ func TestLogRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for c, err := range ledger.Read(loaded.Commits(t.Context(), head.Commit, branch.Limit{})) {
+	for c, err := range ledger.Read("overlays", loaded.Commits(t.Context(), head.Commit, branch.Limit{})) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		what := c.Commit.Author
-		if e := c.Entry; e != nil {
-			what = fmt.Sprint(e.Author, e.At.Equal(at), e.Overlay, e.Kind, e.Dispatches(), e.Agents(), e.Version)
+		if e := c; e.ByMuster() {
+			what = fmt.Sprint(e.Author, e.At.Equal(at), e.Path, e.Kind, e.Dispatches(), e.Agents(), e.Version)
 		}
 		got = append(got, c.Commit.ID+" "+what)
 	}

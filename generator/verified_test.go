@@ -108,7 +108,7 @@ func (l anyLog) each(t testing.TB, change func(*verification.Config), count *ver
 			}
 		}
 	}
-	for found, err := range c.Verify(t.Context(), ledger.Read(log)) {
+	for found, err := range c.Verify(t.Context(), ledger.Read("overlays", log)) {
 		if err != nil {
 			t.Fatal(err)
 		}

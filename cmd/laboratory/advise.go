@@ -113,7 +113,7 @@ func (a *adviseFlags) run(ctx context.Context, args []string) error {
 	for i := range overlays {
 		current[overlays[i].Path] = overlays[i].Policy
 	}
-	past, err := readPast(ctx, a.repository, head.Commit, since, nil)
+	past, err := readPast(ctx, a.git.Overlays, a.repository, head.Commit, since, nil)
 	var overrides map[string][]plan.Override
 	if err == nil {
 		overrides, err = pastOverrides(ctx, a.git.Overlays, a.repository, past, current)

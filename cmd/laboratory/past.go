@@ -14,10 +14,10 @@ import (
 // readPast reads what the commits up to a head record. It skips a malformed commit if malformed is nil;
 // otherwise it returns its error.
 func readPast(
-	ctx context.Context, repository *gitops.Repository, head string, since time.Time, malformed func(ledger.Record) error,
+	ctx context.Context, overlays string, repository *gitops.Repository, head string, since time.Time, malformed func(ledger.Operation) error,
 ) (*history.Past, error) {
 	past := &history.Past{}
-	for r, err := range ledger.Read(repository.Commits(ctx, head, branch.Limit{Since: since})) {
+	for r, err := range ledger.Read(overlays, repository.Commits(ctx, head, branch.Limit{Since: since})) {
 		switch {
 		case err != nil:
 			return nil, err

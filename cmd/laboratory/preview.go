@@ -167,7 +167,7 @@ func (v *previewFlags) play(ctx context.Context, r *preview.Report, loaded []fle
 	for _, c := range r.Changes {
 		current[path.Join(v.git.Overlays, c.Overlay)] = c.Before
 	}
-	past, err := readPast(ctx, v.repository, r.Base, since, nil)
+	past, err := readPast(ctx, v.git.Overlays, v.repository, r.Base, since, nil)
 	var overrides map[string][]plan.Override
 	if err == nil {
 		overrides, err = pastOverrides(ctx, v.git.Overlays, v.repository, past, current)

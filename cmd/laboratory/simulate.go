@@ -388,7 +388,7 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, err
 	}
-	past, err := readPast(ctx, repository, head.Commit, time.Time{}, func(r ledger.Record) error {
+	past, err := readPast(ctx, s.git.Overlays, repository, head.Commit, time.Time{}, func(r ledger.Operation) error {
 		return fmt.Errorf("reading the history of %s: commit %s: %w", repository, r.Commit.ID, r.Damage)
 	})
 	if err != nil {

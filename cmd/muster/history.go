@@ -88,7 +88,7 @@ last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
 }
 
 func operationNames() []string {
-	return invocation.Map(history.Operations(), func(o history.Operation) string { return string(o) })
+	return invocation.Map(ledger.AllKinds(), func(o ledger.Kind) string { return string(o) })
 }
 
 // prepare validates the flags, and opens the repository.
@@ -105,7 +105,7 @@ func (h *historyFlags) prepare(ctx context.Context, args []string) error {
 		if !slices.Contains(operationNames(), name) {
 			return output.Usage(fmt.Errorf("--act: there is no operation %q%s", name, output.Instead(name, operationNames(), "there are")))
 		}
-		h.filter.Operations = append(h.filter.Operations, history.Operation(name))
+		h.filter.Operations = append(h.filter.Operations, ledger.Kind(name))
 	}
 	h.filter.Overlays = namesOf(args, h.settings.git.Overlays)
 	h.out = output.NewHistoryOutput(h.settings.program.Output(), h.settings.program.DoneOnTerminal)
@@ -138,14 +138,14 @@ func namesOf(args []string, overlays string) []string {
 }
 
 // rows returns rows for commits, which must be newest first.
-func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit, error], count *history.Count) iter.Seq2[history.Row, error] {
+func (h *historyFlags) rows(ctx context.Context, commits iter.Seq2[branch.Commit, error], count *history.Count) iter.Seq2[ledger.Operation, error] {
 	c := history.Config{Overlays: h.settings.git.Overlays, Now: h.settings.program.Clock.Now(), Since: h.filter.Since, Count: count}
 	if h.filter.People() {
 		c.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
 			return h.repository.Edits(ctx, commits, trees, c.Selection())
 		}
 	}
-	return c.Rows(ledger.Read(commits))
+	return c.Rows(ledger.Read(c.Overlays, commits))
 }
 
 // run prints the history once.
@@ -300,7 +300,7 @@ func (f *follower) printNew(ctx context.Context) error {
 }
 
 // newRows returns the rows and the commits since the previous poll, newest first.
-func (f *follower) newRows(ctx context.Context) (rows []history.Row, commits []string, err error) {
+func (f *follower) newRows(ctx context.Context) (rows []ledger.Operation, commits []string, err error) {
 	if f.head != "" {
 		for c, err := range f.repository.Commits(ctx, "", branch.Limit{Commits: 1}) {
 			if err != nil || c.ID == f.head {

@@ -15,6 +15,7 @@ import (
 	"muster/cmd/invocation"
 	"muster/cmd/output"
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/testdata/bench"
@@ -138,7 +139,7 @@ func TestHistoryPrintsOneDocument(t *testing.T) {
 			out := output.NewHistoryOutput(p.Output(), p.DoneOnTerminal)
 			printer := output.NewHistoryPrinter(format, "", out)
 			for range n {
-				check(t, printer.Row(history.Row{At: start, Operation: history.Policy, Why: "max 1 -> 2", By: "=cmd()|x!A1\x1b[2J", Commit: strings.Repeat("a", 40)}))
+				check(t, printer.Row(ledger.Operation{Commit: branch.Commit{ID: strings.Repeat("a", 40), Author: "=cmd()|x!A1\x1b[2J", At: start}, Kind: ledger.Policy, Why: "max 1 -> 2"}))
 			}
 			check(t, errors.Join(printer.End(history.Count{Commits: n}), out.Flush()))
 			if strings.Contains(text.String(), "\x1b") {

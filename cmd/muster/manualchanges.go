@@ -129,17 +129,17 @@ const maxReverted = 10_000
 // findCommit finds a commit in the history of the branch, with muster's later orders.
 func (m *manualFlags) findCommit(ctx context.Context, f *fleetState, id string) (manual.Past, error) {
 	var p manual.Past
-	for r, err := range ledger.Read(f.reader.Commits(ctx, f.head.Commit, branch.Limit{Commits: maxReverted})) {
+	for r, err := range ledger.Read(m.settings.git.Overlays, f.reader.Commits(ctx, f.head.Commit, branch.Limit{Commits: maxReverted})) {
 		if err != nil {
 			return p, err
 		}
 		if len(r.Commit.ID) < len(id) || r.Commit.ID[:len(id)] != id {
-			if r.Entry != nil && r.Entry.Kind == ledger.Dispatch {
-				p.Since = append(p.Since, *r.Entry)
+			if r.Kind == ledger.Dispatch {
+				p.Since = append(p.Since, r.Brief())
 			}
 			continue
 		}
-		p.Commit, p.Entry = r.Commit, r.Entry
+		p.Operation = r
 		selection := history.Config{Overlays: m.settings.git.Overlays}.Selection()
 		selection.Content = func(string) bool { return true }
 		edits, err := f.reader.Edits(ctx, []branch.Commit{r.Commit}, nil, selection)

@@ -118,7 +118,7 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 	progress := r.settings.program.Progress
 	progress.Doing("reading the history")
 	defer progress.Done()
-	made, err := c.Read(ledger.Read(invocation.ReadingAhead{Repository: repository}.Commits(ctx, "", branch.Limit{})))
+	made, err := c.Read(ledger.Read(c.Overlays, invocation.ReadingAhead{Repository: repository}.Commits(ctx, "", branch.Limit{})))
 	if err != nil {
 		return err
 	}

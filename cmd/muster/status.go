@@ -107,6 +107,6 @@ func readStatus(
 		return output.FleetStatus{}, err
 	}
 	now := git.Program.Clock.Now().UTC().Truncate(time.Second)
-	log := ledger.Read(repository.Commits(ctx, head.Commit, branch.Limit{Commits: output.MaxStatusCommits}))
+	log := ledger.Read(git.Overlays, repository.Commits(ctx, head.Commit, branch.Limit{Commits: output.MaxStatusCommits}))
 	return output.ReadStatus(overlays, head.Commit, now, log)
 }

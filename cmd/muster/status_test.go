@@ -17,15 +17,14 @@ import (
 )
 
 // pastOperations yields records, the newest first, and counts those that were read.
-func pastOperations(read *int, entries ...ledger.Operation) iter.Seq2[ledger.Record, error] {
-	return func(yield func(ledger.Record, error) bool) {
+func pastOperations(read *int, entries ...ledger.Operation) iter.Seq2[ledger.Operation, error] {
+	return func(yield func(ledger.Operation, error) bool) {
 		for _, e := range entries {
 			*read++
-			r := ledger.Record{Commit: branch.Commit{At: e.At}, Entry: &e}
-			if e.Overlay == "" {
-				r.Entry, r.Damage = nil, &ledger.Malformed{Problem: "edited"}
+			if e.Path == "" {
+				e.Kind, e.Damage = ledger.Damaged, &ledger.Malformed{Problem: "edited"}
 			}
-			if !yield(r, nil) {
+			if !yield(e, nil) {
 				return
 			}
 		}
@@ -33,7 +32,7 @@ func pastOperations(read *int, entries ...ledger.Operation) iter.Seq2[ledger.Rec
 }
 
 func dispatchedAt(overlay string, age time.Duration, agents int) ledger.Operation {
-	return ledger.Operation{Overlay: overlay, Kind: ledger.Dispatch, At: start.Add(-age), Orders: []ledger.Order{{ID: "x", Agents: agents}}, Observation: plan.Observation{At: start.Add(-age), Queue: "q"}}
+	return ledger.Operation{Commit: branch.Commit{At: start.Add(-age)}, Path: overlay, Kind: ledger.Dispatch, Queue: "q", Decided: start.Add(-age), Orders: []ledger.Order{{ID: "x", Agents: agents}}, Observation: plan.Observation{At: start.Add(-age), Queue: "q"}}
 }
 
 // TestStatusReadsNoMoreThanNecessary asserts that status reads the last hour, and the last
@@ -46,19 +45,19 @@ func TestStatusReadsNoMoreThanNecessary(t *testing.T) {
 	read := 0
 	f, err := output.ReadStatus(overlays, "c0ffee", start, pastOperations(&read,
 		a(-time.Minute, 1), // made by a clock that is ahead
-		retired, a(4*time.Minute, 2), a(5*time.Minute, 3), ledger.Operation{At: start.Add(-6 * time.Minute)}, a(59*time.Minute, 4), a(time.Hour, 5),
+		retired, a(4*time.Minute, 2), a(5*time.Minute, 3), ledger.Operation{Commit: branch.Commit{At: start.Add(-6 * time.Minute)}}, a(59*time.Minute, 4), a(time.Hour, 5),
 		dispatchedAt("overlays/b", 2*time.Hour, 6), a(3*time.Hour, 7), a(4*time.Hour, 8)))
 	check(t, err)
 	if want := []int{4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3}; !slices.Equal(f.Overlays[0].Ordered, want) {
 		t.Errorf("ordered %v, want %v", f.Overlays[0].Ordered, want)
 	}
-	if ops := f.Overlays[1].Operations; len(ops) != 1 || ops[0].Agents != 6 {
+	if ops := f.Overlays[1].Operations; len(ops) != 1 || ops[0].Agents() != 6 {
 		t.Errorf("the last operation of b is not found: %+v", ops)
 	}
 	if read != 9 {
 		t.Errorf("%d commits were read: the first one that is not needed is the 9th", read)
 	}
-	broken := func(yield func(ledger.Record, error) bool) { yield(ledger.Record{}, errors.New("network")) }
+	broken := func(yield func(ledger.Operation, error) bool) { yield(ledger.Operation{}, errors.New("network")) }
 	if _, err := output.ReadStatus(overlays, "c0ffee", start, broken); err == nil {
 		t.Error("an error of the history is lost")
 	}

@@ -106,7 +106,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	log := ledger.Read(invocation.ReadingAhead{Repository: repository}.Commits(ctx, newest, branch.Limit{}))
+	log := ledger.Read(config.Overlays, invocation.ReadingAhead{Repository: repository}.Commits(ctx, newest, branch.Limit{}))
 	for f, err := range config.Verify(ctx, log) {
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"muster/generator/explanation"
-	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 )
@@ -135,7 +134,7 @@ func underSubject(x explanation.Explanation) string {
 		words = append(words, "at "+clockTime(x.At))
 	}
 	if c := x.Commit; c != nil {
-		words = append(words, fmt.Sprintf("commit %.7s by %s", c.Commit, OneRow(c.By)))
+		words = append(words, fmt.Sprintf("commit %.7s by %s", c.ID, OneRow(c.Author)))
 		if c.Version != "" {
 			words = append(words, "decided by version "+c.Version)
 		}
@@ -156,7 +155,7 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 	switch {
 	case x.Commit == nil:
 		p.head("HOW MANY AGENTS, AT THE LAST POLL")
-	case x.Commit.Operation == history.Dispatch:
+	case x.Commit.Kind == ledger.Dispatch:
 		p.head("HOW MANY AGENTS")
 	default:
 		p.head("HOW MANY AGENTS WERE NEEDED THEN")
@@ -167,7 +166,7 @@ func (p *explainPrinter) steps(x explanation.Explanation) {
 		case s.Name != "dispatch" || s.Value == 0:
 		case x.Commit == nil:
 			terms += "; if it had polled then"
-		case x.Commit.Operation != history.Dispatch:
+		case x.Commit.Kind != ledger.Dispatch:
 			terms += "; in another commit of the same tick"
 		}
 		p.hanging(head, terms)
@@ -214,7 +213,7 @@ func (p *explainPrinter) policy(x *explanation.Policy) {
 		if i == 0 {
 			what = "last changed"
 		}
-		p.hanging("  ", fmt.Sprintf("%s at %s by %s, in commit %.7s: %s", what, clockTime(row.At), row.By, row.Commit, row.Why))
+		p.hanging("  ", fmt.Sprintf("%s at %s by %s, in commit %.7s: %s", what, clockTime(row.At), row.Author, row.ID, row.Why))
 	}
 }
 

@@ -56,7 +56,7 @@ type overlayStatus struct {
 	// history that was read has none.
 	Observed *observedStatus `json:"observed,omitempty"`
 	// Operations are the last ones, the newest first.
-	Operations []operationStatus `json:"operations"`
+	Operations []ledger.Operation `json:"operations"`
 	// Ordered are the agents that were ordered in each of the last parts of the hour
 	// before At, the oldest first.
 	Ordered []int `json:"ordered"`
@@ -78,15 +78,6 @@ type observedStatus struct {
 	plan.Figures
 }
 
-type operationStatus struct {
-	At         time.Time   `json:"at"`
-	Operation  ledger.Kind `json:"operation"`
-	Commit     string      `json:"commit"`
-	Subject    string      `json:"subject"`
-	Agents     int         `json:"agents,omitempty"`
-	Dispatches []string    `json:"dispatches,omitempty"`
-}
-
 const (
 	// orderedFor is the time that Ordered is about, in parts.
 	orderedFor, orderedParts = time.Hour, 12
@@ -98,7 +89,7 @@ const (
 
 // ReadStatus returns the status of the overlays at the head, and reads as much of the history as
 // they need.
-func ReadStatus(overlays []fleet.Overlay, head string, now time.Time, records iter.Seq2[ledger.Record, error]) (FleetStatus, error) {
+func ReadStatus(overlays []fleet.Overlay, head string, now time.Time, records iter.Seq2[ledger.Operation, error]) (FleetStatus, error) {
 	f := FleetStatus{APIVersion: "muster.dev/v1alpha1", Kind: "Status", At: now, Head: head, Overlays: []overlayStatus{}}
 	h, err := readRecent(overlays, now, records)
 	if err != nil {
@@ -116,15 +107,15 @@ func ReadStatus(overlays []fleet.Overlay, head string, now time.Time, records it
 
 // recent is what the newest commits tell, by directory and by queue.
 type recent struct {
-	operations map[string][]operationStatus
+	operations map[string][]ledger.Operation
 	ordered    map[string][]int
 	observed   map[string]ledger.Operation
 }
 
 // readRecent reads the last hour of the history, and further back until it has an operation of
 // every overlay.
-func readRecent(overlays []fleet.Overlay, now time.Time, records iter.Seq2[ledger.Record, error]) (recent, error) {
-	h := recent{operations: map[string][]operationStatus{}, ordered: map[string][]int{}, observed: map[string]ledger.Operation{}}
+func readRecent(overlays []fleet.Overlay, now time.Time, records iter.Seq2[ledger.Operation, error]) (recent, error) {
+	h := recent{operations: map[string][]ledger.Operation{}, ordered: map[string][]int{}, observed: map[string]ledger.Operation{}}
 	missing := func(o fleet.Overlay) bool { return len(h.operations[o.Path]) == 0 }
 	for r, err := range records {
 		if err != nil {
@@ -133,28 +124,28 @@ func readRecent(overlays []fleet.Overlay, now time.Time, records iter.Seq2[ledge
 		if r.Commit.At.Before(now.Add(-orderedFor)) && !slices.ContainsFunc(overlays, missing) {
 			break
 		}
-		if e := r.Entry; e != nil { // one that is damaged tells nothing
-			h.add(*e, now)
+		if r.ByMuster() { // one that is damaged tells nothing
+			h.add(r, now)
 		}
 	}
 	return h, nil
 }
 
 func (h *recent) add(e ledger.Operation, now time.Time) {
-	if ops := h.operations[e.Overlay]; len(ops) < maxOperations {
-		h.operations[e.Overlay] = append(ops, operationStatus{At: e.At, Operation: e.Kind, Commit: e.Commit, Subject: e.Subject(), Agents: e.Agents(), Dispatches: e.Dispatches()})
+	if ops := h.operations[e.Path]; len(ops) < maxOperations {
+		h.operations[e.Path] = append(ops, e)
 	}
-	if last, ok := h.observed[e.Observation.Queue]; !ok || e.Observation.At.After(last.Observation.At) {
-		h.observed[e.Observation.Queue] = e
+	if last, ok := h.observed[e.Queue]; e.Kind != ledger.Repair && (!ok || e.Decided.After(last.Decided)) { // a repair is made before the poll
+		h.observed[e.Queue] = e
 	}
 	if e.Kind != ledger.Dispatch {
 		return
 	}
-	if h.ordered[e.Overlay] == nil {
-		h.ordered[e.Overlay] = make([]int, orderedParts)
+	if h.ordered[e.Path] == nil {
+		h.ordered[e.Path] = make([]int, orderedParts)
 	}
 	if age := max(0, now.Sub(e.At)); age < orderedFor {
-		h.ordered[e.Overlay][orderedParts-1-int(age/(orderedFor/orderedParts))] += e.Agents()
+		h.ordered[e.Path][orderedParts-1-int(age/(orderedFor/orderedParts))] += e.Agents()
 	}
 }
 
@@ -165,7 +156,7 @@ func (h recent) status(o *fleet.Overlay, all []plan.Overlay, now time.Time) over
 		Dispatches: []dispatchStatus{}, Operations: h.operations[o.Path], Ordered: h.ordered[o.Path],
 	}
 	if s.Operations == nil {
-		s.Operations = []operationStatus{}
+		s.Operations = []ledger.Operation{}
 	}
 	if s.Ordered == nil {
 		s.Ordered = make([]int, orderedParts)
@@ -197,13 +188,13 @@ func (h recent) conditions(o *fleet.Overlay, all []plan.Overlay, now time.Time) 
 	if ok {
 		poll = &e.Observation
 	}
-	c := condition.InGit(o.Overlay, all, e.Commit, poll, now)
+	c := condition.InGit(o.Overlay, all, e.ID, poll, now)
 	if err := o.InvalidState(); err != nil {
 		c.StateError = err.Error()
 	}
 	for _, op := range h.operations[o.Path] {
-		if op.Operation == ledger.Repair {
-			c.Repair, c.Repaired = op.Subject, op.At
+		if op.Kind == ledger.Repair {
+			c.Repair, c.Repaired = op.Subject(), op.At
 			break
 		}
 	}
@@ -220,7 +211,7 @@ func (h recent) decide(o plan.Overlay, all []plan.Overlay) (*plan.Decision, map[
 		return nil, nil
 	}
 	polled := slices.ContainsFunc(e.Observation.Overlays, func(s plan.Capacity) bool { return s.Overlay == o.Name })
-	for _, d := range plan.Decide(e.Commit, all, e.Observation) {
+	for _, d := range plan.Decide(e.ID, all, e.Observation) {
 		if polled && d.Overlay == o.Name {
 			return &d, e.Observation.Capacity(o.Name).Dispatches
 		}

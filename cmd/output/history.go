@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 )
 
 // HistoryPrinter prints rows one by one.
 type HistoryPrinter interface {
-	Row(r history.Row) error
+	Row(r ledger.Operation) error
 	End(count history.Count) error
 }
 
@@ -98,7 +99,7 @@ type tablePrinter struct {
 	rows   int
 }
 
-func (p *tablePrinter) Row(r history.Row) error {
+func (p *tablePrinter) Row(r ledger.Operation) error {
 	if err := p.stream.Row(historyCells(r, p.wide)); err != nil {
 		return err
 	}
@@ -116,10 +117,10 @@ func (p *tablePrinter) End(history.Count) error { return p.stream.Flush() }
 // maxWhy is the maximum number of characters of a reason in a narrow table.
 const maxWhy = 72
 
-func historyCells(r history.Row, wide bool) []Cell {
+func historyCells(r ledger.Operation, wide bool) []Cell {
 	why := OneRow(r.Why)
-	if !r.Operation.Own() {
-		why += ", by " + r.By
+	if !r.Kind.Own() {
+		why += ", by " + r.Author
 		if r.Reason != "" {
 			why += ": " + r.Reason
 		}
@@ -128,28 +129,28 @@ func historyCells(r history.Row, wide bool) []Cell {
 		why = string(text[:maxWhy-1]) + "…"
 	}
 	agents := Unknown
-	if r.Operation.Own() && r.Operation != history.Repair && r.Operation != history.Malformed {
-		agents = strconv.Itoa(r.Agents)
+	if r.Kind.Own() && r.Kind != ledger.Repair && r.Kind != ledger.Damaged {
+		agents = strconv.Itoa(r.Agents())
 	}
 	style := Plain
-	switch r.Operation {
-	case history.Malformed, history.Unknown:
+	switch r.Kind {
+	case ledger.Damaged, ledger.Unknown:
 		style = Bad
-	case history.Repair:
+	case ledger.Repair:
 		style = Warning
-	case history.Retire:
+	case ledger.Withdraw, ledger.Retire:
 		style = Faint
-	case history.Dispatch:
+	case ledger.Dispatch:
 	default:
 		style = Good
 	}
 	cells := []Cell{
-		{Text: r.At.UTC().Format(time.RFC3339), Style: Faint}, {Text: cmp.Or(r.Overlay, Unknown)}, {Text: string(r.Operation), Style: style},
+		{Text: r.At.UTC().Format(time.RFC3339), Style: Faint}, {Text: cmp.Or(r.Overlay, Unknown)}, {Text: string(r.Kind), Style: style},
 		{Text: agents}, {Text: why}, outcomeCell(r),
 	}
 	if wide {
 		cells[5].Text = cmp.Or(cells[5].Text, Unknown)
-		for _, text := range []string{r.By, r.Commit[:min(7, len(r.Commit))], r.Queue, strings.Join(r.Dispatches, " ")} {
+		for _, text := range []string{r.Author, r.ID[:min(7, len(r.ID))], r.Queue, strings.Join(r.Dispatches(), " ")} {
 			cells = append(cells, Cell{Text: cmp.Or(text, Unknown)})
 		}
 	}
@@ -157,19 +158,19 @@ func historyCells(r history.Row, wide bool) []Cell {
 }
 
 // outcomeCell returns the outcome of a dispatch.
-func outcomeCell(r history.Row) Cell {
+func outcomeCell(r ledger.Operation) Cell {
 	o := r.Outcome
 	if o == nil {
 		return Cell{}
 	}
-	text, style := fmt.Sprintf("%d of %d registered", o.Registered, r.Agents), Plain
+	text, style := fmt.Sprintf("%d of %d registered", o.Registered, r.Agents()), Plain
 	switch {
-	case o.State == history.InFlight:
+	case o.State == ledger.InFlight:
 		text = "in flight, " + text
-	case o.State == history.OutcomeUnknown:
+	case o.State == ledger.OutcomeUnknown:
 		text = "unknown, " + text
-	case r.Lost() == r.Agents && r.Agents > 0:
-		text, style = fmt.Sprintf("none of %d registered", r.Agents), Bad
+	case r.Lost() == r.Agents() && r.Agents() > 0:
+		text, style = fmt.Sprintf("none of %d registered", r.Agents()), Bad
 	case r.Lost() > 0:
 		style = Warning
 	}
@@ -188,7 +189,7 @@ func outcomeCell(r history.Row) Cell {
 // jsonPrinter prints one document, row by row.
 type jsonPrinter struct{ list JSONList }
 
-func (p *jsonPrinter) Row(r history.Row) error { return p.list.Add(r) }
+func (p *jsonPrinter) Row(r ledger.Operation) error { return p.list.Add(r) }
 
 func (p *jsonPrinter) End(count history.Count) error {
 	return p.list.End(map[string]any{"count": count})
@@ -200,13 +201,13 @@ type yamlPrinter struct {
 	rows int
 }
 
-func (p *yamlPrinter) Row(r history.Row) error {
+func (p *yamlPrinter) Row(r ledger.Operation) error {
 	if p.rows++; p.rows == 1 {
 		if _, err := p.out.Text.Write([]byte("apiVersion: muster.dev/v1alpha1\nkind: History\nrows:\n")); err != nil {
 			return err
 		}
 	}
-	return WriteYAML(p.out.Text, []history.Row{r})
+	return WriteYAML(p.out.Text, []ledger.Operation{r})
 }
 
 func (p *yamlPrinter) End(count history.Count) error {
@@ -222,13 +223,13 @@ type csvPrinter struct {
 	begun bool
 }
 
-func (p *csvPrinter) Row(r history.Row) error {
+func (p *csvPrinter) Row(r ledger.Operation) error {
 	if err := p.begin(); err != nil {
 		return err
 	}
-	fields := []string{r.At.UTC().Format(time.RFC3339), r.Overlay, string(r.Operation), "", r.Why, "", "", "", "", "", r.By, r.Email, r.Commit, r.Queue, strings.Join(r.Dispatches, " ")}
-	if r.Operation == history.Dispatch || r.Operation == history.Retire {
-		fields[3] = strconv.Itoa(r.Agents)
+	fields := []string{r.At.UTC().Format(time.RFC3339), r.Overlay, string(r.Kind), "", r.Why, "", "", "", "", "", r.Author, r.Email, r.ID, r.Queue, strings.Join(r.Dispatches(), " ")}
+	if r.Kind == ledger.Dispatch || r.Kind == ledger.Retire {
+		fields[3] = strconv.Itoa(r.Agents())
 	}
 	if o := r.Outcome; o != nil {
 		fields[5], fields[6], fields[7], fields[8] = string(o.State), strconv.Itoa(o.Registered), optional(o.FirstAfter, ""), optional(o.AllAfter, "")

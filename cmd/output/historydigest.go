@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 )
 
 // digestPrinter computes and prints totals of rows.
@@ -15,7 +16,7 @@ type digestPrinter struct {
 	digest history.Digest
 }
 
-func (p *digestPrinter) Row(r history.Row) error { p.digest.Add(r); return nil }
+func (p *digestPrinter) Row(r ledger.Operation) error { p.digest.Add(r); return nil }
 
 func (p *digestPrinter) End(count history.Count) error {
 	all := p.digest.Totals()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/generator/condition"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 )
 
@@ -93,7 +94,7 @@ func (f FleetStatus) table(wide bool) Table {
 		op, age, commit := Unknown, Unknown, Unknown
 		if len(o.Operations) > 0 {
 			last := o.Operations[0]
-			op, age, commit = last.short(), ShortAge(f.At.Sub(last.At)), last.Commit[:min(7, len(last.Commit))]
+			op, age, commit = short(last), ShortAge(f.At.Sub(last.At)), last.ID[:min(7, len(last.ID))]
 		}
 		seen := Unknown
 		if o.Observed != nil {
@@ -138,11 +139,11 @@ func (o overlayStatus) figures() []Cell {
 }
 
 // short returns an operation in at most two words: its kind and the number of agents, if any.
-func (a operationStatus) short() string {
-	if a.Agents == 0 {
-		return string(a.Operation)
+func short(a ledger.Operation) string {
+	if a.Agents() == 0 {
+		return string(a.Kind)
 	}
-	return fmt.Sprintf("%s %d", a.Operation, a.Agents)
+	return fmt.Sprintf("%s %d", a.Kind, a.Agents())
 }
 
 // LastHour draws the agents that were ordered, on a scale that all rows share, and
@@ -188,7 +189,7 @@ func (o overlayStatus) dispatches(now time.Time) Table {
 func (o overlayStatus) operations(now time.Time) Table {
 	t := Table{Head: []string{"COMMIT", "AGE", "SUBJECT"}}
 	for _, a := range o.Operations {
-		t.Rows = append(t.Rows, []Cell{{Text: a.Commit[:min(7, len(a.Commit))]}, {Text: ShortAge(now.Sub(a.At))}, {Text: a.Subject}})
+		t.Rows = append(t.Rows, []Cell{{Text: a.ID[:min(7, len(a.ID))]}, {Text: ShortAge(now.Sub(a.At))}, {Text: a.Subject()}})
 	}
 	return t
 }

@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"muster/generator"
 	audit "muster/generator/history"
 	"muster/generator/ledger"
-	"muster/generator/status"
+	"muster/generator/plan"
 )
 
 const (
@@ -22,7 +21,7 @@ const (
 	// maxPoints and maxMarks are the maximum numbers for one overlay; the oldest are dropped.
 	maxPoints = 3000
 	maxMarks  = 1000
-	// maxPast is the maximum number of decisions from git.
+	// maxPast is the maximum number of operations from git.
 	maxPast = 50
 )
 
@@ -59,16 +58,16 @@ type track struct {
 	marks  []mark
 }
 
-// history contains the data of the timeline and of the list of decisions: the ticks of this
+// history contains the data of the timeline and of the list of operations: the ticks of this
 // process, and before them the commits. It is safe for concurrent use. Times without a change
 // need no memory.
 type history struct {
 	overlays string // the directory of overlays
 	mu       sync.Mutex
 	tracks   map[string]*track
-	past     []status.Decision // from git, newest first
-	from     time.Time         // the first tick; zero: none
-	problem  string            // why git's history is missing; empty: it is present
+	past     []ledger.Operation // from git, newest first
+	from     time.Time          // the first tick; zero: none
+	problem  string             // why git's history is missing; empty: it is present
 }
 
 func newHistory(overlays string) *history {
@@ -161,17 +160,18 @@ func (h *history) addCommits(entries []ledger.Operation, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problem = ""
-	var past []status.Decision
+	var past []ledger.Operation
 	replay, replayed := audit.Sampler{Overlays: h.overlays}, newHistory(h.overlays)
 	for _, e := range slices.Backward(entries) {
 		replay.Add(e, func(s audit.Sample) {
 			values := [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight)}
 			replayed.track(s.Overlay).addPoint(s.At, values)
 		})
-		if t := replayed.tracks[name(h.overlays, e.Overlay)]; t != nil && e.Kind == ledger.Dispatch {
-			t.mark(mark{at: e.Observation.At, agents: e.Agents(), text: e.Subject(), key: strings.Join(e.Dispatches(), " ")})
+		if t := replayed.tracks[e.Overlay]; t != nil && e.Kind == ledger.Dispatch {
+			t.mark(mark{at: e.Decided, agents: e.Agents(), text: e.Subject(), key: strings.Join(e.Dispatches(), " ")})
 		}
-		past = append(past, h.decision(e))
+		e.Observation = plan.Observation{}
+		past = append(past, e)
 	}
 	slices.Reverse(past)
 	h.past = slices.Concat(past, h.past)
@@ -189,36 +189,24 @@ func (h *history) addCommits(entries []ledger.Operation, first bool) {
 	}
 }
 
-// name returns the name of the overlay in a directory.
-func name(overlays, dir string) string { return strings.TrimPrefix(dir, overlays+"/") }
-
-func (h *history) decision(e ledger.Operation) status.Decision {
-	return status.Decision{
-		At: e.Observation.At, Overlay: name(h.overlays, e.Overlay), Queue: e.Observation.Queue, Operation: e.Kind,
-		Dispatches: e.Dispatches(), Agents: e.Agents(), Text: e.Text,
-	}
-}
-
-// decisions returns the newest decisions, newest first: those of this process, and those from
-// git.
-func (h *history) decisions(own []status.Decision, most int) []status.Decision {
+// operations returns the newest operations, newest first: those of this process, and those from git. Of
+// one decision there is one operation of each kind on an overlay.
+func (h *history) operations(own []ledger.Operation, most int) []ledger.Operation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	key := func(d status.Decision) string {
-		return fmt.Sprint(d.At.Unix(), " ", d.Overlay, " ", d.Operation, " ", d.Dispatches)
+	type key struct {
+		base, path string
+		kind       ledger.Kind
 	}
-	known := map[string]bool{}
-	all := slices.Clone(own)
-	for _, d := range own {
-		known[key(d)] = true
-	}
-	for _, d := range h.past {
-		if !known[key(d)] {
-			known[key(d)] = true
-			all = append(all, d)
+	known := map[key]bool{}
+	var all []ledger.Operation
+	for _, o := range slices.Concat(own, h.past) {
+		if k := (key{o.Base, o.Path, o.Kind}); !known[k] {
+			known[k] = true
+			all = append(all, o)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b status.Decision) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(all, func(a, b ledger.Operation) int { return b.Decided.Compare(a.Decided) })
 	return all[:min(len(all), most)]
 }
 

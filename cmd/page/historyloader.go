@@ -70,7 +70,7 @@ func (l *loader) read(head string, now time.Time) {
 	defer func() { <-l.busy }()
 	var entries []ledger.Operation
 	limit := branch.Limit{Commits: maxCommits, Since: now.Add(-keptFor)}
-	for r, err := range ledger.Read(l.commits.Commits(l.ctx, head, limit)) {
+	for r, err := range ledger.Read(l.history.overlays, l.commits.Commits(l.ctx, head, limit)) {
 		if err != nil {
 			l.failed = now
 			l.history.mu.Lock()
@@ -78,14 +78,14 @@ func (l *loader) read(head string, now time.Time) {
 			l.history.mu.Unlock()
 			return
 		}
-		if r.Commit.ID == l.scanned {
+		if r.ID == l.scanned {
 			break
 		}
-		if e := r.Entry; e != nil && len(entries) < maxEntries {
-			if len(entries) >= maxPast {
-				e.Text = ""
+		if r.ByMuster() && len(entries) < maxEntries {
+			if r.Message = ""; len(entries) >= maxPast {
+				r.Text = ""
 			}
-			entries = append(entries, *e)
+			entries = append(entries, r)
 		}
 	}
 	l.history.addCommits(entries, l.scanned == "")

@@ -270,15 +270,15 @@ func figure(t chart.Timeline, summary, source string) g.Node {
 
 func (v view) decisions() g.Node {
 	list := g.Group{h.P(g.Text("None in the last 24 hours."))}
-	if len(v.Decisions) > 0 {
+	if len(v.Operations) > 0 {
 		list = nil
 	}
-	for i, d := range v.Decisions {
+	for i, o := range v.Operations {
 		list = append(list, h.Details(
-			h.ID(d.ID), g.If(i == 0, g.Attr("open")),
-			h.Summary(v.time(d.At), g.Text(" "), h.Span(h.Class("what"), g.Text(d.Subject))),
-			h.Pre(g.Text(d.Reasons)),
-			g.If(len(d.Dispatches) > 0, h.P(h.Class("ids"), codes(d.Dispatches))),
+			h.ID(o.ElementID), g.If(i == 0, g.Attr("open")),
+			h.Summary(v.time(o.Decided), g.Text(" "), h.Span(h.Class("what"), g.Text(o.Subject()))),
+			h.Pre(g.Text(strings.Trim(o.Reasons(), "\n"))),
+			g.If(len(o.Orders) > 0, h.P(h.Class("ids"), codes(o.Dispatches()))),
 		))
 	}
 	return section("decisions", "Last decisions", h.Div(h.ID("decision-list"), live(), list))

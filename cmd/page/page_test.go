@@ -82,7 +82,7 @@ func (w *scenario) tick(change func(*generator.Report), decisions ...plan.Decisi
 
 func dispatch(d plan.Decision) ledger.Draft {
 	d.Dispatch = []plan.Dispatch{{ID: fmt.Sprintf("a-%08d", d.At().Unix()%100000000), Purpose: plan.ForDemand, Agents: d.Figures.Dispatch}}
-	return ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Base: "c0ffee", Decision: d}
+	return ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/" + d.Overlay, Base: fmt.Sprintf("%x", d.At().Unix()), Decision: d}
 }
 
 func (w *scenario) ask(method, path string) *http.Response {

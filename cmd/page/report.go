@@ -169,12 +169,12 @@ func (s *sheet) decisions() g.Node {
 		list = append(list, h.P(h.Class("note"), g.Text(fmt.Sprintf("The newest %d. The figures include %d more: muster history lists them.", len(s.Operations), s.LeftOut.Operations))))
 	}
 	for _, a := range s.Operations {
-		subject, reasons, _ := strings.Cut(a.Text, "\n")
+		outcome := report.Outcome(a)
 		list = append(list, h.Details(
-			h.Summary(h.Time(h.DateTime(a.At.UTC().Format(time.RFC3339)), g.Text(stamp(a.At))), g.Text(" "), h.Span(h.Class("what"), g.Text(subject))),
-			g.If(a.Outcome() != "", h.P(h.Class("ids"), g.Text("Outcome: "+a.Outcome()+"."))),
-			h.Pre(g.Text(strings.Trim(reasons, "\n"))),
-			h.P(h.Class("ids"), codes(append([]string{fmt.Sprintf("%.12s", a.Commit)}, a.Dispatches...))),
+			h.Summary(h.Time(h.DateTime(a.At.UTC().Format(time.RFC3339)), g.Text(stamp(a.At))), g.Text(" "), h.Span(h.Class("what"), g.Text(a.Subject()))),
+			g.If(outcome != "", h.P(h.Class("ids"), g.Text("Outcome: "+outcome+"."))),
+			h.Pre(g.Text(strings.Trim(a.Reasons(), "\n"))),
+			h.P(h.Class("ids"), codes(append([]string{fmt.Sprintf("%.12s", a.ID)}, a.Dispatches()...))),
 		))
 	}
 	return section("decisions", "Decisions", list)
@@ -191,9 +191,9 @@ func (s *sheet) timeline(o report.Overlay) chart.Timeline {
 		}
 	}
 	var marks []chart.Mark
-	for _, m := range o.Marks[max(0, len(o.Marks)-maxMarkDrawn):] {
-		text := output.ShownAs(fmt.Sprintf("%s dispatch %d agents: %s", stamp(m.At), m.Agents, m.Subject))
-		marks = append(marks, chart.Mark{At: m.At.UTC(), Label: strconv.Itoa(m.Agents), Text: text})
+	for _, m := range o.Ordered[max(0, len(o.Ordered)-maxMarkDrawn):] {
+		text := output.ShownAs(fmt.Sprintf("%s dispatch %d agents: %s", stamp(m.At), m.Agents(), m.Why))
+		marks = append(marks, chart.Mark{At: m.At.UTC(), Label: strconv.Itoa(m.Agents()), Text: text})
 	}
 	age := chart.Series{Name: "minutes", Values: values[quantities]}
 	line.Bands = append(bands(values[:], marks), chart.Stack{Title: "Age of the oldest pending job, in minutes", Series: []chart.Series{age}})

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	audit "muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/report"
+	"muster/gitops/branch"
 )
 
 // TestThin asserts that the maximum values, and those at the end of an interval, are kept in
@@ -53,11 +55,11 @@ func TestWriteReport(t *testing.T) {
 	r := report.Report{From: at, To: at.Add(time.Hour)}
 	for i := range maxCharts + 3 {
 		o := report.Overlay{Name: fmt.Sprint(hostile, i), Samples: []audit.Sample{{At: at, Pending: 1}, {At: at.Add(time.Minute)}}}
-		o.Marks = []report.Mark{{At: at, Agents: 3, Commit: "c0ffee", Subject: "</script><script>alert(1)</script>"}}
+		o.Ordered = []ledger.Operation{{Commit: branch.Commit{ID: "c0ffee", At: at}, Orders: []ledger.Order{{Agents: 3}}, Why: "</script><script>alert(1)</script>"}}
 		r.Overlays = append(r.Overlays, o)
 	}
 	r.LeftOut.Operations = 5
-	r.Operations = []report.Operation{{Row: audit.Row{At: at, Operation: audit.Dispatch, Agents: 3, Commit: "c0ffee", Outcome: &audit.Outcome{State: audit.InFlight}}, Text: hostile + "\n\nWhy: " + hostile}}
+	r.Operations = []ledger.Operation{{Commit: branch.Commit{ID: "c0ffee", At: at}, Kind: ledger.Dispatch, Orders: []ledger.Order{{ID: "a", Agents: 3}}, Outcome: &ledger.Outcome{State: ledger.InFlight}, Text: hostile + "\n\nWhy: " + hostile}}
 	var page bytes.Buffer
 	if err := WriteReport(&page, r, report.Price{}); err != nil {
 		t.Fatal(err)

@@ -10,24 +10,25 @@ import (
 
 	"muster/cmd/chart"
 	"muster/generator/condition"
+	"muster/generator/ledger"
 	"muster/generator/status"
 )
 
 // view is what the page shows.
 type view struct {
-	Status    status.Snapshot
-	Now       time.Time
-	Problems  []condition.Condition
-	Errors    int
-	Overlays  []overlay
-	Lines     []chart.Timeline
-	Only      string   // the overlay whose timeline is shown; empty: the busiest
-	Hours     int      // the length of the timelines
-	Names     []string // all overlays with a timeline
-	Unread    string   // why git's history is not in the timelines
-	From      time.Time
-	Decisions []decision
-	Queues    []status.Queue
+	Status     status.Snapshot
+	Now        time.Time
+	Problems   []condition.Condition
+	Errors     int
+	Overlays   []overlay
+	Lines      []chart.Timeline
+	Only       string   // the overlay whose timeline is shown; empty: the busiest
+	Hours      int      // the length of the timelines
+	Names      []string // all overlays with a timeline
+	Unread     string   // why git's history is not in the timelines
+	From       time.Time
+	Operations []operation
+	Queues     []status.Queue
 }
 
 // overlay is a row of the table.
@@ -37,14 +38,14 @@ type overlay struct {
 	HasLine       bool
 }
 
-// decision is a decision with an operation.
-type decision struct {
-	status.Decision
-	ID, Subject, Reasons string
+// operation is an operation with the identifier of its element.
+type operation struct {
+	ledger.Operation
+	ElementID string
 }
 
 const (
-	// maxLines limits the timelines without a chosen overlay, and maxShown the decisions.
+	// maxLines limits the timelines without a chosen overlay, and maxShown the operations.
 	maxLines, maxShown = 4, 20
 )
 
@@ -79,10 +80,8 @@ func (p *Page) view(only string, hours int) (view, bool) {
 	if p.cfg.Commits == nil {
 		v.Unread = ""
 	}
-	for _, d := range p.history.decisions(s.Decisions, maxShown) {
-		subject, reasons, _ := strings.Cut(d.Text, "\n")
-		id := fmt.Sprintf("d%d-%x-%s", d.At.Unix(), d.Overlay, d.Operation)
-		v.Decisions = append(v.Decisions, decision{d, id, subject, strings.Trim(reasons, "\n")})
+	for _, o := range p.history.operations(s.Operations, maxShown) {
+		v.Operations = append(v.Operations, operation{o, fmt.Sprintf("d%d-%x-%s", o.Decided.Unix(), o.Overlay, o.Kind)})
 	}
 	for _, q := range s.Queues {
 		if q.Unmatched > 0 {

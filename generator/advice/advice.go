@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 )
@@ -36,7 +36,7 @@ type Question struct {
 type Option struct {
 	Policy plan.Policy
 	// Changes are the differences from the current policy.
-	Changes []history.Change
+	Changes []ledger.Change
 	simulation.Measures
 }
 

@@ -12,42 +12,28 @@ import (
 	"muster/generator/ledger"
 )
 
-// order is a commit that ordered agents when a job may have been pending.
-type order struct {
-	entry *ledger.Operation
-	row   *history.Row
-}
-
 // job explains the wait of a Buildkite job. Git contains numbers of jobs and not their identifiers,
 // except one example of unmatched jobs. If the time is known from which the job could run, job returns
 // the first orders for jobs that were pending then. name is what the user wrote.
 func (c Config) job(ctx context.Context, name, id string, at time.Time) ([]Explanation, error) {
-	var e *ledger.Operation // of the row; nil if it is malformed
-	records := func(yield func(ledger.Record, error) bool) {
-		for r, err := range c.log(ctx, "") {
-			if e = r.Entry; !yield(r, err) {
-				return
-			}
-		}
-	}
-	orders, older := map[string]order{}, 0
+	orders, older := map[string]*ledger.Operation{}, 0
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
-	for row, err := range rows.Rows(records) {
+	for row, err := range rows.Rows(c.log(ctx, "")) {
 		if err != nil {
 			return nil, err
 		}
-		if e == nil {
+		if !row.ByMuster() {
 			continue
 		}
-		if x, ok := unmatchedJob(name, id, e); ok {
+		if x, ok := unmatchedJob(name, id, &row); ok {
 			return []Explanation{x}, nil
 		}
 		if row.At.Before(at) {
 			if older++; older > deepBefore {
 				break
 			}
-		} else if since := e.Observation.Oldest(row.Overlay); row.Operation == history.Dispatch && !at.IsZero() && !since.IsZero() && since.Before(at.Add(time.Second)) {
-			orders[row.Overlay] = order{e, &row}
+		} else if since := row.Observation.Oldest(row.Overlay); row.Kind == ledger.Dispatch && !at.IsZero() && !since.IsZero() && since.Before(at.Add(time.Second)) {
+			orders[row.Overlay] = &row
 		}
 	}
 	return served(name, at, orders), ctx.Err()
@@ -64,7 +50,7 @@ func unmatchedJob(name, id string, e *ledger.Operation) (Explanation, bool) {
 			why = fmt.Sprintf("No overlay serves it: its rules are %s, it is in no Buildkite cluster, and the queue is in one.", quoted(u.Rules))
 		}
 		return Explanation{Subject: "job " + name + ": no agent is ordered for it", At: e.At, Queue: e.Observation.Queue, Poll: e.Observation.At, Why: []string{
-			why, fmt.Sprintf("Commit %.7s of %s contains that. Change the step's agent query rules, or an overlay's queue, cluster or tags.", e.Commit, e.At.UTC().Format(time.RFC3339)),
+			why, fmt.Sprintf("Commit %.7s of %s contains that. Change the step's agent query rules, or an overlay's queue, cluster or tags.", e.ID, e.At.UTC().Format(time.RFC3339)),
 		}}, true
 	}
 	return Explanation{}, false
@@ -83,7 +69,7 @@ func absentInGit(name, kind string) []Explanation {
 }
 
 // served returns the orders whose agents may have served a job.
-func served(name string, at time.Time, orders map[string]order) []Explanation {
+func served(name string, at time.Time, orders map[string]*ledger.Operation) []Explanation {
 	subject := "job " + name
 	if at.IsZero() {
 		return []Explanation{{Subject: subject + ": git does not contain it", Why: []string{
@@ -96,16 +82,16 @@ func served(name string, at time.Time, orders map[string]order) []Explanation {
 	var all []Explanation
 	for _, overlay := range slices.Sorted(maps.Keys(orders)) {
 		x := orders[overlay]
-		events := append(timeline(x.entry, x.row), Event{At: at, What: "this job became runnable, according to --at"})
+		events := append(timeline(x), Event{At: at, What: "this job became runnable, according to --at"})
 		slices.SortStableFunc(events, func(a, b Event) int { return a.At.Compare(b.At) })
-		why := []string{fmt.Sprintf("The first order of %s while jobs were pending that had been runnable since then: commit %.7s. If the job matches the overlay's rules, the order was for it and for other pending jobs.", overlay, x.row.Commit)}
-		if pending, _ := x.entry.Observation.Count(overlay); pending > x.entry.Agents() {
-			why = append(why, fmt.Sprintf("It ordered %s for %s: later orders, or agents that became idle, served the others. muster explain %.7s prints why not more.", ledger.Count(x.entry.Agents(), "agent"), ledger.Count(pending, "pending job"), x.row.Commit))
+		why := []string{fmt.Sprintf("The first order of %s while jobs were pending that had been runnable since then: commit %.7s. If the job matches the overlay's rules, the order was for it and for other pending jobs.", overlay, x.ID)}
+		if pending, _ := x.Observation.Count(overlay); pending > x.Agents() {
+			why = append(why, fmt.Sprintf("It ordered %s for %s: later orders, or agents that became idle, served the others. muster explain %.7s prints why not more.", ledger.Count(x.Agents(), "agent"), ledger.Count(pending, "pending job"), x.ID))
 		}
 		why = append(why, "Git does not contain which agent took which job: the job's page in Buildkite shows its agent, whose tag dispatch= is the order. An agent that was connected already may have been faster.")
 		all = append(all, Explanation{
-			Subject: fmt.Sprintf("job %s: %s of %s", name, strings.Join(x.entry.Dispatches(), " "), overlay),
-			At:      at, Overlay: overlay, Queue: x.row.Queue, Commit: x.row, Poll: x.entry.Observation.At, Timeline: events,
+			Subject: fmt.Sprintf("job %s: %s of %s", name, strings.Join(x.Dispatches(), " "), overlay),
+			At:      at, Overlay: overlay, Queue: x.Queue, Commit: x, Poll: x.Observation.At, Timeline: events,
 			Why: why,
 		})
 	}

@@ -16,27 +16,27 @@ import (
 )
 
 // found explains a commit.
-func (c Config) found(ctx context.Context, f found) ([]Explanation, error) {
+func (c Config) found(ctx context.Context, o *ledger.Operation) ([]Explanation, error) {
 	switch {
-	case f.record.Entry != nil:
-		x, err := c.own(ctx, f)
+	case o.ByMuster():
+		x, err := c.own(ctx, o)
 		return []Explanation{x}, err
-	case f.record.Damage != nil:
+	case o.Damage != nil:
 		return []Explanation{{
-			Subject: fmt.Sprintf("commit %.7s cannot be read", f.record.Commit.ID), At: f.record.Commit.At, Overlay: f.row.Overlay, Commit: f.row,
+			Subject: fmt.Sprintf("commit %.7s cannot be read", o.ID), At: o.At, Overlay: o.Overlay, Commit: o,
 			Why: []string{
-				fmt.Sprintf("Its message is malformed (%s): somebody changed it, or muster did not write it.", f.record.Damage),
+				fmt.Sprintf("Its message is malformed (%s): somebody changed it, or muster did not write it.", o.Damage),
 				"So its decision is unknown. git show prints what it changed. Only a signature proves who made it.",
 			},
 		}}, nil
 	}
-	return c.foreign(ctx, f.record)
+	return c.foreign(ctx, *o)
 }
 
 // foreign explains a commit by people: its changes, for each overlay.
-func (c Config) foreign(ctx context.Context, r ledger.Record) ([]Explanation, error) {
+func (c Config) foreign(ctx context.Context, r ledger.Operation) ([]Explanation, error) {
 	subject := fmt.Sprintf("commit %.7s was not made by muster", r.Commit.ID)
-	rows, err := c.edits(ctx, func(yield func(ledger.Record, error) bool) { yield(r, nil) })
+	rows, err := c.edits(ctx, func(yield func(ledger.Operation, error) bool) { yield(r, nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +46,9 @@ func (c Config) foreign(ctx context.Context, r ledger.Record) ([]Explanation, er
 		if row.Overlay != "" {
 			who = "the overlay " + row.Overlay
 		}
-		why := fmt.Sprintf("%s changed %s: %s.", row.By, who, row.Why)
-		if row.Operation == history.Unknown {
-			why = fmt.Sprintf("%s made it. What it changed %s.", row.By, row.Why)
+		why := fmt.Sprintf("%s changed %s: %s.", row.Author, who, row.Why)
+		if row.Kind == ledger.Unknown {
+			why = fmt.Sprintf("%s made it. What it changed %s.", row.Author, row.Why)
 		}
 		all = append(all, Explanation{Subject: subject, At: row.At, Overlay: row.Overlay, Commit: &row, Why: []string{why,
 			"muster uses it from the next tick on: muster history shows what followed."}})
@@ -61,12 +61,12 @@ func (c Config) foreign(ctx context.Context, r ledger.Record) ([]Explanation, er
 }
 
 // edits returns the rows of commits by people.
-func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Record, error]) ([]history.Row, error) {
+func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Operation, error]) ([]ledger.Operation, error) {
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
 	rows.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
 		return c.Repository.Edits(ctx, commits, trees, rows.Selection())
 	}
-	var all []history.Row
+	var all []ledger.Operation
 	for row, err := range rows.Rows(records) {
 		if err != nil {
 			return nil, err
@@ -77,11 +77,10 @@ func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Record, erro
 }
 
 // own explains a commit by muster.
-func (c Config) own(ctx context.Context, f found) (Explanation, error) {
-	e := f.record.Entry
-	x := Explanation{Subject: e.Subject(), At: e.At, Overlay: f.row.Overlay, Queue: e.Observation.Queue, Commit: f.row, Poll: e.Observation.At}
+func (c Config) own(ctx context.Context, e *ledger.Operation) (Explanation, error) {
+	x := Explanation{Subject: e.Subject(), At: e.At, Overlay: e.Overlay, Queue: e.Queue, Commit: e, Poll: e.Decided}
 	if e.Kind == ledger.Dispatch {
-		x.Timeline = timeline(e, f.row)
+		x.Timeline = timeline(e)
 	} else {
 		x.Why = paragraphs(e.Reasons())
 	}
@@ -183,8 +182,8 @@ func limiting(limits []plan.Limit) string {
 const pausedSetting = "paused"
 
 // timeline returns the events from the oldest pending job to the registration of the agents.
-func timeline(e *ledger.Operation, row *history.Row) []Event {
-	name, o := row.Overlay, e.Observation
+func timeline(e *ledger.Operation) []Event {
+	name, o := e.Overlay, e.Observation
 	var all []Event
 	say := func(at time.Time, format string, args ...any) {
 		all = append(all, Event{At: at.UTC(), What: fmt.Sprintf(format, args...)})
@@ -200,7 +199,7 @@ func timeline(e *ledger.Operation, row *history.Row) []Event {
 		say(o.Until, "the poll, which took several ticks, was complete")
 	}
 	say(e.At, "%s ordered, in this commit", ledger.Count(e.Agents(), "agent")+ledger.Pick(e.Agents(), " was", " were"))
-	if out := row.Outcome; out != nil {
+	if out := e.Outcome; out != nil {
 		after := func(n *int) time.Time { return ordered.Add(time.Duration(*n) * time.Second) }
 		if out.FirstAfter != nil {
 			say(after(out.FirstAfter), "the first agent was known to have registered")

@@ -15,7 +15,6 @@ import (
 
 	"muster/generator/condition"
 	"muster/generator/fleet"
-	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/verification"
@@ -64,7 +63,7 @@ type Explanation struct {
 	Overlay string    `json:"overlay,omitempty"`
 	Queue   string    `json:"queue,omitempty"`
 	// Commit is the commit's row of the audit log, with its outcome; nil for a time.
-	Commit *history.Row `json:"commit,omitempty"`
+	Commit *ledger.Operation `json:"commit,omitempty"`
 	// DecidedOn is the commit that the decision was based on.
 	DecidedOn string `json:"decidedOn,omitempty"`
 	// Poll is the time of the last poll of Buildkite that git contains.
@@ -125,10 +124,10 @@ func (c Config) replay() verification.Replayer {
 }
 
 // log yields the records of a commit, or of the head if from is empty, and of its ancestors.
-func (c Config) log(ctx context.Context, from string) iter.Seq2[ledger.Record, error] {
-	return func(yield func(ledger.Record, error) bool) {
+func (c Config) log(ctx context.Context, from string) iter.Seq2[ledger.Operation, error] {
+	return func(yield func(ledger.Operation, error) bool) {
 		read := 0
-		for r, err := range ledger.Read(c.Repository.Commits(ctx, from, branch.Limit{})) {
+		for r, err := range ledger.Read(c.Overlays, c.Repository.Commits(ctx, from, branch.Limit{})) {
 			if read++; c.Doing != nil && read%1000 == 0 {
 				c.Doing(read)
 			}

@@ -3,7 +3,6 @@ package explanation
 import (
 	"context"
 	"io/fs"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,17 +11,10 @@ import (
 	"muster/generator/ledger"
 )
 
-// found is the commit of a question.
-type found struct {
-	record ledger.Record
-	// row is its row of the audit log; nil if it is not by muster.
-	row *history.Row
-}
-
 // search is the state of a search in the log.
 type search struct {
-	name string
-	found
+	name  string
+	id    string          // of the commit; empty: not found yet
 	known map[string]bool // overlays
 }
 
@@ -30,57 +22,49 @@ type search struct {
 const maxKnown = 10_000
 
 // is reports whether a record is the commit of the question.
-func (s *search) is(r ledger.Record) bool {
+func (s *search) is(r ledger.Operation) bool {
 	switch {
 	case s.name == "":
-		return r.Entry != nil
+		return r.ByMuster()
 	case s.name == "HEAD":
 		return true
-	case commitRule.MatchString(s.name) && strings.HasPrefix(r.Commit.ID, s.name):
+	case commitRule.MatchString(s.name) && strings.HasPrefix(r.ID, s.name):
 		return true
 	}
-	return r.Entry != nil && r.Entry.Kind == ledger.Dispatch && slices.Contains(r.Entry.Dispatches(), s.name)
+	return r.Kind == ledger.Dispatch && slices.Contains(r.Dispatches(), s.name)
 }
 
-// find returns the commit with an identifier, or the commit that ordered a dispatch.
-func (c Config) find(ctx context.Context, name string) (found, error) {
+// find returns the commit with an identifier, or the commit that ordered a dispatch. The operation is
+// complete if muster made the commit.
+func (c Config) find(ctx context.Context, name string) (*ledger.Operation, error) {
 	s := search{name: name, known: map[string]bool{}}
-	next, stop := iter.Pull2(c.log(ctx, ""))
-	defer stop()
-	var failed error
-	records := func(yield func(ledger.Record, error) bool) {
-		for s.record.Commit.ID == "" {
-			r, err, more := next()
-			if failed = err; err != nil || !more {
-				return
+	var found ledger.Operation
+	log := func(yield func(ledger.Operation, error) bool) {
+		for o, err := range c.log(ctx, "") {
+			if err == nil && o.Overlay != "" && len(s.known) < maxKnown {
+				s.known[o.Overlay] = true
 			}
-			if r.Entry != nil && len(s.known) < maxKnown {
-				s.known[c.replay().Name(r.Entry.Overlay)] = true
+			if err == nil && s.is(o) {
+				s.id, found = o.ID, o
 			}
-			if s.is(r) {
-				s.record = r
-			}
-			if !yield(r, nil) {
+			if !yield(o, err) || s.id != "" {
 				return
 			}
 		}
 	}
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
-	for row, err := range rows.Rows(records) {
+	for row, err := range rows.Rows(log) {
 		if err != nil {
-			return found{}, err
+			return nil, err
 		}
-		if row.Commit == s.record.Commit.ID {
-			s.row = &row
+		if row.ID == s.id {
+			found = row
 		}
 	}
-	switch {
-	case failed != nil:
-		return found{}, failed
-	case s.record.Commit.ID == "":
-		return found{}, &Unknown{Name: name, Known: slices.Sorted(maps.Keys(s.known))}
+	if s.id == "" {
+		return nil, &Unknown{Name: name, Known: slices.Sorted(maps.Keys(s.known))}
 	}
-	return s.found, nil
+	return &found, nil
 }
 
 // tree returns the files of a past commit.

@@ -21,7 +21,7 @@ type past struct {
 	// before and after are the nearest polls of each queue, and last and next the nearest commits of
 	// each overlay.
 	before, after map[string]*ledger.Operation
-	last, next    map[string]*history.Row
+	last, next    map[string]*ledger.Operation
 	// repairs are the last repairs of each overlay.
 	repairs map[string]*ledger.Operation
 }
@@ -33,14 +33,13 @@ const deepBefore = 5000
 // around reads the log from its head to some commits before a time: to the last commit of the overlay
 // want, if it is not empty.
 func (c Config) around(ctx context.Context, at time.Time, want string) (*past, error) {
-	p := &past{before: map[string]*ledger.Operation{}, after: map[string]*ledger.Operation{}, last: map[string]*history.Row{}, next: map[string]*history.Row{}, repairs: map[string]*ledger.Operation{}}
-	var e *ledger.Operation // of the row; nil if it is malformed
+	p := &past{before: map[string]*ledger.Operation{}, after: map[string]*ledger.Operation{}, last: map[string]*ledger.Operation{}, next: map[string]*ledger.Operation{}, repairs: map[string]*ledger.Operation{}}
 	older := 0
-	records := func(yield func(ledger.Record, error) bool) {
+	records := func(yield func(ledger.Operation, error) bool) {
 		for r, err := range c.log(ctx, "") {
-			if e = r.Entry; err == nil && !r.Commit.At.After(at) {
+			if err == nil && !r.At.After(at) {
 				if older++; p.at == "" {
-					p.at = r.Commit.ID
+					p.at = r.ID
 				}
 			}
 			if !yield(r, err) {
@@ -53,7 +52,7 @@ func (c Config) around(ctx context.Context, at time.Time, want string) (*past, e
 		if err != nil {
 			return nil, err
 		}
-		p.note(&row, e, at)
+		p.note(&row, at)
 		_, done := p.last[want]
 		if want != "" && done && row.At.Before(at.Add(-condition.RepairShown)) || older > deepBefore {
 			break
@@ -63,21 +62,24 @@ func (c Config) around(ctx context.Context, at time.Time, want string) (*past, e
 }
 
 // note adds one of muster's commits.
-func (p *past) note(row *history.Row, e *ledger.Operation, at time.Time) {
-	if e == nil { // malformed
+func (p *past) note(row *ledger.Operation, at time.Time) {
+	polled := row.Kind != ledger.Repair // which is made before the poll
+	switch {
+	case !row.ByMuster(): // damaged
+		return
+	case row.At.After(at):
+		if p.next[row.Overlay] = row; polled {
+			p.after[row.Queue] = row
+		}
 		return
 	}
-	if row.At.After(at) {
-		p.after[row.Queue], p.next[row.Overlay] = e, row
-		return
+	if p.before[row.Queue] == nil && polled {
+		p.before[row.Queue] = row
 	}
-	if p.before[row.Queue] == nil {
-		p.before[row.Queue] = e
+	if row.Kind == ledger.Repair && p.repairs[row.Overlay] == nil {
+		p.repairs[row.Overlay] = row
 	}
-	if row.Operation == history.Repair && p.repairs[row.Overlay] == nil {
-		p.repairs[row.Overlay] = e
-	}
-	if last := p.last[row.Overlay]; last == nil || row.At.Equal(at) && row.Operation == history.Dispatch { // prefer the order of a tick
+	if last := p.last[row.Overlay]; last == nil || row.At.Equal(at) && row.Kind == ledger.Dispatch { // prefer the order of a tick
 		p.last[row.Overlay] = row
 	}
 }
@@ -152,9 +154,9 @@ func (c Config) absent(ctx context.Context, name string, at time.Time, p *past) 
 		Why: []string{fmt.Sprintf("Commit %.7s, the newest at that time, contains no policy of it.", p.at)}}
 	switch next, last := p.next[name], p.last[name]; {
 	case next != nil:
-		x.Timeline = []Event{{At: next.At, What: fmt.Sprintf("muster's first commit for it after that: %s, commit %.7s", next.Operation, next.Commit)}}
+		x.Timeline = []Event{{At: next.At, What: fmt.Sprintf("muster's first commit for it after that: %s, commit %.7s", next.Kind, next.ID)}}
 	case last != nil:
-		x.Timeline = []Event{{At: last.At, What: fmt.Sprintf("muster's last commit for it before that: %s, commit %.7s", last.Operation, last.Commit)}}
+		x.Timeline = []Event{{At: last.At, What: fmt.Sprintf("muster's last commit for it before that: %s, commit %.7s", last.Kind, last.ID)}}
 	default:
 		overlays, err := c.replay().Load(ctx, p.at, nil)
 		if err != nil {
@@ -175,11 +177,7 @@ func (c Config) moment(ctx context.Context, o *fleet.Overlay, all []fleet.Overla
 	m.decide(p.at, all)
 	x := Explanation{Subject: fmt.Sprintf("%s at %s: why nothing was done", o.Name, at.Format(time.RFC3339)), At: at, Overlay: o.Name, Queue: o.Policy.Queue, DecidedOn: p.at}
 	if last := p.last[o.Name]; last != nil && last.At.Equal(at) {
-		f, err := c.find(ctx, last.Commit)
-		if err != nil {
-			return x, err
-		}
-		return c.own(ctx, f)
+		return c.own(ctx, last)
 	}
 	if m.before != nil {
 		x.Poll = m.before.Observation.At

@@ -7,7 +7,6 @@ import (
 
 	"muster/generator/condition"
 	"muster/generator/fleet"
-	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 )
@@ -148,18 +147,18 @@ func (m *situation) inFlight() []InFlight {
 // timeline is what is known around the moment.
 func (m *situation) timeline(p *past) []Event {
 	var all []Event
-	op := func(row *history.Row, which string) {
+	op := func(row *ledger.Operation, which string) {
 		if row != nil {
-			what := string(row.Operation)
-			if row.Agents > 0 {
-				what += " " + ledger.Count(row.Agents, "agent")
+			what := string(row.Kind)
+			if row.Agents() > 0 {
+				what += " " + ledger.Count(row.Agents(), "agent")
 			}
-			all = append(all, Event{At: row.At.UTC(), What: fmt.Sprintf("%s commit: %s (%s), %.7s", which, what, row.Why, row.Commit)})
+			all = append(all, Event{At: row.At.UTC(), What: fmt.Sprintf("%s commit: %s (%s), %.7s", which, what, row.Why, row.ID)})
 		}
 	}
-	if last := p.last[m.overlay.Name]; m.before != nil && (last == nil || m.before.Commit != last.Commit) {
+	if last := p.last[m.overlay.Name]; m.before != nil && (last == nil || m.before.ID != last.ID) {
 		op(last, "its last")
-		all = append(all, Event{At: m.before.Observation.At.UTC(), What: fmt.Sprintf("the last poll of its queue, in commit %.7s", m.before.Commit)})
+		all = append(all, Event{At: m.before.Observation.At.UTC(), What: fmt.Sprintf("the last poll of its queue, in commit %.7s", m.before.ID)})
 	} else {
 		op(last, "its last poll and")
 	}
@@ -167,8 +166,8 @@ func (m *situation) timeline(p *past) []Event {
 		all = append(all, Event{At: since.UTC(), What: "a job became runnable; the next poll lists it as pending"})
 	}
 	all = append(all, Event{At: m.at, What: "the time that you asked for"})
-	if next := p.next[m.overlay.Name]; m.after != nil && (next == nil || m.after.Commit != next.Commit) {
-		all = append(all, Event{At: m.after.Observation.At.UTC(), What: fmt.Sprintf("the next poll of its queue, in commit %.7s", m.after.Commit)})
+	if next := p.next[m.overlay.Name]; m.after != nil && (next == nil || m.after.ID != next.ID) {
+		all = append(all, Event{At: m.after.Observation.At.UTC(), What: fmt.Sprintf("the next poll of its queue, in commit %.7s", m.after.ID)})
 		op(next, "its next")
 	} else {
 		op(next, "its next poll and")

@@ -20,15 +20,15 @@ import (
 // Policy is the policy that was in force.
 type Policy struct {
 	// File is the path of the policy, and Settings are its numeric settings.
-	File     string           `json:"file"`
-	Settings []history.Change `json:"settings,omitempty"`
+	File     string          `json:"file"`
+	Settings []ledger.Change `json:"settings,omitempty"`
 	// Schedule is the name of the schedule in force; empty if none is.
 	Schedule string `json:"schedule,omitempty"`
 	// OverriddenUntil is the end of the override that was in force; nil if none was.
 	OverriddenUntil *time.Time `json:"overriddenUntil,omitempty"`
 	// Changes are the commits that set it, newest first: its last change, and the last change of the
 	// setting that limited the agents.
-	Changes []history.Row `json:"changes,omitempty"`
+	Changes []ledger.Operation `json:"changes,omitempty"`
 }
 
 // policy returns the policy of an overlay at a commit, and the commits that set it. limit is the field
@@ -43,7 +43,7 @@ func (c Config) policy(ctx context.Context, commit string, o *fleet.Overlay, d p
 	}
 	for _, s := range history.Changes(plan.Policy{}, o.Policy) {
 		if name, _, _ := strings.Cut(s.Setting, " "); slices.Contains(shown, name) {
-			p.Settings = append(p.Settings, history.Change{Setting: s.Setting, After: s.After})
+			p.Settings = append(p.Settings, ledger.Change{Setting: s.Setting, After: s.After})
 		}
 	}
 	var err error
@@ -56,12 +56,12 @@ func (p *Policy) setBy(setting string) string {
 	for _, row := range p.Changes {
 		at := row.At.UTC().Format(time.RFC3339)
 		for _, x := range row.Changes {
-			if x.Setting == setting && row.Operation != history.Merge {
-				return fmt.Sprintf("%s changed %s at %s, in commit %.7s: %s.", row.By, setting, at, row.Commit, x)
+			if x.Setting == setting && row.Kind != ledger.Merge {
+				return fmt.Sprintf("%s changed %s at %s, in commit %.7s: %s.", row.Author, setting, at, row.ID, x)
 			}
 		}
-		if setting != "" && row.Operation == history.Create {
-			return fmt.Sprintf("%s has had this value since %s created the overlay at %s, in commit %.7s.", setting, row.By, at, row.Commit)
+		if setting != "" && row.Kind == ledger.Create {
+			return fmt.Sprintf("%s has had this value since %s created the overlay at %s, in commit %.7s.", setting, row.Author, at, row.ID)
 		}
 	}
 	return ""
@@ -69,30 +69,30 @@ func (p *Policy) setBy(setting string) string {
 
 // wrote returns the changes that made a policy what it is at a commit: its last change, and the
 // last change of the setting called limit. If one of them was merged, it returns the merge too.
-func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]history.Row, error) {
+func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]ledger.Operation, error) {
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
 	rows.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
 		look := rows.Selection()
 		look.Below = []string{dir} // the others are not asked for
 		return c.Repository.Edits(ctx, commits, trees, look)
 	}
-	var all []history.Row
+	var all []ledger.Operation
 	written, set := false, limit == ""
 	for row, err := range rows.Rows(c.people(ctx, commit)) {
 		switch {
 		case err != nil:
 			return all, err
-		case row.Operation == history.Unknown: // a shallow clone ends here
+		case row.Kind == ledger.Unknown: // a shallow clone ends here
 			return all, nil
-		case row.Overlay != c.replay().Name(dir) || row.Operation.Own() || len(row.Files) > 0: // of another file, or malformed
+		case row.Overlay != c.replay().Name(dir) || row.Kind.Own() || len(row.Files) > 0: // of another file, or malformed
 			continue
 		}
-		sets := row.Operation == history.Create || row.Operation == history.Policy && len(row.Changes) == 0 ||
-			slices.ContainsFunc(row.Changes, func(x history.Change) bool { return x.Setting == limit })
+		sets := row.Kind == ledger.Create || row.Kind == ledger.Policy && len(row.Changes) == 0 ||
+			slices.ContainsFunc(row.Changes, func(x ledger.Change) bool { return x.Setting == limit })
 		if !written || !set && sets {
 			all = append(all, row)
 		}
-		if row.Operation != history.Merge {
+		if row.Kind != ledger.Merge {
 			written, set = true, set || sets
 		}
 		if written && set {
@@ -103,10 +103,10 @@ func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]history
 }
 
 // people yields the commits by people among a commit and its ancestors.
-func (c Config) people(ctx context.Context, commit string) iter.Seq2[ledger.Record, error] {
-	return func(yield func(ledger.Record, error) bool) {
+func (c Config) people(ctx context.Context, commit string) iter.Seq2[ledger.Operation, error] {
+	return func(yield func(ledger.Operation, error) bool) {
 		for r, err := range c.log(ctx, commit) {
-			if (err != nil || r.Entry == nil) && !yield(r, err) {
+			if (err != nil || !r.ByMuster()) && !yield(r, err) {
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package history
 import (
 	"testing"
 
+	"muster/generator/ledger"
 	"muster/gitops/branch"
 )
 
@@ -21,18 +22,18 @@ func TestCommand(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		files []branch.Edit
-		op    Operation
+		op    ledger.Kind
 		why   string
 	}{
-		"cancel":                 {[]branch.Edit{from("x"), list, to("x")}, Cancel, "cancels x"},
-		"cancel five":            {[]branch.Edit{from("a"), from("b"), from("c"), from("d"), from("e"), to("a"), to("b"), to("c"), to("d"), to("e")}, Cancel, "cancels a, b, c, and 2 more"},
+		"cancel":                 {[]branch.Edit{from("x"), list, to("x")}, ledger.Cancel, "cancels x"},
+		"cancel five":            {[]branch.Edit{from("a"), from("b"), from("c"), from("d"), from("e"), to("a"), to("b"), to("c"), to("d"), to("e")}, ledger.Cancel, "cancels a, b, c, and 2 more"},
 		"only removed":           {files: []branch.Edit{from("x"), list}},
 		"another one added":      {files: []branch.Edit{from("x"), to("y")}},
 		"with a new list":        {files: []branch.Edit{from("x"), to("x"), {Path: list.Path, Added: true}}},
 		"with another file":      {files: []branch.Edit{from("x"), to("x"), {Path: dir + "README.md", Added: true}}},
 		"with state":             {files: []branch.Edit{from("x"), to("x"), state(open, kinds)}},
-		"close the breaker":      {[]branch.Edit{state(open+"servedAt: \"2026-11-21T02:15:00Z\"\n", kinds+"servedAt: \"2026-11-21T02:15:00Z\"\n")}, CloseBreaker, "closes the circuit breaker after 3 failed orders"},
-		"close it, nothing left": {[]branch.Edit{state(open, "")}, CloseBreaker, "closes the circuit breaker after 3 failed orders"},
+		"close the breaker":      {[]branch.Edit{state(open+"servedAt: \"2026-11-21T02:15:00Z\"\n", kinds+"servedAt: \"2026-11-21T02:15:00Z\"\n")}, ledger.CloseBreaker, "closes the circuit breaker after 3 failed orders"},
+		"close it, nothing left": {[]branch.Edit{state(open, "")}, ledger.CloseBreaker, "closes the circuit breaker after 3 failed orders"},
 		"close it, forget more":  {files: []branch.Edit{state(open+"servedAt: \"2026-11-21T02:15:00Z\"\n", "")}},
 		"fewer failed orders":    {files: []branch.Edit{state(open, kinds+"breaker: {failures: 1}\n")}},
 		"no breaker before":      {files: []branch.Edit{state(kinds, "")}},

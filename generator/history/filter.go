@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"muster/generator/ledger"
 )
 
 // Filter selects rows. The zero value selects all.
@@ -14,19 +16,19 @@ type Filter struct {
 	// selected.
 	Overlays []string
 	// Operations are the operations; empty selects all.
-	Operations []Operation
+	Operations []ledger.Kind
 	// Author is part of the author's name or address, ignoring case; empty selects all.
 	Author string
 }
 
 // Wants reports whether the filter selects a row.
-func (f Filter) Wants(r Row) bool {
+func (f Filter) Wants(r ledger.Operation) bool {
 	author := strings.ToLower(f.Author)
 	switch {
 	case !f.Since.IsZero() && r.At.Before(f.Since), !f.Until.IsZero() && !r.At.Before(f.Until):
 	case len(f.Overlays) > 0 && r.Overlay != "" && !slices.Contains(f.Overlays, r.Overlay):
-	case len(f.Operations) > 0 && !slices.Contains(f.Operations, r.Operation):
-	case author != "" && !strings.Contains(strings.ToLower(r.By), author) && !strings.Contains(strings.ToLower(r.Email), author):
+	case len(f.Operations) > 0 && !slices.Contains(f.Operations, r.Kind):
+	case author != "" && !strings.Contains(strings.ToLower(r.Author), author) && !strings.Contains(strings.ToLower(r.Email), author):
 	default:
 		return true
 	}
@@ -35,5 +37,5 @@ func (f Filter) Wants(r Row) bool {
 
 // People reports whether the filter can select rows of people.
 func (f Filter) People() bool {
-	return len(f.Operations) == 0 || slices.ContainsFunc(f.Operations, func(a Operation) bool { return !a.Own() })
+	return len(f.Operations) == 0 || slices.ContainsFunc(f.Operations, func(a ledger.Kind) bool { return !a.Own() })
 }

@@ -41,9 +41,9 @@ func TestStaleOutcomeIsUnknown(t *testing.T) {
 	ordered := "linux-eu: dispatch 5 agents\n\nOverlay: " + strings.Replace(trailers, "Operation: retire", "Operation: dispatch", 1)
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	commits := []branch.Commit{{ID: "1", At: at, Message: ordered}, {ID: "2", At: at, Message: retired}}
-	for row, err := range (history.Config{Overlays: "overlays", Now: at}).Rows(ledger.Read(newestFirst(commits))) {
+	for row, err := range (history.Config{Overlays: "overlays", Now: at}).Rows(ledger.Read("overlays", newestFirst(commits))) {
 		check(t, err)
-		if row.Operation == history.Dispatch && (row.Outcome.State != history.OutcomeUnknown || row.Lost() != 0) {
+		if row.Kind == ledger.Dispatch && (row.Outcome.State != ledger.OutcomeUnknown || row.Lost() != 0) {
 			t.Errorf("the outcome is %+v, %d lost; want unknown", row.Outcome, row.Lost())
 		}
 	}
@@ -81,17 +81,17 @@ func FuzzRows(f *testing.F) {
 		}}
 		var digest history.Digest
 		orders := map[string]bool{}
-		for row, err := range c.Rows(ledger.Read(newestFirst(commits))) {
+		for row, err := range c.Rows(ledger.Read("overlays", newestFirst(commits))) {
 			check(t, err)
 			digest.Add(row)
-			if len(row.Commit) != 40 || row.At.IsZero() || row.Operation == "" || (row.Outcome != nil) != (row.Operation == history.Dispatch) {
+			if len(row.ID) != 40 || row.At.IsZero() || row.Kind == "" || (row.Outcome != nil) != (row.Kind == ledger.Dispatch) {
 				t.Errorf("an incomplete row: %+v", row)
 			}
-			if o := row.Outcome; o != nil && (o.Registered > row.Agents || o.Registered < 0 || row.Lost() < 0) {
-				t.Errorf("%d of %d registered, %d lost", o.Registered, row.Agents, row.Lost())
+			if o := row.Outcome; o != nil && (o.Registered > row.Agents() || o.Registered < 0 || row.Lost() < 0) {
+				t.Errorf("%d of %d registered, %d lost", o.Registered, row.Agents(), row.Lost())
 			}
-			if row.Operation.Own() {
-				orders[row.Commit] = true
+			if row.Kind.Own() {
+				orders[row.ID] = true
 			}
 		}
 		if count.Commits != len(commits) || count.Muster+count.Malformed+count.Others != len(commits) || len(orders) != count.Muster+count.Malformed {

@@ -19,12 +19,12 @@ import (
 
 // people returns the rows of a commit by people: for each changed overlay one for its policy, one for
 // its template, and one for its other files.
-func (b *rowBuilder) people(c branch.Commit, edits branch.Edits) []Row {
-	blank := Row{At: c.At, Commit: c.ID, By: c.Author, Email: c.Email}
+func (b *rowBuilder) people(c branch.Commit, edits branch.Edits) []ledger.Operation {
+	blank := ledger.Operation{Commit: c}
 	if edits.Unknown != nil {
 		b.Count.Unknown++
-		blank.Operation, blank.Why = Unknown, "cannot be said: "+edits.Unknown.Error()
-		return []Row{blank}
+		blank.Kind, blank.Why = ledger.Unknown, "cannot be said: "+edits.Unknown.Error()
+		return []ledger.Operation{blank}
 	}
 	merge := len(c.Parents) > 1
 	touched := map[string]*touches{}
@@ -38,10 +38,10 @@ func (b *rowBuilder) people(c branch.Commit, edits branch.Edits) []Row {
 		}
 		touched[overlay][kind] = append(touched[overlay][kind], f)
 	}
-	var rows []Row
+	var rows []ledger.Operation
 	for _, overlay := range slices.Sorted(maps.Keys(touched)) {
 		for _, row := range touched[overlay].rows(edits.More) {
-			row.At, row.Commit, row.By, row.Email, row.Overlay = c.At, c.ID, c.Author, c.Email, overlay
+			row.Commit, row.Overlay = c, overlay
 			rows = append(rows, row)
 		}
 	}
@@ -54,9 +54,9 @@ func (b *rowBuilder) people(c branch.Commit, edits branch.Edits) []Row {
 		rows[i].Reason = reason
 		switch {
 		case merge:
-			rows[i].Operation, rows[i].Why = Merge, "brings in: "+rows[i].Why
+			rows[i].Kind, rows[i].Why = ledger.Merge, "brings in: "+rows[i].Why
 		case reverted != "":
-			rows[i].Operation, rows[i].Why = Revert, fmt.Sprintf("reverts %.7s: %s", reverted, rows[i].Why)
+			rows[i].Kind, rows[i].Why = ledger.Revert, fmt.Sprintf("reverts %.7s: %s", reverted, rows[i].Why)
 		}
 	}
 	return rows
@@ -107,19 +107,19 @@ func (b *rowBuilder) place(name string) (overlay string, k kind) {
 type touches [ofOther + 1][]branch.Edit
 
 // rows returns the rows of one overlay, without the fields of the commit.
-func (t *touches) rows(more bool) []Row {
-	var rows []Row
+func (t *touches) rows(more bool) []ledger.Operation {
+	var rows []ledger.Operation
 	if files := t[ofPolicy]; len(files) > 0 {
 		row := policyRow(files[len(files)-1])
-		if row.Operation == Create || row.Operation == Delete { // its other files add nothing
-			return []Row{row}
+		if row.Kind == ledger.Create || row.Kind == ledger.Delete { // its other files add nothing
+			return []ledger.Operation{row}
 		}
 		rows = append(rows, row)
 	}
 	for _, x := range []struct {
 		kind kind
-		act  Operation
-	}{{ofTemplate, Template}, {ofDispatches, Edit}, {ofOther, Edit}} {
+		act  ledger.Kind
+	}{{ofTemplate, ledger.Template}, {ofDispatches, ledger.Edit}, {ofOther, ledger.Edit}} {
 		files := t[x.kind]
 		if len(files) == 0 {
 			continue
@@ -127,7 +127,7 @@ func (t *touches) rows(more bool) []Row {
 		row := filesRow(x.act, files, more)
 		if x.kind == ofDispatches && !more {
 			if op, why := Command(files); op != "" {
-				row.Operation, row.Why = op, why
+				row.Kind, row.Why = op, why
 			}
 		}
 		rows = append(rows, row)
@@ -138,10 +138,10 @@ func (t *touches) rows(more bool) []Row {
 // Command returns which command of muster may have changed the files in an overlay's dispatches
 // directory, and what it did; empty if none changes them so. The files are those of one overlay. It
 // needs the content of state.yaml only. A person may have made the same changes with git.
-func Command(files []branch.Edit) (op Operation, why string) {
+func Command(files []branch.Edit) (op ledger.Kind, why string) {
 	if len(files) == 1 && path.Base(files[0].Path) == stateFile {
 		if failures, closed := closesBreaker(files[0]); closed {
-			return CloseBreaker, fmt.Sprintf("closes the circuit breaker after %s", ledger.Count(failures, "failed order"))
+			return ledger.CloseBreaker, fmt.Sprintf("closes the circuit breaker after %s", ledger.Count(failures, "failed order"))
 		}
 		return "", ""
 	}
@@ -165,7 +165,7 @@ func Command(files []branch.Edit) (op Operation, why string) {
 	if rest := len(removed) - maxNamed; rest > 0 {
 		removed = append(removed[:maxNamed], fmt.Sprintf("and %d more", rest))
 	}
-	return Cancel, "cancels " + strings.Join(removed, ", ")
+	return ledger.Cancel, "cancels " + strings.Join(removed, ", ")
 }
 
 // closesBreaker reports whether an edit of state.yaml removes the circuit breaker and nothing
@@ -187,8 +187,8 @@ func closesBreaker(f branch.Edit) (failures int, closed bool) {
 const maxNamed = 3
 
 // filesRow returns a row that names files without describing their changes.
-func filesRow(op Operation, files []branch.Edit, more bool) Row {
-	row := Row{Operation: op}
+func filesRow(kind ledger.Kind, files []branch.Edit, more bool) ledger.Operation {
+	row := ledger.Operation{Kind: kind}
 	var words []string
 	for i, f := range files {
 		sign, verb := "~", "changes "
@@ -214,30 +214,30 @@ func filesRow(op Operation, files []branch.Edit, more bool) Row {
 }
 
 // policyRow returns the row of an edited policy.
-func policyRow(f branch.Edit) Row {
+func policyRow(f branch.Edit) ledger.Operation {
 	before, wasBad := policy.Parse(f.Path, f.Before)
 	after, isBad := policy.Parse(f.Path, f.After)
 	switch {
 	case f.Removed:
-		return Row{Operation: Delete, Why: "the overlay is removed"}
+		return ledger.Operation{Kind: ledger.Delete, Why: "the overlay is removed"}
 	case f.Added && isBad != nil:
-		return Row{Operation: Create, Why: "its policy is invalid: " + firstLine(isBad)}
+		return ledger.Operation{Kind: ledger.Create, Why: "its policy is invalid: " + firstLine(isBad)}
 	case f.Added:
-		return Row{Operation: Create, Why: fmt.Sprintf("queue %s, max %d", after.Queue, after.Max)}
+		return ledger.Operation{Kind: ledger.Create, Why: fmt.Sprintf("queue %s, max %d", after.Queue, after.Max)}
 	case isBad != nil:
-		return Row{Operation: Policy, Why: "is invalid now: " + firstLine(isBad)}
+		return ledger.Operation{Kind: ledger.Policy, Why: "is invalid now: " + firstLine(isBad)}
 	case wasBad != nil:
-		return Row{Operation: Policy, Why: fmt.Sprintf("is valid again: queue %s, max %d", after.Queue, after.Max)}
+		return ledger.Operation{Kind: ledger.Policy, Why: fmt.Sprintf("is valid again: queue %s, max %d", after.Queue, after.Max)}
 	}
-	row := Row{Operation: Policy, Changes: Changes(before, after)}
+	row := ledger.Operation{Kind: ledger.Policy, Changes: Changes(before, after)}
 	row.Why = sentence(row.Changes)
 	switch {
 	case len(row.Changes) == 0:
 		row.Why = "no setting changes"
 	case len(row.Changes) == 1 && before.Paused != after.Paused:
-		row.Operation = Resume
+		row.Kind = ledger.Resume
 		if after.Paused {
-			row.Operation = Pause
+			row.Kind = ledger.Pause
 		}
 	}
 	return row

@@ -88,9 +88,9 @@ func TestPeople(t *testing.T) {
 		var count history.Count
 		config := history.Config{Overlays: "overlays", Count: &count, Edits: func([]branch.Commit, map[string]string) ([]branch.Edits, error) { return []branch.Edits{x.edits}, nil }}
 		var got []string
-		for r, err := range config.Rows(ledger.Read(newestFirst([]branch.Commit{c}))) {
+		for r, err := range config.Rows(ledger.Read("overlays", newestFirst([]branch.Commit{c}))) {
 			check(t, err)
-			got = append(got, fmt.Sprintf("%s %s %s", r.Overlay, r.Operation, r.Why))
+			got = append(got, fmt.Sprintf("%s %s %s", r.Overlay, r.Kind, r.Why))
 		}
 		text := strings.Join(got, "; ")
 		if prefix, open := strings.CutSuffix(x.want, "*"); text != x.want && (!open || !strings.HasPrefix(text, prefix)) {

@@ -1,66 +1,11 @@
 package history
 
 import (
-	"fmt"
 	"time"
 
 	"muster/generator/ledger"
 	"muster/generator/plan"
 )
-
-// State is the state of a dispatch.
-type State string
-
-// The states of a dispatch.
-const (
-	// InFlight: no commit contains its outcome yet.
-	InFlight State = "in flight"
-	// Retired: all its agents have registered, or its lease has expired.
-	Retired State = "retired"
-	// OutcomeUnknown: it was never retired, or so long after its lease that muster did not ask
-	// Buildkite.
-	OutcomeUnknown State = "unknown"
-)
-
-// Outcome is the outcome of one commit's dispatches, by the commits since. Dispatches that were
-// ordered together are retired together, so that the trailer Agents, which is their sum, is enough.
-type Outcome struct {
-	State State `json:"state"`
-	// Registered is how many of the agents have registered, by the newest observation that
-	// names their dispatches: that of the retirement. It never exceeds the number ordered.
-	Registered int `json:"registered"`
-	// FirstAfter and AllAfter are the seconds until the first and until all of them
-	// were known to have registered, by the firstAt and registeredAt of an observation; nil
-	// if no process polled in between, as after a restart: registeredAt is then the time of
-	// the order itself.
-	FirstAfter *int `json:"firstAfter,omitempty"`
-	AllAfter   *int `json:"allAfter,omitempty"`
-	// HadJob is the minimum number of them that had a job: a dispatch leaves git when its agents
-	// have registered, and others may get a job after that.
-	HadJob int `json:"hadJob,omitempty"`
-	// Unused is how many had registered and disconnected by the retirement, of dispatches without
-	// an agent that is known to have had a job. There may be more: they disconnect later.
-	Unused int `json:"unused,omitempty"`
-}
-
-// WhoWorked describes how many agents are known to have had a job; empty if none is.
-func (o Outcome) WhoWorked() string {
-	switch {
-	case o.HadJob > 0 && o.HadJob == o.Registered:
-		return "all had a job"
-	case o.HadJob > 0:
-		return fmt.Sprintf("at least %d had a job", o.HadJob)
-	}
-	return ""
-}
-
-// Lost returns how many agents of a retired dispatch did not register.
-func (r Row) Lost() int {
-	if r.Outcome == nil || r.Outcome.State != Retired {
-		return 0
-	}
-	return r.Agents - r.Outcome.Registered
-}
 
 // dispatchOutcome is the outcome of one dispatch according to the newer commits, which are read first.
 type dispatchOutcome struct {
@@ -154,8 +99,8 @@ func (x *dispatchOutcome) see(s plan.Observed) {
 const longestLease = 24*time.Hour + plan.Grace
 
 // outcome returns the outcome of an order, and forgets its dispatches. now is the current time.
-func (f *outcomes) outcome(e *ledger.Operation, now time.Time) *Outcome {
-	o := &Outcome{State: Retired}
+func (f *outcomes) outcome(e *ledger.Operation, now time.Time) *ledger.Outcome {
+	o := &ledger.Outcome{State: ledger.Retired}
 	ordered := e.Observation.At
 	if e.Observation.Until.After(ordered) {
 		ordered = e.Observation.Until
@@ -174,7 +119,7 @@ func (f *outcomes) outcome(e *ledger.Operation, now time.Time) *Outcome {
 			retired++
 		}
 		if x.unasked {
-			o.State = OutcomeUnknown
+			o.State = ledger.OutcomeUnknown
 		}
 		if !x.first.IsZero() && (first.IsZero() || x.first.Before(first)) {
 			first = x.first
@@ -186,9 +131,9 @@ func (f *outcomes) outcome(e *ledger.Operation, now time.Time) *Outcome {
 		}
 	}
 	if retired < len(e.Orders) {
-		o.State = InFlight
+		o.State = ledger.InFlight
 		if now.Sub(e.At) > longestLease {
-			o.State = OutcomeUnknown
+			o.State = ledger.OutcomeUnknown
 		}
 	}
 	o.FirstAfter = seconds(ordered, first)

@@ -21,7 +21,7 @@ type Past struct {
 }
 
 // Add adds a record. Commits that reached the branch by a merge came into force with the merge.
-func (p *Past) Add(r ledger.Record) {
+func (p *Past) Add(r ledger.Operation) {
 	if p.Observed == nil {
 		p.Observed, p.next = map[string][]plan.Observation{}, r.Commit.ID
 	}
@@ -29,8 +29,10 @@ func (p *Past) Add(r ledger.Record) {
 	if onBranch && len(r.Commit.Parents) > 0 {
 		p.next = r.Commit.Parents[0]
 	}
-	if r.Entry != nil {
-		p.Observed[r.Entry.Overlay] = append(p.Observed[r.Entry.Overlay], r.Entry.Observation)
+	if r.ByMuster() {
+		if r.Kind != ledger.Repair { // which is made before the poll
+			p.Observed[r.Path] = append(p.Observed[r.Path], r.Observation)
+		}
 	} else if onBranch {
 		p.foreign = append(p.foreign, r.Commit)
 	}

@@ -70,7 +70,7 @@ func TestPastOverrides(t *testing.T) {
 				if len(parents) == 0 && i > 0 {
 					parents = []string{fmt.Sprint(i - 1)}
 				}
-				past.Add(ledger.Record{Commit: branch.Commit{ID: fmt.Sprint(i), Parents: parents, At: hour(c.commits[i].at)}})
+				past.Add(ledger.Operation{Commit: branch.Commit{ID: fmt.Sprint(i), Parents: parents, At: hour(c.commits[i].at)}})
 			}
 			now, err := policy.Parse(file, []byte(texts[len(texts)-1]))
 			if err != nil {

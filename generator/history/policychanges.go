@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,24 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/policy"
 )
 
-// Change is a changed setting. Before and After are empty if it was, or is, unset.
-type Change struct {
-	Setting string `json:"setting"`
-	Before  string `json:"before,omitempty"`
-	After   string `json:"after,omitempty"`
-}
-
-// String returns the change as in "max 10 -> 40".
-func (c Change) String() string {
-	return c.Setting + " " + cmp.Or(c.Before, "none") + " -> " + cmp.Or(c.After, "none")
-}
-
 // sentence returns the changes as one text.
-func sentence(changes []Change) string {
+func sentence(changes []ledger.Change) string {
 	words := make([]string, len(changes))
 	for i, c := range changes {
 		words[i] = c.String()
@@ -36,7 +24,7 @@ func sentence(changes []Change) string {
 
 // Changes returns the settings in which two policies differ, in the order of the documentation, then
 // those of schedules and overrides.
-func Changes(before, after plan.Policy) []Change {
+func Changes(before, after plan.Policy) []ledger.Change {
 	return slices.Concat(
 		settingChanges("", settings(before), settings(after)),
 		listChanges("schedule %q", schedules(before), schedules(after)),
@@ -45,19 +33,19 @@ func Changes(before, after plan.Policy) []Change {
 }
 
 // settingChanges compares two lists of the same settings, and puts a label before their names.
-func settingChanges(label string, was, is []setting) []Change {
-	var all []Change
+func settingChanges(label string, was, is []setting) []ledger.Change {
+	var all []ledger.Change
 	for i, s := range is {
 		if s.value != was[i].value {
-			all = append(all, Change{Setting: label + s.name, Before: was[i].value, After: s.value})
+			all = append(all, ledger.Change{Setting: label + s.name, Before: was[i].value, After: s.value})
 		}
 	}
 	return all
 }
 
 // listChanges compares two lists by name. format formats a name.
-func listChanges(format string, from, to lists) []Change {
-	var all []Change
+func listChanges(format string, from, to lists) []ledger.Change {
+	var all []ledger.Change
 	names := slices.Sorted(maps.Keys(from))
 	names = slices.AppendSeq(names, maps.Keys(to))
 	slices.Sort(names)
@@ -66,7 +54,7 @@ func listChanges(format string, from, to lists) []Change {
 		if a != nil && b != nil {
 			all = append(all, settingChanges(label+" ", a, b)...)
 		} else {
-			all = append(all, Change{Setting: label, Before: joined(a), After: joined(b)})
+			all = append(all, ledger.Change{Setting: label, Before: joined(a), After: joined(b)})
 		}
 	}
 	return all

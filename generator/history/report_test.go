@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/report"
 	"muster/generator/simulation"
@@ -15,7 +14,7 @@ import (
 // reported makes a report of the day.
 func (d *day) reported(from, to time.Time) report.Report {
 	c := report.Config{Overlays: "overlays", From: from, To: to, Now: d.buildkite.Now(), Edits: d.editsOf}
-	r, err := c.Read(ledger.Read(newestFirst(d.commits)))
+	r, err := c.Read(ledger.Read("overlays", newestFirst(d.commits)))
 	check(d.t, err)
 	return r
 }
@@ -124,16 +123,16 @@ func (d *day) compareDays(label string, r report.Report, o report.Overlay) {
 	}
 	ops := 0
 	for _, e := range r.Edits {
-		if e.Operation.Own() {
-			d.t.Errorf("%s: an edit of people is %s", label, e.Operation)
+		if e.Kind.Own() {
+			d.t.Errorf("%s: an edit of people is %s", label, e.Kind)
 		}
 	}
 	for _, a := range r.Operations {
-		if a.Operation == history.Dispatch {
+		if a.Kind == ledger.Dispatch {
 			ops++
 		}
 	}
-	if r.LeftOut.Operations == 0 && (ops != o.Orders || len(o.Marks) != o.Orders) {
-		d.t.Errorf("%s: %d orders are listed and %d marked of %d", label, ops, len(o.Marks), o.Orders)
+	if r.LeftOut.Operations == 0 && (ops != o.Orders || len(o.Ordered) != o.Orders) {
+		d.t.Errorf("%s: %d orders are listed and %d marked of %d", label, ops, len(o.Ordered), o.Orders)
 	}
 }

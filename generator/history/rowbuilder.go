@@ -1,3 +1,7 @@
+// Package history reconstructs a fleet's history from its commits alone: the reason and the outcome of
+// each operation by muster, and the edits by people in between. It reads operations newest first,
+// git's own order, and keeps little: commits newer than a dispatch contain its outcome, so the outcome
+// is known when the dispatch is read. [ledger.Outcome] documents the observation behind each figure.
 package history
 
 import (
@@ -65,12 +69,14 @@ const (
 )
 
 // Name returns the name of the overlay in a directory.
-func (c Config) Name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
+func (c Config) Name(dir string) string { return ledger.Name(c.Overlays, dir) }
 
-// Rows returns the rows of records, which must be newest first, in the same order. It yields an
-// error of the records or of Edits, and then ends. The caller may stop at any time.
-func (c Config) Rows(records iter.Seq2[ledger.Record, error]) iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
+// Rows completes the operations of a log, which must be newest first, in the same order: it adds reasons
+// and outcomes, and replaces each commit by people by its edits. With Edits, the operations are
+// [ledger.Operation.Brief]. Rows yields an error of the log or of Edits, and then ends. The caller may
+// stop at any time.
+func (c Config) Rows(records iter.Seq2[ledger.Operation, error]) iter.Seq2[ledger.Operation, error] {
+	return func(yield func(ledger.Operation, error) bool) {
 		if c.Count == nil {
 			c.Count = &Count{}
 		}
@@ -79,7 +85,7 @@ func (c Config) Rows(records iter.Seq2[ledger.Record, error]) iter.Seq2[Row, err
 		for r, err := range records {
 			if err != nil {
 				if b.release() {
-					yield(Row{}, err)
+					yield(ledger.Operation{}, err)
 				}
 				return
 			}
@@ -104,11 +110,11 @@ func (c Config) Rows(records iter.Seq2[ledger.Record, error]) iter.Seq2[Row, err
 type rowBuilder struct {
 	Config
 	outcomes outcomes
-	yield    func(Row, error) bool
+	yield    func(ledger.Operation, error) bool
 
-	old     int   // commits in a row that are older than Since
-	max     int   // maximum number of held rows
-	held    []Row // one without an operation represents the rows of the next of foreign
+	old     int                // commits in a row that are older than Since
+	max     int                // maximum number of held rows
+	held    []ledger.Operation // one without an operation represents the rows of the next of foreign
 	foreign []branch.Commit
 	trees   map[string]string
 }
@@ -122,12 +128,12 @@ const minHeld, maxHeld = 32, 4096
 const maxOld = 256
 
 // isBeforeSince reports whether a record and all later ones are before Since.
-func (b *rowBuilder) isBeforeSince(r ledger.Record) bool {
+func (b *rowBuilder) isBeforeSince(r ledger.Operation) bool {
 	switch {
 	case b.Since.IsZero() || !r.Commit.At.Before(b.Since):
 		b.old = 0
 		return false
-	case r.Entry != nil:
+	case r.ByMuster():
 		return true
 	}
 	b.old++
@@ -135,21 +141,26 @@ func (b *rowBuilder) isBeforeSince(r ledger.Record) bool {
 }
 
 // add adds the next record, and reports whether to continue.
-func (b *rowBuilder) add(r ledger.Record) bool {
+func (b *rowBuilder) add(r ledger.Operation) bool {
 	b.Count.Commits++
 	switch {
-	case r.Entry != nil:
+	case r.ByMuster():
 		b.Count.Muster++
-		b.held = append(b.held, b.own(r.Entry))
+		b.complete(&r)
+		if b.Edits != nil { // many are held
+			r = r.Brief()
+		}
+		b.held = append(b.held, r)
 	case r.Damage != nil:
 		b.Count.Malformed++
-		b.held = append(b.held, b.malformed(r))
+		r.Why = "cannot be read: " + r.Damage.Error()
+		b.held = append(b.held, r)
 	default:
 		b.Count.Others++
 		if b.Edits == nil {
 			return true
 		}
-		b.held = append(b.held, Row{})
+		b.held = append(b.held, ledger.Operation{})
 		b.foreign = append(b.foreign, r.Commit)
 	}
 	if len(b.foreign) > 0 {
@@ -170,15 +181,15 @@ func (b *rowBuilder) release() bool {
 	if len(b.foreign) > 0 {
 		var err error
 		if edits, err = b.Edits(b.foreign, b.trees); err != nil {
-			b.yield(Row{}, err)
+			b.yield(ledger.Operation{}, err)
 			return false
 		}
 		b.max = min(b.max*2, maxHeld)
 	}
 	next := 0 // of foreign
 	for _, held := range b.held {
-		rows := []Row{held}
-		if held.Operation == "" {
+		rows := []ledger.Operation{held}
+		if held.Kind == "" {
 			rows = b.people(b.foreign[next], edits[next])
 			next++
 		}
@@ -192,34 +203,28 @@ func (b *rowBuilder) release() bool {
 	return true
 }
 
-// own returns the row of a commit by muster.
-func (b *rowBuilder) own(e *ledger.Operation) Row {
-	b.outcomes.note(e)
-	row := Row{
-		At: e.At, Overlay: b.Name(e.Overlay), Operation: Operation(e.Kind), Agents: e.Agents(), Dispatches: e.Dispatches(),
-		Commit: e.Commit, By: e.Author, Email: e.Email, Queue: e.Observation.Queue, Version: e.Version,
-	}
-	if e.Kind == ledger.Dispatch {
-		row.Outcome = b.outcomes.outcome(e, b.Now)
-		row.Why = b.reason(e)
-		return row
-	}
-	row.Why = ledger.Outcome(e.Orders)
-	if e.Kind == ledger.Repair {
-		row.Why = "muster's files were edited"
-		if len(e.Repaired) == 1 {
-			row.Why = e.Repaired[0] + " was edited"
+// complete sets the reason and the outcome of an operation by muster.
+func (b *rowBuilder) complete(o *ledger.Operation) {
+	b.outcomes.note(o)
+	switch o.Kind {
+	case ledger.Dispatch:
+		o.Outcome, o.Why = b.outcomes.outcome(o, b.Now), reason(o)
+	case ledger.Repair:
+		o.Why = "muster's files were edited"
+		if len(o.Repaired) == 1 {
+			o.Why = o.Repaired[0] + " was edited"
 		}
+	default:
+		o.Why = ledger.OutcomeOf(o.Orders)
 	}
-	return row
 }
 
 // reason returns why agents were ordered, from the observation and the names of the dispatches.
-func (b *rowBuilder) reason(e *ledger.Operation) string {
-	pending, _ := e.Observation.Count(b.Name(e.Overlay))
+func reason(e *ledger.Operation) string {
+	pending, _ := e.Observation.Count(e.Overlay)
 	upcoming := 0
 	for _, j := range e.Observation.Jobs {
-		if slices.Contains(j.Overlays, b.Name(e.Overlay)) {
+		if slices.Contains(j.Overlays, e.Overlay) {
 			upcoming += j.Upcoming
 		}
 	}
@@ -241,10 +246,4 @@ func (b *rowBuilder) reason(e *ledger.Operation) string {
 		return "nothing pending"
 	}
 	return strings.Join(words, ", ")
-}
-
-// malformed returns the row of a commit by muster that cannot be parsed.
-func (b *rowBuilder) malformed(r ledger.Record) Row {
-	c := r.Commit
-	return Row{At: c.At, Overlay: b.Name(r.Damage.Overlay), Operation: Malformed, Why: "cannot be read: " + r.Damage.Error(), Commit: c.ID, By: c.Author, Email: c.Email}
 }

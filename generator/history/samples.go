@@ -1,8 +1,6 @@
 package history
 
 import (
-	"path"
-	"strings"
 	"time"
 
 	"muster/generator/ledger"
@@ -88,7 +86,7 @@ func (g *inGit) register(dispatches map[string]plan.Observed) (since int) {
 
 // Add adds the next entry, oldest first, and yields a sample of each overlay of its queue.
 func (r *Sampler) Add(e ledger.Operation, yield func(Sample)) {
-	own := strings.TrimPrefix(e.Overlay, path.Clean(r.Overlays)+"/")
+	own := e.Overlay
 	if e.Kind == ledger.Dispatch {
 		for _, x := range e.Orders {
 			r.of(own).set(x.ID, &order{agents: x.Agents})

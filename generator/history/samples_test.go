@@ -24,7 +24,7 @@ func TestSamplerForgets(t *testing.T) {
 			{Kind: ledger.Dispatch, Orders: []ledger.Order{{ID: id(i), Agents: 2}}, Observation: plan.Observation{Overlays: []plan.Capacity{{Overlay: "a", Dispatches: seen}}}},
 			{Kind: ledger.Retire, Orders: []ledger.Order{{ID: id(i - 1), Agents: 2}}, Observation: plan.Observation{Overlays: []plan.Capacity{{Overlay: "a", Dispatches: seen}}}},
 		} {
-			e.Overlay = "overlays/a"
+			e.Overlay = "a"
 			r.Add(e, func(s Sample) {
 				came += s.Registered
 				if s.InFlight != 2 {

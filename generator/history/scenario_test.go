@@ -185,11 +185,11 @@ func (d *day) editsOf(commits []branch.Commit, _ map[string]string) ([]branch.Ed
 }
 
 // read reads the day back from its commits.
-func (d *day) read() ([]history.Row, history.Count) {
+func (d *day) read() ([]ledger.Operation, history.Count) {
 	var count history.Count
 	c := history.Config{Overlays: "overlays", Now: d.buildkite.Now(), Count: &count, Edits: d.editsOf}
-	var rows []history.Row
-	for row, err := range c.Rows(ledger.Read(newestFirst(d.commits))) {
+	var rows []ledger.Operation
+	for row, err := range c.Rows(ledger.Read("overlays", newestFirst(d.commits))) {
 		check(d.t, err)
 		rows = append(rows, row)
 	}
@@ -238,14 +238,14 @@ func TestHistoryAndReportOfThreeDays(t *testing.T) {
 }
 
 // compare compares a dispatch's row with its true outcome.
-func (d *day) compare(row history.Row) {
-	if row.Operation != history.Dispatch {
+func (d *day) compare(row ledger.Operation) {
+	if row.Kind != ledger.Dispatch {
 		return
 	}
 	var agents, came int
 	var first, last time.Time
 	worked, retired := 0, true
-	for _, id := range row.Dispatches {
+	for _, id := range row.Dispatches() {
 		x := d.orders[id]
 		agents += x.Agents
 		came += len(x.registered)
@@ -260,7 +260,7 @@ func (d *day) compare(row history.Row) {
 		}
 	}
 	// compareReport compares those without a job.
-	want := history.Outcome{State: history.Retired, Registered: came, HadJob: worked, Unused: row.Outcome.Unused}
+	want := ledger.Outcome{State: ledger.Retired, Registered: came, HadJob: worked, Unused: row.Outcome.Unused}
 	after := func(at time.Time) *int { n := int(d.noticed(at).Sub(row.At) / time.Second); return &n }
 	if came > 0 {
 		want.FirstAfter = after(first)
@@ -269,10 +269,10 @@ func (d *day) compare(row history.Row) {
 		want.AllAfter = after(last)
 	}
 	if !retired {
-		d.t.Errorf("%s: not retired hours after the day", row.Dispatches)
+		d.t.Errorf("%s: not retired hours after the day", row.Dispatches())
 	}
-	if diff := cmp.Diff(want, *row.Outcome); row.Agents != agents || diff != "" {
-		d.t.Errorf("%s %s: %d agents, want %d (-want +got)\n%s", row.At, row.Dispatches, row.Agents, agents, diff)
+	if diff := cmp.Diff(want, *row.Outcome); row.Agents() != agents || diff != "" {
+		d.t.Errorf("%s %s: %d agents, want %d (-want +got)\n%s", row.At, row.Dispatches(), row.Agents(), agents, diff)
 	}
 }
 
@@ -297,11 +297,11 @@ func (d *day) compareTotal(digest history.Digest) {
 }
 
 // compareEdits compares the rows of people with their edits.
-func (d *day) compareEdits(rows []history.Row) {
+func (d *day) compareEdits(rows []ledger.Operation) {
 	var got []string
 	for _, r := range slices.Backward(rows) {
-		if !r.Operation.Own() {
-			got = append(got, fmt.Sprintf("%s %s %s: %s", r.At.Format("02 15:04"), r.By, r.Operation, r.Why))
+		if !r.Kind.Own() {
+			got = append(got, fmt.Sprintf("%s %s %s: %s", r.At.Format("02 15:04"), r.Author, r.Kind, r.Why))
 		}
 	}
 	var pauses []string

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"muster/generator/ledger"
 )
 
 // By is the key by which a digest groups rows.
@@ -51,7 +53,7 @@ type Digest struct {
 }
 
 // Add adds a row.
-func (d *Digest) Add(r Row) {
+func (d *Digest) Add(r ledger.Operation) {
 	key := r.Overlay
 	if layout := layouts[d.By]; layout != "" {
 		key = r.At.UTC().Format(layout)
@@ -64,14 +66,14 @@ func (d *Digest) Add(r Row) {
 		t = &Total{Key: key}
 		d.totals[key] = t
 	}
-	switch r.Operation {
-	case Dispatch:
+	switch r.Kind {
+	case ledger.Dispatch:
 		t.order(r)
-	case Retire:
+	case ledger.Withdraw, ledger.Retire:
 		t.Retires++
-	case Repair:
+	case ledger.Repair:
 		t.Repairs++
-	case Malformed:
+	case ledger.Damaged:
 		t.Malformed++
 	default:
 		t.Edits++
@@ -79,9 +81,9 @@ func (d *Digest) Add(r Row) {
 }
 
 // order adds the row of a dispatch.
-func (t *Total) order(r Row) {
+func (t *Total) order(r ledger.Operation) {
 	t.Orders++
-	t.Agents += r.Agents
+	t.Agents += r.Agents()
 	o := r.Outcome
 	if o == nil {
 		return
@@ -89,11 +91,11 @@ func (t *Total) order(r Row) {
 	t.Registered += o.Registered
 	t.Lost += r.Lost()
 	switch o.State {
-	case InFlight:
-		t.InFlight += r.Agents - o.Registered
-	case OutcomeUnknown:
-		t.Unknown += r.Agents - o.Registered
-	case Retired:
+	case ledger.InFlight:
+		t.InFlight += r.Agents() - o.Registered
+	case ledger.OutcomeUnknown:
+		t.Unknown += r.Agents() - o.Registered
+	case ledger.Retired:
 	}
 	if o.FirstAfter != nil {
 		t.firsts++

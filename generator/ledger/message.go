@@ -40,7 +40,7 @@ func (s Style) Message(op Draft, version string) string {
 func (e *Operation) trailers() []string {
 	var all []string
 	add := func(key, value string) { all = append(all, key+": "+value) }
-	add(keyOverlay, e.Overlay)
+	add(keyOverlay, e.Path)
 	add(keyOperation, string(e.Kind))
 	if e.Identity != "" {
 		add(keyIdentity, e.Identity)

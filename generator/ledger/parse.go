@@ -15,69 +15,6 @@ import (
 	"muster/generator/plan"
 )
 
-// Operation is one parsed commit by muster.
-type Operation struct {
-	// Commit is the commit's identifier in hexadecimal, Author and Email its author, and At its time.
-	// [Parse] does not set them.
-	Commit, Author, Email string
-	At                    time.Time
-	// Overlay is the directory of the overlay in the repository.
-	Overlay string
-	// Kind is the kind of the operation.
-	Kind Kind
-	// Identity is the identifier of the overlay; empty if it had none.
-	Identity string
-	// Base is the commit that the decision was made on.
-	Base string
-	// Orders are the dispatches that were ordered, withdrawn or retired. A repair has none.
-	Orders []Order
-	// Repaired are the files that a repair restored.
-	Repaired []string
-	// Failures is the number of consecutive failed orders after a retirement.
-	Failures int
-	// Observation is the input of the decision, except the tree of Base.
-	Observation plan.Observation
-	// Version is the version of muster that decided, as in "v0.3.0".
-	Version string
-	// Text is the message without the trailers. It is for people.
-	Text string
-}
-
-// Dispatches returns the IDs of the orders.
-func (e *Operation) Dispatches() []string {
-	var ids []string
-	for _, o := range e.Orders {
-		ids = append(ids, o.ID)
-	}
-	return ids
-}
-
-// Agents returns the number of agents of all orders.
-func (e *Operation) Agents() int {
-	n := 0
-	for _, o := range e.Orders {
-		n += o.Agents
-	}
-	return n
-}
-
-// Probe reports whether the operation orders a probe.
-func (e *Operation) Probe() bool {
-	return slices.ContainsFunc(e.Orders, func(o Order) bool { return o.Probe })
-}
-
-// Subject returns the first line of the text.
-func (e *Operation) Subject() string {
-	subject, _, _ := strings.Cut(e.Text, "\n")
-	return subject
-}
-
-// Reasons returns the text after the first line.
-func (e *Operation) Reasons() string {
-	_, reasons, _ := strings.Cut(e.Text, "\n")
-	return strings.TrimLeft(reasons, "\n")
-}
-
 // ErrForeign reports that a message is not from muster.
 var ErrForeign = errors.New("not a commit by muster")
 
@@ -85,8 +22,8 @@ var ErrForeign = errors.New("not a commit by muster")
 // has edited it. A rebase in GitLab's web interface cuts messages at 10,240 bytes
 // (GitLab issue 553590), which removes the trailers of long ones.
 type Malformed struct {
-	// Overlay is the directory of the overlay; empty if it is invalid.
-	Overlay string
+	// Path is the directory of the overlay; empty if it is invalid.
+	Path string
 	// Line is the number of the invalid line, from 1; zero if a line is missing.
 	Line int
 	// Problem describes the problem.
@@ -126,8 +63,8 @@ func Parse(message string) (Operation, error) {
 	r := reader{trailers: found}
 	e := r.entry()
 	if r.wrong != nil {
-		if isPath(e.Overlay) {
-			r.wrong.Overlay = e.Overlay
+		if isPath(e.Path) {
+			r.wrong.Path = e.Path
 		}
 		return Operation{}, r.wrong
 	}
@@ -178,7 +115,7 @@ func (r *reader) fail(line int, format string, args ...any) {
 func (r *reader) entry() Operation {
 	var e Operation
 	t := r.one(keyOverlay)
-	if e.Overlay = t.value; r.wrong == nil && !isPath(e.Overlay) {
+	if e.Path = t.value; r.wrong == nil && !isPath(e.Path) {
 		r.fail(t.line, "%s: %.80q is not a directory of a repository", keyOverlay, t.value)
 	}
 	t = r.one(keyOperation)
@@ -208,6 +145,7 @@ func (r *reader) entry() Operation {
 		if e.Observation, err = decodeObservation(t.value); err != nil {
 			r.fail(t.line, "%s: %s", keyObservation, shown(err.Error()))
 		}
+		e.Queue, e.Decided = e.Observation.Queue, e.Observation.At
 	}
 	t = r.one(keyMuster)
 	if e.Version = t.value; r.wrong == nil && (e.Version == "" || !printable(e.Version)) {

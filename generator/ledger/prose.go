@@ -195,12 +195,12 @@ func firstAgentsSentence(s plan.Figures) string {
 // retireSubject returns the subject of a retirement with its outcome: it differs for a dispatch
 // whose agents did not register.
 func retireSubject(all []Order) string {
-	return "retire " + Count(len(all), "dispatch") + ", " + Outcome(all)
+	return "retire " + Count(len(all), "dispatch") + ", " + OutcomeOf(all)
 }
 
-// Outcome returns what became of retired or withdrawn dispatches, as in "5 of its 8 agents registered";
+// OutcomeOf returns what became of retired or withdrawn dispatches, as in "5 of its 8 agents registered";
 // empty without dispatches.
-func Outcome(all []Order) string {
+func OutcomeOf(all []Order) string {
 	if len(all) == 0 {
 		return ""
 	}
@@ -254,7 +254,7 @@ func Outcome(all []Order) string {
 }
 
 func withdrawSubject(all []Order) string {
-	return "withdraw " + Count(len(all), "dispatch") + ", " + Outcome(all)
+	return "withdraw " + Count(len(all), "dispatch") + ", " + OutcomeOf(all)
 }
 
 // stale reports whether a dispatch is so old that muster did not ask Buildkite about its agents.

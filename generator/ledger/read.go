@@ -3,50 +3,42 @@ package ledger
 import (
 	"errors"
 	"iter"
+	"path"
+	"strings"
 
 	"muster/gitops/branch"
 )
 
-// Record is one commit of a log. Entry is set for a commit by muster, and Damage for a commit by muster
-// that can no longer be parsed. If neither is set, somebody else wrote it.
-type Record struct {
-	// Commit is the commit itself.
-	Commit branch.Commit
-	// Entry is the parsed message; nil if it is not by muster.
-	Entry *Operation
-	// Damage is why a commit by muster cannot be parsed; nil if it can.
-	Damage *Malformed
-}
-
-// Read yields a record for each commit of a log, in the same order. A merge is never by muster. An
-// error of the log is yielded and ends it; a malformed message does not.
+// Read yields an operation for each commit of a log, in the same order. overlays is the directory of
+// overlays. A merge is never by muster. An error of the log is yielded and ends it; a malformed message
+// does not.
 //
 // Anybody who may push to the branch can write such messages. Only a signature proves the author.
-func Read(commits iter.Seq2[branch.Commit, error]) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
+func Read(overlays string, commits iter.Seq2[branch.Commit, error]) iter.Seq2[Operation, error] {
+	return func(yield func(Operation, error) bool) {
 		for c, err := range commits {
 			if err != nil {
-				yield(Record{}, err)
+				yield(Operation{}, err)
 				return
 			}
-			if !yield(record(c), nil) {
+			if !yield(read(overlays, c), nil) {
 				return
 			}
 		}
 	}
 }
 
-func record(c branch.Commit) Record {
-	r := Record{Commit: c}
+func read(overlays string, c branch.Commit) Operation {
 	if len(c.Parents) > 1 {
-		return r
+		return Operation{Commit: c}
 	}
-	e, err := Parse(c.Message)
-	if err == nil {
-		e.Commit, e.Author, e.Email, e.At = c.ID, c.Author, c.Email, c.At
-		r.Entry = &e
-	} else {
-		errors.As(err, &r.Damage)
+	o, err := Parse(c.Message)
+	if errors.As(err, &o.Damage) {
+		o.Kind, o.Path = Damaged, o.Damage.Path
 	}
-	return r
+	o.Commit, o.Overlay = c, Name(overlays, o.Path)
+	return o
 }
+
+// Name returns the name of the overlay in a directory. overlays is the directory of overlays.
+func Name(overlays, dir string) string { return strings.TrimPrefix(dir, path.Clean(overlays)+"/") }

@@ -18,11 +18,9 @@ import (
 
 // Past is a commit to be reverted.
 type Past struct {
-	Commit branch.Commit
+	ledger.Operation
 	// Edits are its changes, with the content before and after.
 	Edits branch.Edits
-	// Entry is the parsed message if muster made the commit; otherwise nil.
-	Entry *ledger.Operation
 	// Since are muster's later orders, newest first.
 	Since []ledger.Operation
 }
@@ -31,22 +29,22 @@ type Past struct {
 // A retirement and a repair cannot be reverted, and neither can changes that conflict with later ones:
 // the error contains the reason.
 func Revert(tree fs.FS, loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
-	if p.Entry != nil {
+	if p.ByMuster() {
 		return revertOwn(loaded, p, now)
 	}
-	if len(p.Commit.Parents) != 1 {
-		return Edit{}, fmt.Errorf("%.7s is a merge or the first commit: revert one of the commits that it brought in", p.Commit.ID)
+	if len(p.Parents) != 1 {
+		return Edit{}, fmt.Errorf("%.7s is a merge or the first commit: revert one of the commits that it brought in", p.ID)
 	}
 	if p.Edits.Unknown != nil {
-		return Edit{}, fmt.Errorf("the changes of %.7s cannot be read: %w", p.Commit.ID, p.Edits.Unknown)
+		return Edit{}, fmt.Errorf("the changes of %.7s cannot be read: %w", p.ID, p.Edits.Unknown)
 	}
 	if p.Edits.More {
-		return Edit{}, fmt.Errorf("%.7s changes too many files: use git revert", p.Commit.ID)
+		return Edit{}, fmt.Errorf("%.7s changes too many files: use git revert", p.ID)
 	}
 	if len(p.Edits.Files) == 0 {
-		return Edit{}, fmt.Errorf("%.7s changes nothing that muster reads: use git revert", p.Commit.ID)
+		return Edit{}, fmt.Errorf("%.7s changes nothing that muster reads: use git revert", p.ID)
 	}
-	e := Edit{Subject: fmt.Sprintf("Revert %q", subject(p.Commit.Message)), Says: []string{"This reverts commit " + p.Commit.ID + "."}}
+	e := Edit{Subject: fmt.Sprintf("Revert %q", subject(p.Message)), Says: []string{"This reverts commit " + p.ID + "."}}
 	for _, f := range p.Edits.Files {
 		c, err := back(tree, f)
 		if err != nil {
@@ -73,21 +71,21 @@ func subject(message string) string {
 
 // revertOwn reverts a commit by muster.
 func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
-	at := slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return o.Path == p.Entry.Overlay })
+	at := slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return o.Path == p.Path })
 	switch {
-	case p.Entry.Kind == ledger.Retire:
-		return Edit{}, fmt.Errorf("%.7s is a retirement: with its manifests in git, the syncer would run completed orders again. muster orders agents for pending jobs automatically", p.Commit.ID)
-	case p.Entry.Kind == ledger.Withdraw:
-		return Edit{}, fmt.Errorf("%.7s is a withdrawal: the syncer would apply a Job of an earlier template. muster orders agents for pending jobs automatically", p.Commit.ID)
-	case p.Entry.Kind == ledger.Repair:
-		return Edit{}, fmt.Errorf("%.7s is a repair of muster's own files, and the next tick would repeat it. If the agents of a withdrawn dispatch will not start, delete its file in dispatches/withdrawn", p.Commit.ID)
+	case p.Kind == ledger.Retire:
+		return Edit{}, fmt.Errorf("%.7s is a retirement: with its manifests in git, the syncer would run completed orders again. muster orders agents for pending jobs automatically", p.ID)
+	case p.Kind == ledger.Withdraw:
+		return Edit{}, fmt.Errorf("%.7s is a withdrawal: the syncer would apply a Job of an earlier template. muster orders agents for pending jobs automatically", p.ID)
+	case p.Kind == ledger.Repair:
+		return Edit{}, fmt.Errorf("%.7s is a repair of muster's own files, and the next tick would repeat it. If the agents of a withdrawn dispatch will not start, delete its file in dispatches/withdrawn", p.ID)
 	case at < 0:
-		return Edit{}, fmt.Errorf("%.7s was for %s, which no longer exists", p.Commit.ID, p.Entry.Overlay)
+		return Edit{}, fmt.Errorf("%.7s was for %s, which no longer exists", p.ID, p.Path)
 	}
 	o := &loaded[at]
 	var left []string
 	var notes []string
-	for _, id := range p.Entry.Dispatches() {
+	for _, id := range p.Dispatches() {
 		if slices.ContainsFunc(o.Dispatches, func(d plan.Dispatch) bool { return d.ID == id }) {
 			left = append(left, id)
 		} else {
@@ -103,7 +101,7 @@ func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
 	}
 	e.Notes = append(notes, e.Notes...)
 	if len(e.Changes) > 0 {
-		e.Says = append(e.Says, "This reverts commit "+p.Commit.ID+".")
+		e.Says = append(e.Says, "This reverts commit "+p.ID+".")
 	}
 	return e, nil
 }
@@ -157,7 +155,7 @@ func notUndone(loaded []fleet.Overlay, p Past) []string {
 	agents := 0
 	var live []string
 	for _, e := range p.Since {
-		if e.Kind != ledger.Dispatch || !concerns(e.Overlay) {
+		if e.Kind != ledger.Dispatch || !concerns(e.Path) {
 			continue
 		}
 		for i := range loaded {

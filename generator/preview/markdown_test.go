@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"muster/generator/finding"
-	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/markdowntest"
 	"muster/generator/simulation"
 	"muster/gitops/leaktest"
@@ -23,7 +23,7 @@ func TestUntrustedTextIsCode(t *testing.T) {
 			return strings.Join(rapid.SliceOfN(word, 1, 8).Draw(t, label), "") + "@canary"
 		}
 		r := Report{Base: "1111111", Head: "2222222",
-			Changes: []Change{{Overlay: text("name"), Kind: Changed, Queue: text("queue"), Settings: []history.Change{{Setting: text("setting"), Before: text("before"), After: text("after")}},
+			Changes: []Change{{Overlay: text("name"), Kind: Changed, Queue: text("queue"), Settings: []ledger.Change{{Setting: text("setting"), Before: text("before"), After: text("after")}},
 				Job: "-" + text("job"), Invalid: text("invalid")}, {Overlay: text("another"), Kind: Added, Queue: text("its queue")}},
 			Findings: []finding.Finding{{File: text("file"), Problem: text("problem")}}}
 		md := r.Markdown()

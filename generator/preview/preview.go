@@ -19,6 +19,7 @@ import (
 	"muster/generator/finding"
 	"muster/generator/fleet"
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/simulation"
 )
@@ -40,7 +41,7 @@ type Change struct {
 	// Queue is the queue of the new policy, or else of the old one.
 	Queue string
 	// Settings are the changed settings of the policy; empty if it is added or removed.
-	Settings []history.Change
+	Settings []ledger.Change
 	// Job is the unified diff of the Job of an order; empty if it does not change.
 	Job string
 	// Invalid is the reason if there is no Job to compare, such as a template that does not build.
@@ -109,7 +110,7 @@ func compare(a, b *fleet.Overlay) Change {
 	case wrongBefore == nil:
 		c.Job = string(diff.Diff("before", was, "after", is))
 	default:
-		c.Settings = append(c.Settings, history.Change{Setting: "(the overlay)", Before: "invalid", After: "valid"})
+		c.Settings = append(c.Settings, ledger.Change{Setting: "(the overlay)", Before: "invalid", After: "valid"})
 	}
 	return c
 }

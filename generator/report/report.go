@@ -56,9 +56,10 @@ type Report struct {
 	Days []Day
 	// Hours are the hours of UTC in which most agents were ordered, busiest first.
 	Hours []history.Total
-	// Operations are by muster, and Edits by people, newest first.
-	Operations []Operation
-	Edits      []history.Row
+	// Operations are by muster, and Edits by people, newest first. Only the text of operations is kept of
+	// the large fields.
+	Operations []ledger.Operation
+	Edits      []ledger.Operation
 	// LeftOut are the numbers of operations and edits that are not listed. The figures include them.
 	LeftOut struct{ Operations, Edits int }
 	// Cut reports that all figures omit the oldest commits, because there are more than are kept.
@@ -70,13 +71,6 @@ type Report struct {
 	Count history.Count
 }
 
-// Operation is one commit by muster.
-type Operation struct {
-	history.Row
-	// Text is its subject and reasons.
-	Text string
-}
-
 // Overlay is the result for one overlay.
 type Overlay struct {
 	Name string
@@ -86,20 +80,12 @@ type Overlay struct {
 	// Since and Until are the times in the period between which the number of its agents is known; both
 	// are zero if it is unknown.
 	Since, Until time.Time
-	// Marks are its orders, oldest first.
-	Marks []Mark
+	// Ordered are its orders, oldest first.
+	Ordered []ledger.Operation
 	// Probes is the number of agents ordered while the circuit breaker was open. Open is the minimum
 	// time for which it was open: from the first to the last probe between two other orders.
 	Probes int
 	Open   time.Duration
-}
-
-// Mark is an order.
-type Mark struct {
-	At      time.Time
-	Agents  int
-	Commit  string
-	Subject string
 }
 
 // Figures are the figures of an overlay or a day.
@@ -126,7 +112,7 @@ type Day struct {
 }
 
 // Read returns the report of records, which must be newest first.
-func (c Config) Read(records iter.Seq2[ledger.Record, error]) (Report, error) {
+func (c Config) Read(records iter.Seq2[ledger.Operation, error]) (Report, error) {
 	if c.MaxEntries == 0 {
 		c.MaxEntries = maxEntries
 	}
@@ -162,19 +148,19 @@ type maker struct {
 	hours    history.Digest
 	byName   history.Digest
 	byDay    history.Digest
-	orders   []history.Row // the newest first
+	orders   []ledger.Operation // the newest first
 }
 
 // keep yields the records, and stores the entries among them.
-func (m *maker) keep(records iter.Seq2[ledger.Record, error]) iter.Seq2[ledger.Record, error] {
-	return func(yield func(ledger.Record, error) bool) {
+func (m *maker) keep(records iter.Seq2[ledger.Operation, error]) iter.Seq2[ledger.Operation, error] {
+	return func(yield func(ledger.Operation, error) bool) {
 		for r, err := range records {
-			if r.Entry != nil {
+			if r.ByMuster() {
 				if len(m.entries) == m.MaxEntries {
 					m.report.Cut = true
 					return
 				}
-				m.add(*r.Entry)
+				m.add(r)
 			}
 			if !yield(r, err) {
 				return
@@ -185,10 +171,10 @@ func (m *maker) keep(records iter.Seq2[ledger.Record, error]) iter.Seq2[ledger.R
 
 // add stores an entry without unneeded fields.
 func (m *maker) add(e ledger.Operation) {
-	if m.within(e.At) && m.wants(history.Config{Overlays: m.Overlays}.Name(e.Overlay)) && len(m.texts) < maxOperations {
-		m.texts[e.Commit] = shorten(e.Text)
+	if m.within(e.At) && m.wants(e.Overlay) && len(m.texts) < maxOperations {
+		m.texts[e.ID] = shorten(e.Text)
 	}
-	e.Text, e.Observation.Unmatched = "", nil
+	e.Message, e.Text, e.Observation.Unmatched = "", "", nil
 	m.entries = append(m.entries, e)
 	if at := e.At; len(m.entries) == m.MaxEntries && at.After(m.report.From) {
 		m.report.From = at
@@ -210,7 +196,7 @@ func (m *maker) within(at time.Time) bool {
 func (m *maker) wants(name string) bool { return len(m.Names) == 0 || slices.Contains(m.Names, name) }
 
 // row adds a row.
-func (m *maker) row(r history.Row) {
+func (m *maker) row(r ledger.Operation) {
 	m.know(r.Overlay)
 	if !m.within(r.At) || !m.filter.Wants(r) {
 		return
@@ -221,9 +207,9 @@ func (m *maker) row(r history.Row) {
 	if r.Overlay != "" {
 		m.byName.Add(r)
 		o := m.overlay(r.Overlay)
-		if r.Operation == history.Dispatch {
-			if strings.HasPrefix(r.Why, "probe") {
-				o.Probes += r.Agents
+		if r.Kind == ledger.Dispatch {
+			if r.Probe() {
+				o.Probes += r.Agents()
 			}
 			m.orders = append(m.orders, r)
 			unused(&o.Unused, r)
@@ -231,7 +217,7 @@ func (m *maker) row(r history.Row) {
 		}
 	}
 	switch {
-	case !r.Operation.Own():
+	case !r.Kind.Own():
 		if m.report.Edits = append(m.report.Edits, r); len(m.report.Edits) > maxEdits {
 			m.report.Edits = m.report.Edits[:maxEdits]
 			m.report.LeftOut.Edits++
@@ -239,7 +225,8 @@ func (m *maker) row(r history.Row) {
 	case len(m.report.Operations) == maxOperations:
 		m.report.LeftOut.Operations++
 	default:
-		m.report.Operations = append(m.report.Operations, Operation{r, cmp.Or(m.texts[r.Commit], r.Why)})
+		r.Text = cmp.Or(m.texts[r.ID], r.Why)
+		m.report.Operations = append(m.report.Operations, r)
 	}
 }
 
@@ -252,7 +239,7 @@ func (m *maker) know(name string) {
 
 // unused adds the agents of an order without a job: at least those that had disconnected without one at
 // the retirement, at most all registered agents that are not known to have had one.
-func unused(b *Bounds, r history.Row) {
+func unused(b *Bounds, r ledger.Operation) {
 	o := r.Outcome
 	b.Min += o.Unused
 	b.Max += o.Registered - o.HadJob
@@ -282,7 +269,7 @@ func (m *maker) finish() Report {
 		at, _ := time.Parse(time.DateOnly, t.Key)
 		m.day(at).Total = t
 	}
-	m.marks()
+	m.addOrders()
 	r := m.report
 	r.Names = slices.Sorted(maps.Keys(m.known))
 	for _, o := range m.overlays {
@@ -304,14 +291,14 @@ func (m *maker) finish() Report {
 	return r
 }
 
-// marks sets the marks and the open times of circuit breakers.
-func (m *maker) marks() {
+// addOrders sets the orders and the open times of circuit breakers.
+func (m *maker) addOrders() {
 	first := map[string]time.Time{} // of the probes in a row
 	last := map[string]time.Time{}
 	for _, r := range slices.Backward(m.orders) {
 		o := m.overlay(r.Overlay)
-		o.Marks = append(o.Marks, Mark{At: r.At, Agents: r.Agents, Commit: r.Commit, Subject: r.Why})
-		if !strings.HasPrefix(r.Why, "probe") {
+		o.Ordered = append(o.Ordered, r)
+		if !r.Probe() {
 			delete(first, o.Name)
 			continue
 		}

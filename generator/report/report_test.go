@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/markdowntest"
 	"muster/generator/plan"
@@ -20,11 +19,11 @@ import (
 var begin = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 
 // log is the log of a fleet, oldest first.
-type log []ledger.Record
+type log []ledger.Operation
 
 func (l *log) add(e ledger.Operation) {
-	e.Commit, e.Overlay, e.At = fmt.Sprintf("%040x", len(*l)+1), "overlays/"+e.Overlay, e.Observation.At
-	*l = append(*l, ledger.Record{Commit: branch.Commit{ID: e.Commit, At: e.At}, Entry: &e})
+	e.Commit, e.Path = branch.Commit{ID: fmt.Sprintf("%040x", len(*l)+1), At: e.Observation.At}, "overlays/"+e.Overlay
+	*l = append(*l, e)
 }
 
 // observe returns an entry with connected agents, and a dispatch with its registered indexes.
@@ -43,7 +42,7 @@ func observe(kind ledger.Kind, at time.Duration, connected int, id string, regis
 func (l log) read(t *testing.T, c Config) Report {
 	t.Helper()
 	c.Overlays, c.Now = "overlays", begin.Add(72*time.Hour)
-	r, err := c.Read(iter.Seq2[ledger.Record, error](func(yield func(ledger.Record, error) bool) {
+	r, err := c.Read(iter.Seq2[ledger.Operation, error](func(yield func(ledger.Operation, error) bool) {
 		for _, x := range slices.Backward(l) {
 			if !yield(x, nil) {
 				return
@@ -99,7 +98,7 @@ func TestImplausibleSamples(t *testing.T) {
 		var l log
 		l.add(observe(ledger.Dispatch, time.Hour, 2, "x"))
 		l.add(observe(ledger.Dispatch, time.Date(year, 12, 31, 23, 59, 59, 0, time.UTC).Sub(begin), 3, "y"))
-		l[1].Entry.Observation.At = time.Date(year, 12, 31, 23, 59, 59, 0, time.UTC)
+		l[1].Observation.At = time.Date(year, 12, 31, 23, 59, 59, 0, time.UTC)
 		l.add(observe(ledger.Dispatch, 3*time.Hour, 2, "z"))
 		r := l.read(t, Config{From: begin})
 		if o := r.Overlays[0]; o.Connected != (Range{4, 4}) || len(o.Samples) != 2 || len(r.Days) > 2 {
@@ -141,8 +140,8 @@ func TestBreaker(t *testing.T) {
 		l.add(e)
 	}
 	o := l.read(t, Config{From: begin}).Overlays[0]
-	if o.Probes != 4 || o.Open != 6*time.Minute || len(o.Marks) != 6 || !o.Marks[0].At.Equal(begin) {
-		t.Errorf("%d probes, open for %s, %v", o.Probes, o.Open, o.Marks)
+	if o.Probes != 4 || o.Open != 6*time.Minute || len(o.Ordered) != 6 || !o.Ordered[0].At.Equal(begin) {
+		t.Errorf("%d probes, open for %s, %v", o.Probes, o.Open, o.Ordered)
 	}
 }
 
@@ -188,7 +187,7 @@ func TestUntrustedTextIsCode(t *testing.T) {
 		}
 		name := text("name")
 		r := Report{From: begin, To: begin.Add(time.Hour), Overlays: []Overlay{{Name: name}, {Name: text("other")}},
-			Edits: []history.Row{{At: begin, Operation: history.Policy, Overlay: name, Why: text("why"), By: text("by"), Reason: text("reason")}}}
+			Edits: []ledger.Operation{{Commit: branch.Commit{At: begin, Author: text("by")}, Kind: ledger.Policy, Overlay: name, Why: text("why"), Reason: text("reason")}}}
 		md := r.Markdown(Price{PerHour: 1, Currency: "EUR"})
 		if left := markdowntest.Outside(md); strings.Contains(left, "canary") || strings.Contains(left, "<b>") {
 			t.Fatalf("outside of code there is\n%s\nof\n%s", left, md)

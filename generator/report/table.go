@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"muster/generator/history"
+	"muster/generator/ledger"
 )
 
 // Price is the price of a pod for one hour. The zero value is unknown: reports contain no costs.
@@ -252,7 +252,7 @@ func (r Report) edits() Table {
 		t.Columns = append(t.Columns, Column{Title: title})
 	}
 	for _, e := range r.Edits {
-		t.Rows = append(t.Rows, []Cell{{Text: stamp(e.At)}, {cmp.Or(e.Overlay, "all"), e.Overlay != ""}, {Text: string(e.Operation)}, {e.Why, true}, {e.By, true}, {e.Reason, true}})
+		t.Rows = append(t.Rows, []Cell{{Text: stamp(e.At)}, {cmp.Or(e.Overlay, "all"), e.Overlay != ""}, {Text: string(e.Kind)}, {e.Why, true}, {e.Author, true}, {e.Reason, true}})
 	}
 	return t
 }
@@ -274,13 +274,13 @@ func span(d time.Duration) string {
 }
 
 // Outcome describes the outcome of an order; empty for other operations.
-func (a Operation) Outcome() string {
-	o := a.Row.Outcome
+func Outcome(a ledger.Operation) string {
+	o := a.Outcome
 	if o == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%d of %d registered", o.Registered, a.Agents)
-	if o.State != history.Retired {
+	text := fmt.Sprintf("%d of %d registered", o.Registered, a.Agents())
+	if o.State != ledger.Retired {
 		text = string(o.State) + ", " + text
 	}
 	if worked := o.WhoWorked(); worked != "" {

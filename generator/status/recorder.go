@@ -10,6 +10,7 @@ import (
 	"muster/generator"
 	"muster/generator/condition"
 	"muster/generator/ledger"
+	"muster/generator/plan"
 )
 
 // Config is the configuration of a [Recorder].
@@ -29,8 +30,8 @@ type Config struct {
 	Receivers func() []Receiver
 }
 
-// maxDecisions is how many decisions a snapshot lists.
-const maxDecisions = 50
+// maxOperations is how many operations a snapshot lists.
+const maxOperations = 50
 
 // Recorder makes a [Snapshot] of every tick. It is a [generator.Watcher]; its
 // snapshot may be read from several goroutines meanwhile.
@@ -81,7 +82,7 @@ func (r *Recorder) Ended(report generator.Report) {
 		next.Overlays, next.Queues = overlays(report), queues(report.Result)
 		next.Observed, next.Head = report.Result.Input.Snapshot.At, report.Result.Head.Commit
 	}
-	next.Decisions = decisions(report, before.Decisions)
+	next.Operations = operations(report, before.Operations)
 	r.ask(&next)
 	r.last.Store(&next)
 }
@@ -195,20 +196,14 @@ func queues(r generator.Result) []Queue {
 	return all
 }
 
-// decisions are those of this tick before those of the ticks before.
-func decisions(r generator.Report, before []Decision) []Decision {
-	ops := append(slices.Clone(r.Result.Landed), r.Result.Operations...)
-	if len(ops) == 0 {
-		return before
-	}
-	var all []Decision
-	for _, a := range slices.Backward(ops) {
-		e := a.Operation("")
-		all = append(all, Decision{
-			At: a.Decision.At(), Overlay: a.Decision.Overlay, Queue: a.Decision.Queue, Operation: a.Kind,
-			Dispatches: e.Dispatches(), Agents: e.Agents(), Text: e.Text,
-		})
+// operations are those of this tick before those of the ticks before.
+func operations(r generator.Report, before []ledger.Operation) []ledger.Operation {
+	var all []ledger.Operation
+	for _, a := range slices.Backward(append(slices.Clone(r.Result.Landed), r.Result.Operations...)) {
+		o := a.Operation("")
+		o.Observation = plan.Observation{}
+		all = append(all, o)
 	}
 	all = append(all, before...)
-	return all[:min(len(all), maxDecisions)]
+	return all[:min(len(all), maxOperations)]
 }

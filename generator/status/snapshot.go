@@ -35,8 +35,8 @@ type Snapshot struct {
 	// that have jobs which none serves, by key.
 	Overlays []Overlay `json:"overlays"`
 	Queues   []Queue   `json:"queues"`
-	// Decisions are the last that something was done about, the newest first.
-	Decisions []Decision `json:"decisions"`
+	// Operations are the last operations of this process, the newest first, with their text.
+	Operations []ledger.Operation `json:"operations"`
 	// Conditions are those of muster itself and of queues that no overlay serves.
 	Conditions []condition.Condition `json:"conditions"`
 	// Services is what was exchanged with whom since the start.
@@ -137,20 +137,6 @@ type Queue struct {
 	// is the page of a job where none is.
 	Served  bool   `json:"served"`
 	Example string `json:"example,omitempty"`
-}
-
-// Decision is one that something was done about.
-type Decision struct {
-	At        time.Time   `json:"at"`
-	Overlay   string      `json:"overlay"`
-	Queue     string      `json:"queue"`
-	Operation ledger.Kind `json:"operation"`
-	// Dispatches are the dispatches that were written or removed, and Agents how
-	// many agents they order.
-	Dispatches []string `json:"dispatches,omitempty"`
-	Agents     int      `json:"agents,omitempty"`
-	// Text is the commit's message without its trailers: what, and why.
-	Text string `json:"text"`
 }
 
 // Service is what was exchanged with one server since the start.

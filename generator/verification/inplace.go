@@ -9,7 +9,7 @@ import (
 
 // unit is a commit to verify.
 type unit struct {
-	record ledger.Record
+	op ledger.Operation
 	// inPlace reports whether an operation of muster is where it was pushed: its parent is the commit
 	// that it was decided on, or an operation in place that was decided on the same commit. Of each
 	// overlay there is one operation of each kind. Commits that were rebased, squashed, cherry-picked or
@@ -75,17 +75,17 @@ func (s *sequence) excludes(c *branch.Commit) bool {
 }
 
 // add adds the next record, calls done for the units that are known, and reports whether to continue.
-func (s *sequence) add(r ledger.Record, done func(*unit)) bool {
-	u := &unit{record: r, known: r.Entry == nil}
+func (s *sequence) add(r ledger.Operation, done func(*unit)) bool {
+	u := &unit{op: r, known: !r.ByMuster()}
 	switch {
 	case s.ended:
 	case s.excludes(&r.Commit):
 		s.ended = len(s.included) == 0
-	case r.Entry != nil && r.Commit.At.Before(s.since):
+	case r.ByMuster() && r.Commit.At.Before(s.since):
 		s.ended = true
 	default:
 		s.last = &r.Commit
-		u.wanted = !r.Commit.At.Before(s.since) || r.Entry != nil // otherwise it is old by the clock of its author: reading continues
+		u.wanted = !r.Commit.At.Before(s.since) || r.ByMuster() // otherwise it is old by the clock of its author: reading continues
 		if !r.Commit.At.Before(s.since) {
 			s.count.Commits++
 		}
@@ -100,12 +100,12 @@ func (s *sequence) add(r ledger.Record, done func(*unit)) bool {
 
 // place finds out whether the operations that were waiting for the commit of a unit are in place.
 func (s *sequence) place(u *unit) {
-	waiting := s.open[u.record.Commit.ID]
-	delete(s.open, u.record.Commit.ID)
+	waiting := s.open[u.op.ID]
+	delete(s.open, u.op.ID)
 	var own *chain
 	for _, c := range waiting {
 		switch {
-		case !c.continues(u.record.Entry):
+		case !c.continues(&u.op):
 			c.settle(false)
 		case own == nil:
 			own = c
@@ -113,15 +113,15 @@ func (s *sequence) place(u *unit) {
 			own.units = append(own.units, c.units...)
 		}
 	}
-	if u.record.Entry == nil || own == nil && !u.wanted {
+	if !u.op.ByMuster() || own == nil && !u.wanted {
 		return
 	}
 	if own == nil {
-		own = &chain{base: u.record.Entry.Base, has: map[operationKey]bool{}}
+		own = &chain{base: u.op.Base, has: map[operationKey]bool{}}
 	}
 	own.units = append(own.units, u)
-	own.has[keyOf(u.record.Entry)] = true
-	switch parents := u.record.Commit.Parents; {
+	own.has[keyOf(&u.op)] = true
+	switch parents := u.op.Parents; {
 	case len(parents) == 0:
 		own.settle(false)
 	case parents[0] == own.base:
@@ -131,11 +131,11 @@ func (s *sequence) place(u *unit) {
 	}
 }
 
-func keyOf(e *ledger.Operation) operationKey { return operationKey{e.Overlay, e.Kind} }
+func keyOf(e *ledger.Operation) operationKey { return operationKey{e.Path, e.Kind} }
 
-// continues reports whether an older operation, nil for another commit, belongs to the chain.
+// continues reports whether the operation of an older commit belongs to the chain.
 func (c *chain) continues(e *ledger.Operation) bool {
-	return e != nil && e.Base == c.base && !c.has[keyOf(e)]
+	return e.ByMuster() && e.Base == c.base && !c.has[keyOf(e)]
 }
 
 // settle sets whether the operations are in place.

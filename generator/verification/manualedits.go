@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
 )
 
 // others checks a commit that muster did not make, or that can no longer be parsed as muster's.
 // It returns the zero value if there is nothing to report.
 func (w *worker) others(ctx context.Context, u *unit) (Finding, error) {
-	r := &u.record
-	f, nothing := w.finding(r), Finding{}
+	r := &u.op
+	f, nothing := finding(r), Finding{}
 	if r.Damage != nil {
 		f.Verdict, f.Why = Differs, []string{"its message cannot be read: " + r.Damage.Error()}
 		return f, nil
@@ -60,7 +61,7 @@ func (w *worker) others(ctx context.Context, u *unit) (Finding, error) {
 
 // command returns which command of muster makes the changes of a commit by people, and what it did;
 // empty if none does, or if the files cannot be read.
-func (w *worker) command(ctx context.Context, c *branch.Commit, touched []branch.Difference) (op history.Operation, why string, err error) {
+func (w *worker) command(ctx context.Context, c *branch.Commit, touched []branch.Difference) (op ledger.Kind, why string, err error) {
 	if len(c.Parents) != 1 {
 		return "", "", nil
 	}
@@ -84,7 +85,7 @@ func (w *worker) command(ctx context.Context, c *branch.Commit, touched []branch
 		}
 		edits = append(edits, e)
 	}
-	if op, why = history.Command(edits); op != history.Cancel {
+	if op, why = history.Command(edits); op != ledger.Cancel {
 		return op, why, nil
 	}
 	for _, d := range touched { // muster cancel moves files as they are
@@ -93,7 +94,7 @@ func (w *worker) command(ctx context.Context, c *branch.Commit, touched []branch
 		}
 	}
 	if reverted := history.Reverted(c.Message); reverted != "" { // muster revert
-		return history.Revert, fmt.Sprintf("reverts %.7s: %s", reverted, why), nil
+		return ledger.Revert, fmt.Sprintf("reverts %.7s: %s", reverted, why), nil
 	}
 	return op, why, nil
 }

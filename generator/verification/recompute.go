@@ -17,57 +17,57 @@ import (
 
 // entry verifies a commit by muster. It returns an error if the commit cannot be read.
 func (w *worker) entry(ctx context.Context, u *unit) (Finding, error) {
-	r := &u.record
-	f := w.finding(r)
+	e := &u.op
+	f := finding(e)
 	differs := func(why ...string) (Finding, error) {
 		f.Verdict, f.Why = Differs, why
 		return f, nil
 	}
-	if len(r.Commit.Parents) == 0 {
+	if len(e.Parents) == 0 {
 		return differs("it has no parent, so there was nothing to decide on")
 	}
-	changed, err := w.files.Differences(ctx, r.Commit.Parents[0], r.Commit.ID, "")
+	changed, err := w.files.Differences(ctx, e.Parents[0], e.ID, "")
 	switch {
 	case errors.Is(err, branch.ErrMalformed):
 		return differs(err.Error())
 	case err == nil:
-		if why := w.outside(r.Entry, changed); len(why) > 0 {
+		if why := w.outside(e, changed); len(why) > 0 {
 			return differs(why...)
 		}
 		if !u.inPlace {
-			return differs(fmt.Sprintf("it is not where it was pushed: it was decided on commit %.7s, and commits that were not are in between", r.Entry.Base))
+			return differs(fmt.Sprintf("it is not where it was pushed: it was decided on commit %.7s, and commits that were not are in between", e.Base))
 		}
-		if r.Entry.Kind == ledger.Repair {
-			err = w.repair(ctx, r, changed, &f)
+		if e.Kind == ledger.Repair {
+			err = w.repair(ctx, e, changed, &f)
 		} else {
-			err = w.recompute(ctx, r, changed, &f)
+			err = w.recompute(ctx, e, changed, &f)
 		}
 	}
 	switch {
 	case unread(err):
 		f.Verdict, f.Why = Unknown, []string{"it cannot be recomputed: " + branch.ErrMissing.Error()}
-		f.orders = ordered(r, changed)
+		f.orders = ordered(e, changed)
 		return f, nil
-	case f.Verdict == Differs && r.Entry.Version != w.Version:
-		if why := w.claims(r.Entry, changed); len(why) > 0 {
+	case f.Verdict == Differs && e.Version != w.Version:
+		if why := w.claims(e, changed); len(why) > 0 {
 			return differs(why...)
 		}
-		f.Verdict, f.Why = Unknown, append([]string{"it was made by " + r.Entry.Version + ", and this is " + w.Version}, f.Why...)
-	case f.Verdict == Reproduced && r.Entry.Kind == ledger.Repair:
-		f.restores = written(r.Commit.ID, r.Entry.Overlay, changed)
+		f.Verdict, f.Why = Unknown, append([]string{"it was made by " + e.Version + ", and this is " + w.Version}, f.Why...)
+	case f.Verdict == Reproduced && e.Kind == ledger.Repair:
+		f.restores = written(e.ID, e.Path, changed)
 	}
-	if f.Verdict != Differs && r.Entry.Kind == ledger.Dispatch {
-		f.orders = ordered(r, changed)
+	if f.Verdict != Differs && e.Kind == ledger.Dispatch {
+		f.orders = ordered(e, changed)
 	}
 	return f, err
 }
 
 // ordered returns the dispatches that an order writes, even if its changes cannot be read.
-func ordered(r *ledger.Record, changed []branch.Difference) []dispatchFile {
-	files := written(r.Commit.ID, r.Entry.Overlay, changed)
+func ordered(e *ledger.Operation, changed []branch.Difference) []dispatchFile {
+	files := written(e.ID, e.Path, changed)
 	var all []dispatchFile
-	for _, id := range r.Entry.Dispatches() {
-		d := dispatchFile{id: id, commit: r.Commit.ID}
+	for _, id := range e.Dispatches() {
+		d := dispatchFile{id: id, commit: e.ID}
 		if at := slices.IndexFunc(files, func(x dispatchFile) bool { return x.id == id }); at >= 0 {
 			d = files[at]
 		}
@@ -78,10 +78,10 @@ func ordered(r *ledger.Record, changed []branch.Difference) []dispatchFile {
 
 // outside describes what a commit changes that no operation of muster changes.
 func (w *worker) outside(e *ledger.Operation, changed []branch.Difference) []string {
-	if !strings.HasPrefix(e.Overlay, path.Clean(w.Overlays)+"/") && path.Clean(w.Overlays) != "." {
-		return []string{fmt.Sprintf("its overlay %s is not below %s", e.Overlay, path.Clean(w.Overlays))}
+	if !strings.HasPrefix(e.Path, path.Clean(w.Overlays)+"/") && path.Clean(w.Overlays) != "." {
+		return []string{fmt.Sprintf("its overlay %s is not below %s", e.Path, path.Clean(w.Overlays))}
 	}
-	own := path.Join(e.Overlay, dispatches) + "/"
+	own := path.Join(e.Path, dispatches) + "/"
 	var files []string
 	for _, d := range changed {
 		if !strings.HasPrefix(d.Path, own) {
@@ -94,7 +94,7 @@ func (w *worker) outside(e *ledger.Operation, changed []branch.Difference) []str
 // claims describes changes that no version of muster makes: of dispatches that the commit does not
 // name.
 func (w *worker) claims(e *ledger.Operation, changed []branch.Difference) []string {
-	own := path.Join(e.Overlay, dispatches)
+	own := path.Join(e.Path, dispatches)
 	var files []string
 	for _, d := range changed {
 		name := strings.TrimPrefix(d.Path, own+"/")
@@ -121,8 +121,7 @@ func unexpected(files []string, why string) []string {
 }
 
 // recompute replays the decision of a commit, renders it, and compares trailers and files.
-func (w *worker) recompute(ctx context.Context, r *ledger.Record, changed []branch.Difference, f *Finding) error {
-	e := r.Entry
+func (w *worker) recompute(ctx context.Context, e *ledger.Operation, changed []branch.Difference, f *Finding) error {
 	result, err := w.replayer(e).Decide(ctx, e)
 	if err != nil {
 		return err
@@ -147,11 +146,11 @@ func (w *worker) recompute(ctx context.Context, r *ledger.Record, changed []bran
 		f.Why = []string{fmt.Sprintf("recomputed, the decision has nothing to %s", e.Kind)}
 		return nil
 	}
-	if keys := ledger.Differing(r.Commit.Message, ops[i], e.Version); len(keys) > 0 {
+	if keys := ledger.Differing(e.Message, ops[i], e.Version); len(keys) > 0 {
 		f.Why = []string{"recomputed, it has other trailers: " + strings.Join(keys, ", ")}
 		return nil
 	}
-	files, err := w.compare(ctx, r, ops[i], changed)
+	files, err := w.compare(ctx, e, ops[i], changed)
 	if err != nil {
 		return err
 	}
@@ -164,7 +163,7 @@ func (w *worker) recompute(ctx context.Context, r *ledger.Record, changed []bran
 }
 
 // compare returns the files of a commit that differ, in any byte, from those of an operation.
-func (w *worker) compare(ctx context.Context, r *ledger.Record, a ledger.Draft, changed []branch.Difference) ([]string, error) {
+func (w *worker) compare(ctx context.Context, e *ledger.Operation, a ledger.Draft, changed []branch.Difference) ([]string, error) {
 	wanted := map[string][]byte{}
 	for _, c := range a.Changes {
 		wanted[c.Path] = c.Content
@@ -187,7 +186,7 @@ func (w *worker) compare(ctx context.Context, r *ledger.Record, a ledger.Draft, 
 	if len(wanted) == 0 {
 		return files, nil
 	}
-	tree, err := w.files.Tree(ctx, r.Commit.ID) // the other files must be unchanged
+	tree, err := w.files.Tree(ctx, e.ID) // the other files must be unchanged
 	if err != nil {
 		return nil, err
 	}

@@ -151,15 +151,14 @@ func written(commit, overlay string, changed []branch.Difference) []dispatchFile
 
 // repair verifies that nothing needs a repair after a repair. The dispatches that it writes are
 // compared with their orders, which are earlier commits, later.
-func (w *worker) repair(ctx context.Context, r *ledger.Record, changed []branch.Difference, f *Finding) error {
-	e := r.Entry
+func (w *worker) repair(ctx context.Context, e *ledger.Operation, changed []branch.Difference, f *Finding) error {
 	for _, d := range changed {
 		if path.Base(d.Path) == "state.yaml" && d.After.ID != "" {
 			f.Verdict, f.Why = Differs, []string{"it writes " + d.Path + ", which a repair only deletes"}
 			return nil
 		}
 	}
-	overlays, err := w.replayer(e).Load(ctx, r.Commit.ID, []string{f.Overlay})
+	overlays, err := w.replayer(e).Load(ctx, e.ID, []string{f.Overlay})
 	if err != nil {
 		return err
 	}

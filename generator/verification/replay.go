@@ -49,7 +49,7 @@ func (c Replayer) Decide(ctx context.Context, e *ledger.Operation) (Result, erro
 		return r, err
 	}
 	r.failed = failed
-	name := c.Name(e.Overlay)
+	name := e.Overlay
 	i := slices.IndexFunc(overlays, func(o fleet.Overlay) bool { return o.Name == name })
 	if i < 0 {
 		r.Differences = []string{fmt.Sprintf("commit %.7s, which it was decided on, has no overlay %q", e.Base, name)}
@@ -98,12 +98,12 @@ func (c Replayer) load(ctx context.Context, commit string, names []string) (over
 func (c Replayer) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)), "base") }
 
 // Name returns the name of the overlay in a directory.
-func (c Replayer) Name(dir string) string { return strings.TrimPrefix(dir, path.Clean(c.Overlays)+"/") }
+func (c Replayer) Name(dir string) string { return ledger.Name(c.Overlays, dir) }
 
 // serving returns the names of the overlays of an entry: its own, and those that serve the queue
 // according to its observation.
 func (c Replayer) serving(e *ledger.Operation) []string {
-	names := []string{c.Name(e.Overlay)}
+	names := []string{e.Overlay}
 	for _, s := range e.Observation.Overlays {
 		if clean := path.Clean(s.Overlay); clean == s.Overlay && clean != "." && !path.IsAbs(clean) && !strings.HasPrefix(clean, "..") {
 			names = append(names, clean)
@@ -115,7 +115,7 @@ func (c Replayer) serving(e *ledger.Operation) []string {
 
 // differences returns the differences between an operation and a decision.
 func differences(e *ledger.Operation, d plan.Decision) []string {
-	op := ledger.Draft{Kind: e.Kind, Path: e.Overlay, Base: e.Base, Decision: d}
+	op := ledger.Draft{Kind: e.Kind, Path: e.Path, Base: e.Base, Decision: d}
 	again := op.Operation(e.Version)
 	ids, wanted := slices.Sorted(slices.Values(e.Dispatches())), slices.Sorted(slices.Values(again.Dispatches()))
 	switch {

@@ -11,7 +11,7 @@ import (
 	"errors"
 	"time"
 
-	"muster/generator/history"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
 )
 
@@ -46,8 +46,8 @@ type Finding struct {
 	At     time.Time `json:"at"`
 	// Overlay is the overlay's name, and Operation the operation as in muster history: of a commit by
 	// people, the command of muster that makes such changes. They are empty if unknown.
-	Overlay   string            `json:"overlay,omitempty"`
-	Operation history.Operation `json:"operation,omitempty"`
+	Overlay   string      `json:"overlay,omitempty"`
+	Operation ledger.Kind `json:"operation,omitempty"`
 	// Version is the version of muster that the commit names; empty if unset.
 	Version string  `json:"version,omitempty"`
 	Verdict Verdict `json:"verdict"`

@@ -26,7 +26,7 @@ type job struct {
 // otherwise than it was ordered has another finding at the end; so has one that writes a dispatch that
 // was never ordered, if the whole log was read. Several commits are verified at a time. The first
 // error is yielded last.
-func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error]) iter.Seq2[Finding, error] {
+func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Operation, error]) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
 		workers := max(c.Workers, 1)
@@ -82,7 +82,7 @@ func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Record, error])
 }
 
 // read makes jobs of a log.
-func (c Config) read(ctx context.Context, log iter.Seq2[ledger.Record, error], todo, order chan<- *job) error {
+func (c Config) read(ctx context.Context, log iter.Seq2[ledger.Operation, error], todo, order chan<- *job) error {
 	j := &job{done: make(chan struct{})}
 	flush := func() bool {
 		if len(j.units) == 0 {

@@ -34,9 +34,9 @@ func TestVerifyEndsWhenCanceled(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		busy := make(chan struct{})
 		c := Config{Workers: 1, Together: 1, Count: &Count{}, Files: func(context.Context) (Files, error) { return slowFiles{wait: busy}, nil }}
-		log := func(yield func(ledger.Record, error) bool) {
+		log := func(yield func(ledger.Operation, error) bool) {
 			for range 2 {
-				if !yield(ledger.Record{Commit: branch.Commit{ID: "1111111", Parents: []string{"2222222"}}}, nil) {
+				if !yield(ledger.Operation{Commit: branch.Commit{ID: "1111111", Parents: []string{"2222222"}}}, nil) {
 					return
 				}
 			}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"muster/generator/fleet"
-	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/gitops/branch"
 )
@@ -66,7 +65,7 @@ func (w *worker) job(ctx context.Context, j *job) error {
 	}
 	var commits []branch.Commit
 	for _, u := range j.units {
-		commits = append(commits, u.record.Commit)
+		commits = append(commits, u.op.Commit)
 	}
 	top := path.Clean(w.Overlays)
 	if err := w.files.Ahead(ctx, commits, []string{top, path.Join(path.Dir(top), "base")}); err != nil {
@@ -74,7 +73,7 @@ func (w *worker) job(ctx context.Context, j *job) error {
 	}
 	for _, u := range j.units {
 		verify := w.entry
-		if u.record.Entry == nil {
+		if !u.op.ByMuster() {
 			verify = w.others
 		}
 		f, err := verify(ctx, u)
@@ -104,11 +103,11 @@ func (w *worker) sign(ctx context.Context, found []Finding) error {
 	return err
 }
 
-// finding returns the finding of a record without its files.
-func (w *worker) finding(r *ledger.Record) Finding {
-	f := Finding{Commit: r.Commit.ID, Author: r.Commit.Author, Email: r.Commit.Email, At: r.Commit.At}
-	if e := r.Entry; e != nil {
-		f.Overlay, f.Operation, f.Version = strings.TrimPrefix(e.Overlay, path.Clean(w.Overlays)+"/"), history.Operation(e.Kind), e.Version
+// finding returns the finding of an operation without its files.
+func finding(o *ledger.Operation) Finding {
+	f := Finding{Commit: o.ID, Author: o.Author, Email: o.Email, At: o.At}
+	if o.ByMuster() {
+		f.Overlay, f.Operation, f.Version = o.Overlay, o.Kind, o.Version
 	}
 	return f
 }

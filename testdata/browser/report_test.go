@@ -95,7 +95,7 @@ func written(t *testing.T) string {
 		}
 		return all, nil
 	}}
-	r, err := c.Read(ledger.Read(w.read()))
+	r, err := c.Read(ledger.Read("overlays", w.read()))
 	must(t, err)
 	dir := t.TempDir()
 	f, err := os.Create(filepath.Join(dir, "report.html"))
