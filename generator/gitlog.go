@@ -26,12 +26,12 @@ type pastLog struct {
 	history  branch.History
 	overlays string // directory
 	clock    Clock
-	log     *slog.Logger
-	files   map[string]pastFile // read in tries that failed later
-	answers map[string]answer   // what dispatches were, by ID
-	orders  *orders             // during a tick
-	oldest  time.Time           // as far back as orders are read
-	repairs map[string]Repair   // the last of each overlay, by path
+	log      *slog.Logger
+	files    map[string]pastFile // read in tries that failed later
+	answers  map[string]answer   // what dispatches were, by ID
+	orders   *orders             // during a tick
+	oldest   time.Time           // as far back as orders are read
+	repairs  map[string]Repair   // the last of each overlay, by path
 }
 
 func newPastLog(cfg Config) *pastLog {

@@ -288,4 +288,3 @@ func (o Outcome) WhoWorked() string {
 	}
 	return ""
 }
-
