@@ -37,26 +37,26 @@ func (s Style) Message(op Draft, version string) string {
 }
 
 // trailers returns the trailers that state the operation.
-func (e *Operation) trailers() []string {
+func (o *Operation) trailers() []string {
 	var all []string
 	add := func(key, value string) { all = append(all, key+": "+value) }
-	add(keyOverlay, e.Path)
-	add(keyOperation, string(e.Kind))
-	if e.Identity != "" {
-		add(keyIdentity, e.Identity)
+	add(keyOverlay, o.Path)
+	add(keyOperation, string(o.Kind))
+	if o.Identity != "" {
+		add(keyIdentity, o.Identity)
 	}
-	add(keyBase, e.Base)
-	for _, o := range e.Orders {
-		add(keyDispatch, o.String())
+	add(keyBase, o.Base)
+	for _, x := range o.Orders {
+		add(keyDispatch, x.String())
 	}
-	for _, file := range e.Repaired {
+	for _, file := range o.Repaired {
 		add(keyRepaired, file)
 	}
-	if e.Failures > 0 {
-		add(keyFailures, strconv.Itoa(e.Failures))
+	if o.Failures > 0 {
+		add(keyFailures, strconv.Itoa(o.Failures))
 	}
-	add(keyObservation, encodeObservation(e.Observation))
-	add(keyMuster, e.Version)
+	add(keyObservation, encodeObservation(o.Observation))
+	add(keyMuster, o.Version)
 	return all
 }
 
