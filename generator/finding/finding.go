@@ -14,7 +14,8 @@ import (
 type Finding struct {
 	// File is the file or directory at fault, from the top of the repository.
 	File string `json:"file"`
-	// Line counts from 1; it is 0 if it is unknown, or if the whole file is at fault.
+	// Line counts from 1; it is 0 if it is unknown, as for fields of what kustomize built, or if the whole
+	// file is at fault.
 	Line int `json:"line,omitempty"`
 	// Field is the field's path, as in "spec.max"; empty if the whole file is at fault.
 	Field string `json:"field,omitempty"`

@@ -87,10 +87,10 @@ type memo struct {
 	finding *finding.Finding
 	// template is the Job of a template, ready to be stamped; nil until it is needed.
 	template *template
-	// noJob is the reason why the template does not build to an agent Job. placed is unplaced, a
-	// finding on stamped Jobs, with its file and line.
-	noJob            *finding.Finding
-	unplaced, placed *finding.Finding
+	// noJob is the reason why the template does not build to an agent Job.
+	noJob *finding.Finding
+	// file is the file for findings on the template's Job; empty until it is needed.
+	file string
 	// refused are the reasons for which the API server would refuse the overlay's Jobs, and harmful
 	// those for which the overlay may order none, with the template that judged built and the policy.
 	// altered is set if the overlay lets syncers delete Jobs whose dispatch is retired: it is suspended.

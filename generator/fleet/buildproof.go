@@ -54,7 +54,9 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		return wrong, err
 	})
 	if err == nil && wrong != nil {
-		wrong = l.placed(tree, o, wrong)
+		f := *wrong
+		f.File = o.templateFile()
+		wrong = &f
 	}
 	if err != nil || wrong != nil {
 		return o.rejectIf(wrong, err)
@@ -66,7 +68,7 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 	}
 	built := l.used[empty.name+o.Path]
 	if built.adds {
-		return l.added(tree, o, probe, proof, built)
+		return l.added(o, probe, proof, built)
 	}
 	if o.proof, err = l.proof(o, probe, built); err != nil {
 		return fmt.Errorf("stamping the template: %w", err)
@@ -79,7 +81,7 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		return o.rejectIf(wrong, err)
 	}
 	o.proven(objects)
-	l.judge(tree, o, probe, nil, l.used[full.name+o.Path])
+	l.judge(o, probe, nil, l.used[full.name+o.Path])
 	return nil
 }
 
@@ -90,7 +92,7 @@ type proofJob struct {
 }
 
 // added is the proof of an overlay that adds its dispatches unchanged.
-func (l *Loader) added(tree fs.FS, o *Overlay, probe plan.Dispatch, proof proofJob, built *memo) error {
+func (l *Loader) added(o *Overlay, probe plan.Dispatch, proof proofJob, built *memo) error {
 	if proof.text == nil && (built.judged != l.used["template "+path.Join(o.Path, templateDir)] || built.judgedFor != o.policyKey) {
 		var err error
 		if proof.text, err = o.stamp(probe); err != nil {
@@ -98,7 +100,7 @@ func (l *Loader) added(tree fs.FS, o *Overlay, probe plan.Dispatch, proof proofJ
 		}
 	}
 	o.proven(append(slices.Clone(o.objects), object{APIVersion: "batch/v1", Kind: "Job", YAML: append([]byte{}, proof.text...)}))
-	l.judge(tree, o, probe, proof.job, built)
+	l.judge(o, probe, proof.job, built)
 	o.built = []byte{}
 	return nil
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -39,7 +40,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 		findings = append(findings, o.findings...)
 		if o.template != nil {
 			findings = append(findings, o.refused...)
-			findings = append(findings, withoutFields(checkJob(tree, o, o.template.job(), false), o.refused)...)
+			findings = append(findings, withoutFields(checkJob(o, o.template.job(), false), o.refused)...)
 			findings = append(findings, patchesOfNothing(tree, o)...)
 			findings = append(findings, checkOverlay(tree, o)...)
 			findings = append(findings, checkNeeded(tree, o)...)
@@ -75,11 +76,7 @@ func checkEdits(o *Overlay) []finding.Finding {
 // one cluster, the syncers would overwrite each other's object, and pruning one overlay would
 // delete it. A file that both list is shared on purpose, as by overlays of several clusters.
 func sharedObjects(tree fs.FS, overlays []Overlay) []finding.Finding {
-	type writer struct {
-		overlay, file string
-		line          int
-	}
-	first := map[string]writer{}
+	first := map[string]string{} // the file of the first overlay that has the object
 	var findings []finding.Finding
 	for i := range overlays {
 		o := &overlays[i]
@@ -96,18 +93,15 @@ func sharedObjects(tree fs.FS, overlays []Overlay) []finding.Finding {
 			group, _, _ := strings.Cut(x.APIVersion, "/")
 			namespace := finding.Scalar(object, "metadata", "namespace")
 			key := strings.Join([]string{group, x.Kind, namespace, x.Name}, "\n")
-			mine := writer{o.Path, "", 0}
-			if mine.file, mine.line = v.definedIn(x); mine.file == "" {
-				mine.file, mine.line = v.generatedIn(o.Path, x)
-			}
+			file := cmp.Or(v.definedIn(x.Kind, x.Name), v.generatedIn(o.Path, x))
 			other, taken := first[key]
 			switch {
 			case !taken:
-				first[key] = mine
-			case other.file != mine.file:
+				first[key] = file
+			case other != file:
 				findings = append(findings, finding.Finding{
-					File: mine.file, Line: mine.line, Field: "metadata.name",
-					Problem: fmt.Sprintf("the %s %s is also in %s: two overlays write one object", x.Kind, strings.TrimPrefix(namespace+"/"+x.Name, "/"), other.file),
+					File: file, Field: "metadata.name",
+					Problem: fmt.Sprintf("the %s %s is also in %s: two overlays write one object", x.Kind, strings.TrimPrefix(namespace+"/"+x.Name, "/"), other),
 					Remedy:  "give each overlay its own, as muster init --overlay does, or keep it in one directory that both list",
 				})
 			}

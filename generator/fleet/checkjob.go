@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -21,10 +20,8 @@ import (
 
 // jobChecker collects the problems of one template.
 type jobChecker struct {
-	tree     fs.FS
 	overlay  *Overlay
 	job      *yaml.Node
-	find     *lineFinder // nil until something was found
 	findings []finding.Finding
 	// onlyHarm leaves out what ends no running agent and starts none that was not ordered.
 	onlyHarm bool
@@ -40,19 +37,13 @@ func (c *jobChecker) add(harms bool, problem, remedy string, at []string) {
 	if c.onlyHarm && !harms {
 		return
 	}
-	if c.find == nil {
-		template := c.overlay.loader.used["template "+path.Join(c.overlay.Path, templateDir)]
-		c.find = newLineFinder(c.tree, c.overlay, template.notes)
-	}
-	f := finding.Finding{Field: finding.Field(at), Problem: problem, Remedy: remedy}
-	f.File, f.Line = c.find.place(c.job, at)
-	c.findings = append(c.findings, f)
+	c.findings = append(c.findings, finding.Finding{File: c.overlay.templateFile(), Field: finding.Field(at), Problem: problem, Remedy: remedy})
 }
 
 // checkJob validates the template's Job by the contract with Kubernetes, Argo
 // CD, Flux and the agent. job may be a dispatch of the template.
-func checkJob(tree fs.FS, o *Overlay, job *yaml.Node, onlyHarm bool) []finding.Finding {
-	c := &jobChecker{tree: tree, overlay: o, job: job, onlyHarm: onlyHarm}
+func checkJob(o *Overlay, job *yaml.Node, onlyHarm bool) []finding.Finding {
+	c := &jobChecker{overlay: o, job: job, onlyHarm: onlyHarm}
 	for _, want := range required {
 		n := finding.Lookup(c.job, want.at...)
 		switch {
@@ -309,7 +300,7 @@ func nth(i int) string { return fmt.Sprintf("[%d]", i) }
 // built, with a finding on a reserved namespace, and the findings of [Loader.Check] for which the
 // overlay may order nothing. It computes them once for each build of the template and of the
 // overlay, and for each policy. job is the built Job as nodes; nil if it was not parsed yet.
-func (l *Loader) judge(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, full *memo) {
+func (l *Loader) judge(o *Overlay, probe plan.Dispatch, job *yaml.Node, full *memo) {
 	template := l.used["template "+path.Join(o.Path, templateDir)]
 	if o.built == nil || template == nil || full == nil {
 		return
@@ -323,8 +314,8 @@ func (l *Loader) judge(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.No
 			}
 		}
 		full.judged, full.judgedFor = template, o.policyKey
-		full.harmful = checkJob(tree, o, job, true)
-		full.refused = l.refusals(tree, o, probe, job, template, full)
+		full.harmful = checkJob(o, job, true)
+		full.refused = l.refusals(o, probe, job)
 		full.altered = nil
 		if f, identity := o.transformed(); f != nil && (identity || len(full.harmful) > 0) {
 			if full.harmful = []finding.Finding{*f}; !keepsJob(job) {
@@ -339,18 +330,13 @@ func (l *Loader) judge(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.No
 }
 
 // refusals returns the reasons for which the API server would refuse a dispatch.
-func (l *Loader) refusals(tree fs.FS, o *Overlay, probe plan.Dispatch, job *yaml.Node, template, full *memo) (refused []finding.Finding) {
+func (l *Loader) refusals(o *Overlay, probe plan.Dispatch, job *yaml.Node) (refused []finding.Finding) {
 	longestNamed(job, probe.ID, o)
-	var find *lineFinder
 	for _, p := range append(l.intoReserved(job), kubernetes.Validate(job)...) {
-		if find == nil {
-			find = newLineFinder(tree, o, template.notes, full.notes)
-		}
-		f := finding.Finding{Field: finding.Field(p.Path), Problem: p.Problem, Remedy: p.Remedy}
+		f := finding.Finding{File: o.templateFile(), Field: finding.Field(p.Path), Problem: p.Problem, Remedy: p.Remedy}
 		if !strings.Contains(f.Problem, "Kubernetes") {
 			f.Problem += ": Kubernetes " + kubernetes.Version + " refuses that"
 		}
-		f.File, f.Line = find.place(job, p.Path)
 		refused = append(refused, f)
 		if len(refused) > maxFindings {
 			return atMost(o, refused)

@@ -73,8 +73,8 @@ func checkNeeded(tree fs.FS, o *Overlay) (findings []finding.Finding) {
 		}
 		add := func(problem, remedy string) {
 			f := finding.Finding{Field: "metadata.annotations", Problem: fmt.Sprintf("agents need the %s %s, and %s", x.Kind, x.Name, problem), Remedy: "write " + remedy}
-			if f.File, f.Line = v.definedIn(x); f.File == "" {
-				f.File, f.Line = v.generatedIn(o.Path, x)
+			if f.File = v.definedIn(x.Kind, x.Name); f.File == "" {
+				f.File = v.generatedIn(o.Path, x)
 				f.Field = "generatorOptions.annotations"
 			}
 			findings = append(findings, f)

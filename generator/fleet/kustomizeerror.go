@@ -20,12 +20,12 @@ func (v *view) explain(dir string, err error) *finding.Finding {
 	if problem, stopped := strings.CutSuffix(f.Problem, ": "+kustomize.Smaller); stopped {
 		f.Problem, f.Remedy = problem, kustomize.Smaller
 	}
-	f.File, f.Line = v.kustomizationOf(dir)
+	f.File = v.kustomizationOf(dir)
 	if strings.Contains(text, kustomize.TooLarge) {
-		f.File, f.Line = v.largest(dir)
+		f.File = v.largest(dir)
 	}
 	if name := v.fileIn(text); name != "" {
-		f.File, f.Line = name, 0
+		f.File = name
 		if syntax := v.syntax(name); syntax != nil {
 			return syntax
 		}

@@ -145,46 +145,34 @@ func (l *Loader) buildTemplate(tree fs.FS, o *Overlay) (*finding.Finding, error)
 
 // agentJob returns the Job that the directory of a template builds to, as nodes.
 func (v *view) agentJob(dir string, objects []object) (*yaml.Node, *finding.Finding) {
-	isJob := func(x object) bool { return x.Kind == "Job" && x.APIVersion == "batch/v1" }
-	f := &finding.Finding{}
+	f := &finding.Finding{File: v.kustomizationOf(dir)}
 	switch {
 	case len(objects) == 0:
 		const local = "config.kubernetes.io/local-config"
-		if f.File, f.Line = v.mentions(dir, local); f.Line > 0 {
-			f.Field, f.Problem, f.Remedy = finding.Field(annotation(local)), "kustomize leaves the Job out", "remove it"
+		if file, line := v.mentions(dir, local); line > 0 {
+			f.File, f.Line, f.Field, f.Problem, f.Remedy = file, line, finding.Field(annotation(local)), "kustomize leaves the Job out", "remove it"
 			return nil, f
 		}
-		f.File, f.Line = v.kustomizationOf(dir)
 		f.Problem, f.Remedy = dir+" builds to nothing", "list the agent Job in its resources, as in ../../../base"
 		return nil, f
 	case len(objects) > 1:
-		agent := max(0, slices.IndexFunc(objects, isJob))
-		second := objects[0]
-		if agent == 0 {
-			second = objects[1]
-		}
-		f.File, f.Line = v.beginning(dir, second)
 		f.Problem = fmt.Sprintf("%s builds to %d objects (%s), not to one Job", dir, len(objects), someOf(objects))
 		f.Remedy = "move all but the agent Job next to the overlay's own kustomization.yaml"
 		return nil, f
-	case !isJob(objects[0]):
-		key := "kind"
-		if objects[0].Kind == "Job" {
-			key = "apiVersion"
-		}
-		f.File, f.Line = v.lineIn(dir, objects[0], key)
+	case objects[0].Kind != "Job" || objects[0].APIVersion != "batch/v1":
+		f.File = v.fileOf(dir, objects[0].Kind)
 		f.Problem = fmt.Sprintf("%s builds to the %s (%s), not to a Job", dir, objects[0], objects[0].APIVersion)
 		f.Remedy = "muster orders agents as Jobs of batch/v1: rewrite it as one"
 		return nil, f
 	}
-	job, wrong := finding.ParseOne(dir, objects[0].YAML)
+	f.File = v.fileOf(dir, "Job")
+	job, wrong := finding.ParseOne(f.File, objects[0].YAML)
 	if wrong != nil { // by the lines of what was built, which nobody can edit
-		wrong.File, wrong.Line = v.beginning(dir, objects[0])
+		wrong.Line = 0
 		return nil, wrong
 	}
 	at := []string{"spec", "template", "spec"}
 	if pod := finding.Lookup(job, at...); pod == nil || pod.Kind != yaml.MappingNode {
-		f.File, f.Line = v.lineIn(dir, objects[0], at...)
 		f.Field, f.Problem = finding.Field(at), "is missing: the Job has no pod"
 		f.Remedy = "write the agent's pod there, as in the base that muster init writes"
 		return nil, f
@@ -206,8 +194,7 @@ func someOf(objects []object) string {
 }
 
 // unreadable returns the problem that would make dispatches of the template unreadable in git;
-// nil if none. It also returns the dispatch that it tried. [Loader.placed] finds the problem's
-// place in the source files.
+// nil if none. It also returns the dispatch that it tried.
 func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *finding.Finding, err error) {
 	if proof.text, err = o.stamp(probe); err != nil {
 		return proof, nil, fmt.Errorf("stamping the template: %w", err)
@@ -228,44 +215,4 @@ func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *findin
 		return proof, &finding.Finding{Problem: path.Join(o.Path, templateDir) + " has the text " + noDigest + ", which is reserved for muster's digest", Remedy: "remove it"}, nil
 	}
 	return proof, nil, nil
-}
-
-// placed adds the file and line to the problem of unreadable: those of the value or the text, or
-// the first line of the largest file if the Job is too large. It searches once for each build of
-// the template: the same Job may come from other lines.
-func (l *Loader) placed(tree fs.FS, o *Overlay, wrong *finding.Finding) *finding.Finding {
-	dir := path.Join(o.Path, templateDir)
-	built := l.used["template "+dir]
-	if built.unplaced == wrong {
-		return built.placed
-	}
-	v := &view{tree: tree, notes: built.notes}
-	f := *wrong
-	job := o.template.job()
-	switch at := noString(job); {
-	case f.Field != "" && at != nil:
-		f.File, f.Line = newLineFinder(tree, o, built.notes).place(job, at)
-	case strings.Contains(f.Problem, noDigest):
-		f.File, f.Line = v.mentions(dir, noDigest)
-	default:
-		f.File, f.Line = v.largest(dir)
-	}
-	built.unplaced, built.placed = wrong, &f
-	return &f
-}
-
-// noString returns the path of the first label or annotation of a Job whose value does not have
-// type string, in the order in which a dispatch is read; nil if all values are strings.
-func noString(job *yaml.Node) []string {
-	for _, above := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
-		for _, key := range []string{"labels", "annotations"} {
-			at := below(above, key)
-			for key, value := range finding.Pairs(finding.Lookup(job, at...)) {
-				if value.Kind != yaml.ScalarNode || value.Tag != "!!str" {
-					return below(at, key.Value)
-				}
-			}
-		}
-	}
-	return nil
 }
