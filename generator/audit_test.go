@@ -358,21 +358,16 @@ func (a *audit) starting(m *muster, o plan.Overlay, at time.Time) int {
 	return a.startingOf(m, o, at, func(plan.Dispatch) bool { return true })
 }
 
-// useful counts those of them that will come to the cluster that the policy names, and
-// take its jobs: an agent has the tags that it was ordered with, whatever the policy
-// says since (docs/reference/decision.md, "Agents in flight").
+// useful counts those of them that will come to the cluster that the policy names: until
+// they register, they count with the policy's tags, whatever they were ordered with
+// (docs/reference/decision.md, "Agents in flight").
 func (a *audit) useful(m *muster, o plan.Overlay, at time.Time) int {
-	return a.startingOf(m, o, at, a.ofUse(m, o))
+	return a.startingOf(m, o, at, ofUse(o))
 }
 
 // ofUse reports whether agents of a dispatch are.
-func (a *audit) ofUse(m *muster, o plan.Overlay) func(plan.Dispatch) bool {
-	own := o.AgentTags()
-	return func(x plan.Dispatch) bool {
-		return x.Cluster == o.Policy.Cluster && (len(x.Tags) == 0 || slices.Equal(x.Tags, own) || !slices.ContainsFunc(m.snapshot.Jobs, func(j plan.Job) bool {
-			return j.State == plan.JobPending && takes(own, j.Rules) && !takes(x.Tags, j.Rules)
-		}))
-	}
+func ofUse(o plan.Overlay) func(plan.Dispatch) bool {
+	return func(x plan.Dispatch) bool { return x.Cluster == o.Policy.Cluster }
 }
 
 func (a *audit) startingOf(m *muster, o plan.Overlay, at time.Time, of func(plan.Dispatch) bool) int {

@@ -104,7 +104,7 @@ func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[st
 // many of them would be of use. What is ordered in their stead is one too many for each that
 // comes after all.
 func (a *audit) giveUp(m *muster, o plan.Overlay, after plan.State) (useful int) {
-	of := a.ofUse(m, o)
+	of := ofUse(o)
 	late := a.notCountedOn(m, o, after)
 	for _, d := range a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name)) {
 		n := late[d.ID]

@@ -70,7 +70,7 @@ type placeQueue struct {
 type placeMay struct {
 	queue    int
 	overlays []string
-	agents   bool   // there are idle agents or others of their own kinds, and the jobs may need one
+	agents   bool   // there are idle agents, and the jobs may need one
 	kinds    string // the set of these kinds that may serve the jobs; see [appendNumber]
 }
 
@@ -190,10 +190,6 @@ func (p *placement) serve(readers []queueReader) {
 		}
 		for _, s := range q.allocations {
 			allocations, of = append(allocations, s), append(of, i)
-			for n, x := range s.otherTags {
-				k := slices.IndexFunc(q.counts.others, func(o otherTags) bool { return o.dispatch == x.dispatch })
-				s.otherTags[n].other.Jobs = q.takes[len(q.counts.counts)+k]
-			}
 		}
 	}
 	slices.SortStableFunc(idle, func(a, b group) int { return cmp.Compare(a.rank, b.rank) })
@@ -201,7 +197,7 @@ func (p *placement) serve(readers []queueReader) {
 	for g := range idle {
 		groups[g] = idle[g].IdleAgents
 	}
-	d := newDivision(allocations, p.jobs, groups, flights(allocations), readers[0].snapshot.At)
+	d := newDivision(allocations, p.jobs, groups, readers[0].snapshot.At)
 	for _, j := range p.of {
 		if p.left[j] != nil {
 			continue
@@ -213,8 +209,6 @@ func (p *placement) serve(readers []queueReader) {
 			switch from.kind {
 			case fromIdle:
 				queue = idle[from.index].queue
-			case fromInFlight:
-				queue = of[d.flying[from.index].allocation]
 			default:
 				queue = of[from.index]
 			}

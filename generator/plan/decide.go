@@ -69,12 +69,9 @@ type allocation struct {
 	retire    []Retirement
 	breaker   Breaker // as it is once they are retired
 	figures   Figures
-	otherTags []flight // in flight, but of other use than those that are dispatched now
-	// startupTimes and lastServed are what is known once they are retired; see learn. late are the
-	// agents in flight that are not counted on, by dispatch; see giveUp.
+	// startupTimes and lastServed are what is known once they are retired; see learn.
 	startupTimes StartupTimes
 	lastServed   time.Time
-	overdue      map[string]int
 
 	nonMatching int        // idle agents and agents in flight that serve nothing of the overlay
 	unserved    int        // pending jobs that no agent serves
@@ -141,7 +138,6 @@ func (s *allocation) begin(o Observation) {
 	}
 	var otherQueue int
 	s.figures.InFlight, otherQueue = s.inFlight(o.At)
-	s.otherTags = s.otherFlights()
 	s.figures.Stopping += otherQueue
 	s.giveUp(o.At)
 	s.figures.Current = s.capacity.Own + s.figures.InFlight

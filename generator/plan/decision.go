@@ -58,9 +58,9 @@ type Figures struct {
 	// expired.
 	Idle     int `json:"idle"`
 	InFlight int `json:"inFlight"`
-	// NonMatching of the idle agents and of those in flight match none of the overlay's jobs: they
-	// were ordered with other tags, and match nothing or only jobs of other overlays; or they are
-	// not expected because the circuit breaker is open. Zero while nothing is missing.
+	// NonMatching of the idle agents and of those in flight serve none of the overlay's jobs: they
+	// have other tags, serve other overlays' look-ahead, or are in flight and not expected because the
+	// circuit breaker is open. Zero while nothing is missing.
 	NonMatching int `json:"nonMatching,omitempty"`
 	// Busy agents of the overlay run a job. QueueBusy counts all agents of the queue that run a
 	// job, regardless of who started them.

@@ -22,7 +22,6 @@ type division struct {
 	allocations []*allocation
 	jobs        []Demand
 	idle        []IdleAgents
-	flying      []flight
 	flow        *flow
 	// names are the indexes of the allocations by the names of their overlays; takes are by allocation the
 	// groups of jobs that the overlay's agents can take, in order, and takenBy by group the allocations.
@@ -36,7 +35,7 @@ type division struct {
 // source is a node of the flow that agents come from.
 type source struct {
 	kind  sourceKind
-	index int // of the group of idle agents or of those in flight, or of the overlay among the allocations
+	index int // of the group of idle agents, or of the overlay among the allocations
 }
 
 type sourceKind int
@@ -65,16 +64,13 @@ const (
 	sinkKinds
 )
 
-// number returns the index of a source in the flow: groups of idle agents, groups in flight, then
-// the other kinds, each by overlay.
+// number returns the index of a source in the flow: groups of idle agents, then the other kinds, each by
+// overlay.
 func (d *division) number(s source) int {
-	switch s.kind {
-	case fromIdle:
+	if s.kind == fromIdle {
 		return s.index
-	case fromInFlight:
-		return len(d.idle) + s.index
 	}
-	return len(d.idle) + len(d.flying) + int(s.kind-fromMin)*len(d.allocations) + s.index
+	return len(d.idle) + int(s.kind-fromInFlight)*len(d.allocations) + s.index
 }
 
 // source returns the source with an index; it is the inverse of number.
@@ -82,11 +78,8 @@ func (d *division) source(i int) source {
 	if i < len(d.idle) {
 		return source{fromIdle, i}
 	}
-	if i -= len(d.idle); i < len(d.flying) {
-		return source{fromInFlight, i}
-	}
-	i -= len(d.flying)
-	return source{fromMin + sourceKind(i/len(d.allocations)), i % len(d.allocations)}
+	i -= len(d.idle)
+	return source{fromInFlight + sourceKind(i/len(d.allocations)), i % len(d.allocations)}
 }
 
 // sinkNumber returns the index of a sink in the flow: groups of jobs, then the other kinds, each by
@@ -145,15 +138,8 @@ func (d *division) takers(n int) [][]int32 {
 			serve(source{fromIdle, g}, group.Jobs.below(len(d.jobs)), i, existing...)
 		}
 	}
-	for k, x := range d.flying {
-		switch from := (source{fromInFlight, k}); {
-		case x.other == nil:
-			serve(from, d.takes[x.allocation], x.allocation, existing...)
-		case x.other.Spare:
-			serve(from, x.other.Jobs.below(len(d.jobs)), x.allocation, existing...)
-		default:
-			serve(from, x.other.Jobs.below(len(d.jobs)), 0)
-		}
+	for i := range d.allocations {
+		serve(source{fromInFlight, i}, d.takes[i], i, existing...)
 	}
 	for _, kind := range []sourceKind{fromMin, fromRoom} {
 		for i := range d.allocations {
@@ -171,7 +157,7 @@ func (d *division) serves(overlay, jobs int) bool {
 
 // divide runs the flow, and sets the sum of each overlay from it.
 func divide(allocations []*allocation, o Observation) {
-	d := newDivision(allocations, o.Jobs, o.Idle, flights(allocations), o.At)
+	d := newDivision(allocations, o.Jobs, o.Idle, o.At)
 	d.count()
 	for i, s := range allocations {
 		d.conclude(i, s, o.orderedAt())
@@ -179,17 +165,17 @@ func divide(allocations []*allocation, o Observation) {
 }
 
 // newDivision divides jobs and agents by running the flow.
-func newDivision(allocations []*allocation, jobs []Demand, idle []IdleAgents, flying []flight, now time.Time) *division {
-	d := &division{allocations: allocations, jobs: jobs, idle: idle, flying: flying}
+func newDivision(allocations []*allocation, jobs []Demand, idle []IdleAgents, now time.Time) *division {
+	d := &division{allocations: allocations, jobs: jobs, idle: idle}
 	d.findTakers()
 	n := len(allocations)
-	supply := make([]int, len(d.idle)+len(d.flying)+2*n)
+	supply := make([]int, d.number(source{fromRoom, n}))
 	demand := make([]int, len(d.jobs)+int(sinkKinds-toReserved)*n)
 	for g, group := range d.idle {
 		supply[g] = group.Agents
 	}
-	for k, x := range d.flying {
-		supply[d.number(source{fromInFlight, k})] = x.agents
+	for i, s := range allocations {
+		supply[d.number(source{fromInFlight, i})] = s.expected()
 	}
 	for j, group := range d.jobs {
 		demand[j] = group.Pending
@@ -266,7 +252,7 @@ func count(first, last int) []int {
 // serveInFlight assigns agents in flight to jobs, and then all unused existing agents to look-ahead
 // and buffers.
 func (d *division) serveInFlight() {
-	idle, there := len(d.idle), len(d.idle)+len(d.flying)
+	idle, there := len(d.idle), d.number(source{fromMin, 0})
 	d.flow.serveAll(idle, there, count(0, len(d.jobs))...)
 	d.serve(idle, there, toReserved)
 	d.serve(idle, there, toBuffer)
@@ -383,9 +369,7 @@ func (d *division) substitute(there int) {
 func (d *division) substitutes(i int) string {
 	switch from := d.source(i); {
 	case from.kind == fromInFlight:
-		if x := d.flying[from.index]; x.other == nil || x.other.Spare {
-			return d.allocations[x.allocation].overlay.Name
-		}
+		return d.allocations[from.index].overlay.Name
 	case !d.idle[from.index].Replacing:
 		return d.idle[from.index].Overlay
 	}
@@ -473,15 +457,12 @@ func (d *division) count() {
 // owner returns the overlay to which agents belong: idle agents that are not being replaced, agents
 // in flight, and agents that it dispatches now; -1 if they belong to no overlay.
 func (d *division) owner(from source) int {
-	switch from.kind {
-	case fromIdle:
+	if from.kind == fromIdle {
 		g := d.idle[from.index]
 		if i, ok := d.names[g.Overlay]; ok && !g.Replacing {
 			return i
 		}
 		return -1
-	case fromInFlight:
-		return d.flying[from.index].allocation
 	}
 	return from.index
 }

@@ -159,22 +159,3 @@ func TestJobsOfAClusterWithoutTheQueueAreUnserved(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
-
-// TestOtherTagsAreNoted: only where it makes a difference does an observation say what
-// a dispatch was told.
-func TestOtherTagsAreNoted(t *testing.T) {
-	o := Overlay{Name: "a", Identity: Identity{ID: "f"}, Policy: Policy{Queue: "q", Max: 10}}
-	for name, c := range map[string]struct {
-		told []string
-		want bool
-	}{
-		"the same": {o.AgentTags(), false}, "before fleets had a tag": {[]string{"queue=q", "overlay=a"}, false}, "more": {append(o.AgentTags(), "os=linux"), false},
-		"another queue, which is counted apart": {[]string{"queue=x", "overlay=a"}, false},
-	} {
-		o.Dispatches = []Dispatch{{ID: "a-0000000a", Agents: 3, At: orderedAt, NotAfter: orderedAt.Add(lease), Tags: c.told}}
-		s := Snapshot{At: orderedAt, Jobs: []Job{{Rules: []string{"queue=q"}, State: JobPending, Since: orderedAt}}}
-		if got := Observe([]Overlay{o}, s, &Registrations{})[0].Overlays[0].OtherTags; len(got) > 0 != c.want {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-}

@@ -303,14 +303,6 @@ func (d drawnLife) servedOrMissing(decisions []Decision, o Observation, j int) (
 			n += g.Agents
 		}
 	}
-	for _, v := range d.overlays { // what was ordered with other tags than the policy has now
-		s := o.Capacity(v.Name)
-		for _, x := range v.Dispatches {
-			if s.OtherTags[x.ID].Jobs.Has(j) && !slices.Contains(o.Jobs[j].Overlays, v.Name) {
-				n += x.Agents - s.Dispatches[x.ID].Registered.Below(x.Agents)
-			}
-		}
-	}
 	missing := 0
 	for _, x := range decisions {
 		if !slices.Contains(o.Jobs[j].Overlays, x.Overlay) {

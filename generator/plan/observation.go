@@ -117,9 +117,6 @@ type Capacity struct {
 	// Dispatches is what Buildkite has seen of each dispatch in git. Dispatches without a seen
 	// agent are omitted.
 	Dispatches map[string]Observed `json:"dispatches,omitempty"`
-	// OtherTags are dispatches that were ordered with other tags than the policy has now, and
-	// whose agents in flight can serve other jobs; nil if there are no such dispatches.
-	OtherTags map[string]OtherTags `json:"otherTags,omitempty"`
 }
 
 // Misplaced describes an agent that is in another queue or cluster than its overlay.
@@ -152,15 +149,6 @@ func (q queueReader) misplaced(a *Agent, o *Overlay) Misplaced {
 		}
 	}
 	return m
-}
-
-// OtherTags describes which jobs agents of a dispatch will be able to serve.
-type OtherTags struct {
-	// Jobs are the groups of Observation.Jobs that they can take, by index.
-	Jobs IndexSet `json:"jobs,omitzero"`
-	// Spare reports whether they can replace agents that are dispatched now, so that they count for
-	// look-ahead and buffer.
-	Spare bool `json:"spare,omitempty"`
 }
 
 // Observed is what Buildkite has seen of one dispatch, now or before.
@@ -626,9 +614,8 @@ func answered(readers []queueReader, key string, c *class) bool {
 type queueCounts struct {
 	rest   Observation // without jobs and idle agents
 	served []*class
-	kinds  []kind // of idle agents, and then of the others
-	counts []int  // of idle agents
-	others []otherTags
+	kinds  []kind // of idle agents
+	counts []int  // of each kind
 }
 
 // observation groups what was read.
@@ -636,13 +623,6 @@ func (r queueCounts) observation(overlays []Overlay) Observation {
 	o := r.rest
 	jobs, takes := group(r.served, r.kinds)
 	o.Jobs, o.Idle = jobs, groupIdle(r.kinds, r.counts, takes, overlays)
-	for n, x := range r.others {
-		i, _ := slices.BinarySearchFunc(o.Overlays, overlays[x.overlay].Name, func(s Capacity, name string) int { return cmp.Compare(s.Overlay, name) })
-		if o.Overlays[i].OtherTags == nil {
-			o.Overlays[i].OtherTags = map[string]OtherTags{}
-		}
-		o.Overlays[i].OtherTags[x.dispatch] = OtherTags{Jobs: takes[len(r.counts)+n], Spare: x.spare}
-	}
 	return o
 }
 
@@ -678,13 +658,9 @@ func (q queueReader) read(classes []*class) queueCounts {
 	q.countWrongTags(idle, served, index, capacities)
 	r := queueCounts{served: served}
 	r.kinds, r.counts = kinds(idle, served, index)
-	r.others = q.otherTags(served, index, capacities, owners, o.At)
 	slices.SortFunc(capacities, func(a, b Capacity) int { return cmp.Compare(a.Overlay, b.Overlay) })
 	o.Overlays = capacities
 	r.rest = o
-	for _, x := range r.others {
-		r.kinds = append(r.kinds, kind{takes: x.takes})
-	}
 	return r
 }
 

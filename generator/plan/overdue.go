@@ -102,9 +102,8 @@ func (s *allocation) hasRegistered() bool {
 
 // overdueOrder is the part of what was ordered at one time that has not registered.
 type overdueOrder struct {
-	at         time.Time
-	dispatches []flight
-	agents     int // of all of them
+	at     time.Time
+	agents int
 }
 
 // overdueOrders returns the orders of at least an age with their agents in flight, oldest first. It
@@ -120,7 +119,6 @@ func (s *allocation) overdueOrders(now time.Time, after time.Duration) (all []ov
 			i = len(all)
 			all = append(all, overdueOrder{at: d.At})
 		}
-		all[i].dispatches = append(all[i].dispatches, flight{dispatch: d.ID, agents: n})
 		all[i].agents += n
 	}
 	slices.SortStableFunc(all, func(a, b overdueOrder) int { return a.at.Compare(b.at) })
@@ -146,7 +144,7 @@ func (b StartupTimes) comparedAfter() time.Duration {
 	return b.Within(99) * 3 / 2
 }
 
-// giveUp computes how many agents in flight are presumed lost, by dispatch: they are overdue, and
+// giveUp computes how many agents in flight are presumed lost: they are overdue, and
 // others are dispatched to replace them. They count against max until their lease expires, because
 // they may still register.
 //
@@ -159,16 +157,11 @@ func (s *allocation) giveUp(now time.Time) {
 	if after == 0 || s.breaker.Open() {
 		return
 	}
-	s.overdue = map[string]int{}
 	served := s.servedAt(now.Add(-s.startupTimes.comparedAfter()))
 	for _, o := range s.overdueOrders(now, after) {
-		if !o.at.Before(served) {
-			continue
+		if o.at.Before(served) {
+			s.figures.Overdue += o.agents
 		}
-		for _, d := range o.dispatches {
-			s.overdue[d.dispatch] = d.agents
-		}
-		s.figures.Overdue += o.agents
 	}
 	if s.figures.Overdue > 0 {
 		s.figures.OverdueAfter = int(after / time.Second)

@@ -669,17 +669,8 @@ func (r *reference) countInFlight() {
 						o.replacing++
 						continue
 					}
-					// "Agents in flight count with the tags that their dispatch was given. They
-					// can take jobs by these tags, and are credited to their overlay while these
-					// include all its tags."
-					agent := &refAgent{tags: o.tags(), cluster: o.cluster, of: i}
-					if d.Tags != nil {
-						agent.tags = d.Tags
-					}
-					if !refTakes(agent.tags, o.tags()) || o.copied(d) { // "credited to no overlay"
-						agent.of = -1
-					}
-					r.agents = append(r.agents, agent)
+					// "Agents in flight count like agents that are ordered now".
+					r.agents = append(r.agents, &refAgent{tags: o.tags(), cluster: o.cluster, of: i})
 				}
 			}
 		}
