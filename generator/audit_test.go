@@ -327,8 +327,7 @@ func (a *audit) checkFleet(m *muster, c *commit, name string) {
 }
 
 // checkClosing asserts that the breaker closes for a reason: a registered agent after orders without
-// any, and a connected one after orders whose agents exited or had wrong tags; otherwise an agent must
-// have had a job.
+// any; otherwise an agent that has had a job, or one of the warm pool that is connected.
 func (a *audit) checkClosing(c *commit, o plan.Overlay) {
 	came, stays, worked := false, false, false
 	for _, r := range a.w.server.Agents() {
@@ -337,15 +336,12 @@ func (a *audit) checkClosing(c *commit, o plan.Overlay) {
 			continue
 		}
 		came = true
-		stays = stays || r.Ended.IsZero() || c.operation.Decision.At().Before(r.Ended)
+		stays = stays || x.Purpose == plan.ForWarmPool && (r.Ended.IsZero() || c.operation.Decision.At().Before(r.Ended))
 		worked = worked || r.Jobs > 0 || r.Job != ""
 	}
-	good := worked
-	switch o.State.Breaker.Cause {
-	case plan.NeverRegistered:
+	good := worked || stays
+	if o.State.Breaker.Cause == plan.NeverRegistered {
 		good = came
-	case plan.LeftEarly, plan.WrongTags:
-		good = worked || stays
 	}
 	if !good {
 		a.failf("%s: the breaker closes after %q, though agents came %t, stay %t, have had a job %t", o.Name, o.State.Breaker.Cause, came, stays, worked)

@@ -36,7 +36,7 @@ func TestConditions(t *testing.T) {
 		"overdue":       {Overlay{Decision: &overdue}, "Overdue", []string{"overlay a: AgentsArriving=False (Overdue): 1 of 10 agents registered, 6 min after they were ordered"}},
 		"orders failed": {Overlay{Decision: &failed}, "OrdersFailed", []string{"overlay a: AgentsArriving=False (OrdersFailed): the last 2 orders failed: 0 of 16 agents registered"}},
 		"breaker open": {Overlay{Decision: &open, Suspended: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &probe}}, "BreakerOpen",
-			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last 3 orders failed: no agent took a job; next probe at 2026-11-21T02:16:00Z"}},
+			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last orders failed: no agent took a job; next probe at 2026-11-21T02:16:00Z"}},
 		"full":   {Overlay{Decision: &full}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight"}},
 		"hourly": {Overlay{Decision: &hourly}, "HourlyLimitReached", []string{"overlay a: ScalingLimited=True (HourlyLimitReached): 3 agents fewer than needed: maxPerHour leaves 1 in this hour"}},
 		"unmatched": {Overlay{Decision: &unmatched}, "Ready",
@@ -47,7 +47,7 @@ func TestConditions(t *testing.T) {
 		// Without a later poll, neither a success nor a failure is known.
 		"overdue in git": {Overlay{Decision: &overdue, Polled: now.Add(-6 * time.Minute)}, "NotRecorded", nil},
 		"breaker open, no poll in git": {Overlay{Recorded: open.State.Breaker, Suspended: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &probe}}, "BreakerOpen",
-			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last 3 orders failed: no agent took a job; next probe at 2026-11-21T02:16:00Z"}},
+			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last orders failed: no agent took a job; next probe at 2026-11-21T02:16:00Z"}},
 		"full in git":          {Overlay{Decision: &full, Polled: now.Add(-2 * time.Minute)}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight, as of the last poll in git at 2026-11-21T02:13:00Z"}},
 		"orders failed in git": {Overlay{Decision: &overdue, Polled: now.Add(-6 * time.Minute), Recorded: failed.State.Breaker}, "OrdersFailed", []string{"overlay a: AgentsArriving=False (OrdersFailed): the last 2 orders failed: 0 of 16 agents registered"}},
 	} {
@@ -66,9 +66,9 @@ func TestConditions(t *testing.T) {
 			}
 		})
 	}
-	early := plan.Decision{State: plan.State{Breaker: plan.Breaker{Failures: 1, Agents: 1, At: now, Cause: plan.LeftEarly}}}
+	early := plan.Decision{State: plan.State{Breaker: plan.Breaker{Failures: 1, Agents: 1, At: now, Cause: plan.NoJobTaken}}}
 	if c, _ := Find(Overlay{Decision: &early, Suspended: plan.Suspension{Code: plan.AgentsCannotWork}, Now: now}.Conditions(), AgentsArriving); c.Reason != "AgentsCannotWork" || c.Remedy != tagsRemedy {
-		t.Errorf("agents that cannot work after others left early: %s %s", c, c.Remedy)
+		t.Errorf("agents that cannot work after others left without a job: %s %s", c, c.Remedy)
 	}
 	c, _ := Find(Overlay{Decision: &overdue, Now: now, Polled: now.Add(-6 * time.Minute)}.Conditions(), AgentsArriving)
 	if c.Status != Unknown || c.Reason != NotRecorded || !strings.Contains(c.Message, "of 10 agents ordered 6 min ago") {

@@ -160,10 +160,10 @@ func (o Overlay) outdated() bool { return !o.Polled.IsZero() && o.Now.Sub(o.Poll
 // failedOrders returns how many orders failed in a row, and how, as in "the last 2 orders failed:
 // 0 of 16 agents registered".
 func failedOrders(b plan.Breaker) string {
-	if b.Cause == plan.WrongTags { // a single order opens the circuit breaker
-		return b.Cause.String()
-	}
 	how := b.Cause.String()
+	if b.Open() && b.Cause == plan.NoJobTaken { // a single order may have opened the circuit breaker
+		return "the last orders failed: " + how
+	}
 	if b.Cause == plan.NeverRegistered && b.Agents > 0 {
 		how = "0 of " + count(b.Agents, "agent") + " registered"
 	}

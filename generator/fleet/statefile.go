@@ -41,9 +41,6 @@ type stateDocument struct {
 	AheadOf      []plan.AheadOf    `json:"aheadOf,omitempty"`
 }
 
-// maxSeconds bounds how long agents can have lasted: a day, as all times of policies.
-const maxSeconds = 24 * 60 * 60
-
 // readState reads state.yaml. An invalid file is a finding.
 func readState(file string, data []byte) (plan.State, *finding.Finding) {
 	wrong := func(problem string) (plan.State, *finding.Finding) {
@@ -73,9 +70,8 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 		ServedAt: doc.ServedAt, AheadOf: doc.AheadOf,
 	}
 	if b := doc.Breaker; b != nil {
-		if b.Failures > 0 == b.At.IsZero() || b.Cause != "" && !slices.Contains(plan.Failures(), b.Cause) ||
-			b.LastedSeconds > maxSeconds {
-			return wrong("its breaker has failures without a time, an unknown cause, or seconds that cannot be")
+		if b.Failures > 0 == b.At.IsZero() || b.Cause != "" && !slices.Contains(plan.Failures(), b.Cause) {
+			return wrong("its breaker has failures without a time, or an unknown cause")
 		}
 		state.Breaker = *b
 	}

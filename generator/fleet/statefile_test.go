@@ -16,7 +16,7 @@ const stateOf = "overlays/default/dispatches/state.yaml"
 func TestStateIsReadAgain(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	state := plan.State{
-		Breaker:     plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.LeftEarly, LastedSeconds: 1260},
+		Breaker:     plan.Breaker{Failures: 4, At: at, Dispatch: "default-7f3k9c2b", Cause: plan.NoJobTaken},
 		Ordered:     []plan.Ordered{{At: at.Add(-time.Hour), Agents: 3}, {At: at, Agents: 12}},
 		LookedAhead: at.Add(-time.Minute),
 		Partial:     plan.Partial{Until: at, Agents: 5},
@@ -51,7 +51,7 @@ func TestStateIsReadAgain(t *testing.T) {
 func TestInvalidState(t *testing.T) {
 	const head = "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n"
 	for _, text := range []string{
-		"", "nonsense", "[1]", head + "mood: bad\n", head + "breaker: {failures: -1}\n", head + "breaker: {failures: 3}\n", head + "breaker: {at: soon}\n", head + "breaker: {failures: 3, at: 2026-11-21T02:15:00Z, lastedSeconds: -1}\n",
+		"", "nonsense", "[1]", head + "mood: bad\n", head + "breaker: {failures: -1}\n", head + "breaker: {failures: 3}\n", head + "breaker: {at: soon}\n", head + "breaker: {failures: 3, at: 2026-11-21T02:15:00Z, cause: left-early}\n",
 		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", head + "lookedAheadPartial: {agents: 5}\n", head + "lookedAheadPartial: {until: 2026-11-21T02:15:00Z, agents: 0}\n", head + "startupTimes: 45\n", head + "startupTimes: 46:1 30:2\n", head + "startupTimes: [46]\n", head + "startupTimes: 46:0\n", head + "servedAt: soon\n", head + "servedAt: 9999-12-31T23:59:59Z\n", head + "lookedAhead: 1066-10-14T09:00:00Z\n", head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: 1000000000000}]\n", head + "breaker: {failures: 1000000000000, at: 2026-11-21T02:15:00Z}\n", "kind: OverlayState\n", head + head,
 		head + "aheadOf: [{agents: 1, at: 2026-11-21T02:15:00Z}]\n", head + "aheadOf: [{stage: a, at: 2026-11-21T02:15:00Z}]\n", head + "aheadOf: [{stage: a, agents: 1}]\n", strings.Repeat("#", 2<<20),
 	} {

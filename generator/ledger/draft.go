@@ -51,7 +51,7 @@ func (a Draft) orders() []Order {
 	}
 	for _, r := range a.Retirements() {
 		all = append(all, Order{
-			ID: r.ID, Agents: r.Agents, Reason: r.Reason, Registered: r.Registered, Failure: r.Failure,
+			ID: r.ID, Agents: r.Agents, Reason: r.Reason, Registered: r.Registered, Failure: r.Failure, WrongTags: r.Failure != "" && r.WrongTags > 0,
 			Stale: stale(r), Copied: r.Copied, Withdrawn: r.Withdrawn,
 		})
 	}

@@ -222,10 +222,12 @@ type Order struct {
 	NotAfter time.Time
 	Probe    bool
 	// Reason is why the dispatch is withdrawn or retired, Registered the number of its agents that
-	// registered, and Failure how it failed.
+	// registered, and Failure how it failed. WrongTags reports that it failed because agents registered
+	// without tags that they were ordered with.
 	Reason     plan.RetireReason
 	Registered int
 	Failure    plan.Failure
+	WrongTags  bool
 	// Stale reports that muster did not look up its agents in Buildkite, because the lease had expired
 	// long before. Copied and Withdrawn are those of [plan.Retirement].
 	Stale, Copied, Withdrawn bool

@@ -205,11 +205,16 @@ func OutcomeOf(all []Order) string {
 		return ""
 	}
 	agents, registered, stale, copied := 0, 0, 0, 0
-	failed := map[plan.Failure]int{}
+	idle, tags := 0, 0
 	for _, o := range all {
 		agents += o.Agents
 		registered += o.Registered
-		failed[o.Failure]++
+		if o.Failure == plan.NoJobTaken {
+			idle++
+		}
+		if o.WrongTags {
+			tags++
+		}
 		if o.Stale {
 			stale++
 		}
@@ -224,19 +229,13 @@ func OutcomeOf(all []Order) string {
 		}
 		return fmt.Sprintf("the agents of %d of them", n)
 	}
-	worst := []struct {
-		plan.Failure
-		did string
-	}{{plan.WrongTags, " have the wrong tags"}, {plan.NoJobTaken, " took no job"}, {plan.LeftEarly, " left early"}}
-	if copied == len(all) {
-		return Pick(len(all), "a copy", "copies") + " of another overlay's"
-	}
-	for _, f := range worst {
-		if n := failed[f.Failure]; n > 0 {
-			return whose(n) + f.did
-		}
-	}
 	switch {
+	case copied == len(all):
+		return Pick(len(all), "a copy", "copies") + " of another overlay's"
+	case tags > 0:
+		return whose(tags) + " have the wrong tags"
+	case idle > 0:
+		return whose(idle) + " took no job"
 	case all[0].Reason == plan.Withdrawn:
 		return its + Pick(len(all), " template", " templates") + " changed before an agent registered"
 	case stale == len(all):
@@ -289,7 +288,7 @@ func retireProse(op Draft) string {
 		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. muster dispatches agents as needed again."))
 	}
 	if b := d.State.Breaker; b.Failures > 0 {
-		paragraphs = append(paragraphs, wrap(breakerSentence(b, d.At())), whatToCheck(b))
+		paragraphs = append(paragraphs, wrap(breakerSentence(d)), whatToCheck(d))
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
@@ -326,12 +325,10 @@ func outcomeSentence(r Order) string {
 	switch {
 	case r.Copied:
 		return fmt.Sprintf("%s is a copy of another overlay's dispatch: that overlay decides on its agents.", r.ID)
-	case r.Failure == plan.NoJobTaken:
-		return fmt.Sprintf("The agents of %s disconnected without a job, although jobs that match their tags were pending all the time.", r.ID)
-	case r.Failure == plan.WrongTags:
+	case r.WrongTags:
 		return fmt.Sprintf("The agents of %s registered without some of the tags that muster wrote: they can take none of the jobs that they were dispatched for.", r.ID)
-	case r.Failure == plan.LeftEarly:
-		return fmt.Sprintf("The agents of %s registered and disconnected within minutes, without a job and long before their idle time-out.", r.ID)
+	case r.Failure == plan.NoJobTaken:
+		return fmt.Sprintf("The agents of %s registered and disconnected without a job: jobs that match their tags were pending, or it was long before their idle time-out.", r.ID)
 	case r.Reason == plan.Withdrawn:
 		return fmt.Sprintf("%s is withdrawn: the template has changed since it was ordered, and %s.", r.ID, Pick(r.Agents, "its one agent has not registered", fmt.Sprintf("none of its %d agents has registered", r.Agents)))
 	case r.Stale:
@@ -345,11 +342,12 @@ func outcomeSentence(r Order) string {
 }
 
 // breakerSentence returns the number of consecutive failures and their consequence.
-func breakerSentence(b plan.Breaker, now time.Time) string {
+func breakerSentence(d plan.Decision) string {
+	b, now := d.State.Breaker, d.At()
 	how := failures(b)
 	if b.At.Equal(now) { // found just now
 		switch {
-		case b.Cause == plan.WrongTags:
+		case wrongTags(d):
 			how = "one order whose agents have the wrong tags is enough"
 		case b.Failures > plan.Tolerance:
 			how = fmt.Sprintf("the order of %s failed too", b.Dispatch)
@@ -367,32 +365,34 @@ func breakerSentence(b plan.Breaker, now time.Time) string {
 	return fmt.Sprintf("The circuit breaker %s: %s. muster sends the next probe (one agent) at %s or later, if an agent is needed then.", state, how, b.NextProbe().UTC().Format(time.RFC3339))
 }
 
+// wrongTags reports whether the last failed order is retired now, and its agents registered with the wrong
+// tags.
+func wrongTags(d plan.Decision) bool {
+	return slices.ContainsFunc(d.Retire, func(r plan.Retirement) bool { return r.ID == d.State.Breaker.Dispatch && r.WrongTags > 0 })
+}
+
 // failures describes the failures of an overlay's last orders. It omits their number once the
 // breaker is open: one order whose agents have the wrong tags opens it like three other failed
 // orders.
 func failures(b plan.Breaker) string {
 	switch {
-	case b.Cause == plan.WrongTags:
-		return fmt.Sprintf("the agents of %s registered with the wrong tags", b.Dispatch)
 	case b.Failures == 1:
 		return fmt.Sprintf("the order of %s failed before this one (%s)", b.Dispatch, b.Cause)
-	}
-	if b.Open() {
-		return fmt.Sprintf("the last orders all failed, most recently %s (%s)", b.Dispatch, b.Cause)
+	case b.Open():
+		return fmt.Sprintf("the last orders failed, most recently %s (%s)", b.Dispatch, b.Cause)
 	}
 	return fmt.Sprintf("%d orders in a row failed, most recently %s (%s)", b.Failures, b.Dispatch, b.Cause)
 }
 
 // whatToCheck returns what a person should check.
-func whatToCheck(b plan.Breaker) string {
+func whatToCheck(d plan.Decision) string {
+	b := d.State.Breaker
 	check := "Check: does the syncer apply this overlay? Do the pods start (image, quota, nodes, Secret)? Do their agents reach Buildkite, in the right cluster and queue?"
-	switch b.Cause {
-	case plan.WrongTags:
+	switch {
+	case wrongTags(d):
 		check = "Check: does the template's command pass $MUSTER_AGENT_TAGS on? Does the image set tags of its own?"
-	case plan.LeftEarly:
-		check = "Check: why do the agents exit (their log, the pods' exit codes)? Are the pods evicted, or their nodes removed?"
-	case plan.NoJobTaken:
-		check = "Check: do the agents' tags match the jobs in Buildkite (queue, cluster)? Do the agents stay connected? Is the queue paused?"
+	case b.Cause == plan.NoJobTaken:
+		check = "Check: do the agents' tags match the jobs in Buildkite (queue, cluster)? Why do the agents exit (their log, the pods' exit codes)? Is the queue paused?"
 	}
 	return wrap(check) + "\n  kubectl get jobs,pods -A -l muster.dev/dispatch=" + b.Dispatch
 }

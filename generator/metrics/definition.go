@@ -212,7 +212,7 @@ func table(registrations *registrations, starts *starts) []metric {
 		}),
 		ofDecision("muster_in_flight_agents", "Agents that are dispatched and have not registered, while their lease lasts.", func(d plan.Decision) int { return d.Figures.InFlight }),
 		ofDecision("muster_overdue_agents", "Overdue agents: ordered, and not registered in the time that agents of the overlay need; 0 while the circuit breaker is open.", func(d plan.Decision) int { return d.Arrival.Agents - d.Arrival.Registered }),
-		{Definition: Definition{Name: "muster_failed_agents", Type: gauge, Labels: []string{labelOverlay, "cause"}, Help: "Agents of the orders that have failed in a row, at least one for each order, by the cause of the last failure; 0 once a later one succeeds."}, read: failedAgents},
+		{Definition: Definition{Name: "muster_failed_agents", Type: gauge, Labels: []string{labelOverlay, "cause"}, Help: "Agents of the last orders that failed in the same way, by that cause; 0 once a later one succeeds."}, read: failedAgents},
 		ofDecision("muster_idle_agents", "Connected agents without a job that could take one of the overlay's, from any source.", func(d plan.Decision) int { return d.Figures.Idle }),
 		ofDecision("muster_busy_agents", "Agents of the overlay that run a job.", func(d plan.Decision) int { return d.Figures.Busy }),
 		ofDecision("muster_stopping_agents", "Agents of the overlay that take no more jobs and count against max.", func(d plan.Decision) int { return d.Figures.Stopping }),
@@ -327,7 +327,7 @@ func failedAgents(at scrape, put func(value float64, labels ...string)) {
 		for _, cause := range plan.Failures() {
 			agents := 0
 			if cause == b.Cause && (b.Open() || a.FailedOrders > 0) {
-				agents = max(b.Agents, b.Failures)
+				agents = b.Agents
 			}
 			put(float64(agents), o.Name, string(cause))
 		}

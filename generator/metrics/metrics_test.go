@@ -174,7 +174,7 @@ func TestOverdueAndFailedAgents(t *testing.T) {
 		"overdue":           {plan.Arrival{Agents: 10, Registered: 3}, plan.Breaker{}, map[string]float64{"overdue": 7}},
 		"failed":            {plan.Arrival{Agents: 1, FailedOrders: 2}, plan.Breaker{Failures: 2, Agents: 12, Cause: plan.NeverRegistered}, map[string]float64{"overdue": 1, "never-registered": 12}},
 		"agents registered": {plan.Arrival{}, plan.Breaker{Failures: 2, Agents: 12, Cause: plan.NeverRegistered}, map[string]float64{"overdue": 0}},
-		"different causes":  {plan.Arrival{}, plan.Breaker{Failures: 3, Cause: plan.NoJobTaken}, map[string]float64{"overdue": 0, "no-job-taken": 3}},
+		"breaker open":      {plan.Arrival{}, plan.Breaker{Failures: 3, Agents: 4, Cause: plan.NoJobTaken}, map[string]float64{"overdue": 0, "no-job-taken": 4}},
 	} {
 		if diff := cmp.Diff(test.want, failing(test.arrival, test.breaker)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -12,17 +12,13 @@ import (
 type Breaker struct {
 	// Failures is how many orders in a row have failed.
 	Failures int `json:"failures,omitempty"`
-	// Agents is how many agents these orders had; zero if they failed in different ways.
+	// Agents is how many agents the last of these orders had that failed in the same way.
 	Agents int `json:"agents,omitempty"`
 	// At is when the last of them was found to have failed, Dispatch is one of
 	// its dispatches, and Cause is how it failed.
 	At       time.Time `json:"at,omitzero"`
 	Dispatch string    `json:"dispatch,omitempty"`
 	Cause    Failure   `json:"cause,omitempty"`
-	// LastedSeconds is how long after they came its agents were gone, where they left
-	// early: a probe has to be there for longer. Zero where they did not, or it is not
-	// known.
-	LastedSeconds int `json:"lastedSeconds,omitempty"`
 }
 
 // Failure is how a dispatch failed; empty is not at all.
@@ -32,26 +28,18 @@ type Failure string
 const (
 	// NeverRegistered: no agent registered within the lease.
 	NeverRegistered Failure = "never-registered"
-	// NoJobTaken: every agent left without a job although jobs that they match
-	// were pending all the while.
+	// NoJobTaken: every agent that registered left without a job, although jobs that they match were
+	// pending or, in the warm pool, long before its idle time-out; or agents have the wrong tags.
 	NoJobTaken Failure = "no-job-taken"
-	// WrongTags: agents registered without a tag that they were ordered with. One such order is
-	// enough to open the breaker.
-	WrongTags Failure = "wrong-tags"
-	// LeftEarly: every agent of the warm pool that came left without a job, long
-	// before its idle time-out.
-	LeftEarly Failure = "left-early"
 )
 
 // Failures returns all ways in which a dispatch fails.
-func Failures() []Failure { return []Failure{NeverRegistered, NoJobTaken, WrongTags, LeftEarly} }
+func Failures() []Failure { return []Failure{NeverRegistered, NoJobTaken} }
 
 // failureTexts are the failures in words.
 var failureTexts = map[Failure]string{
 	NeverRegistered: "no agent registered",
 	NoJobTaken:      "no agent took a job",
-	WrongTags:       "agents registered with the wrong tags",
-	LeftEarly:       "agents left early",
 }
 
 // String says it in words.
@@ -67,7 +55,7 @@ const (
 
 // Equal reports whether two breakers say the same.
 func (b Breaker) Equal(other Breaker) bool {
-	return b.Failures == other.Failures && b.Agents == other.Agents && b.At.Equal(other.At) && b.Dispatch == other.Dispatch && b.Cause == other.Cause && b.LastedSeconds == other.LastedSeconds
+	return b.Failures == other.Failures && b.Agents == other.Agents && b.At.Equal(other.At) && b.Dispatch == other.Dispatch && b.Cause == other.Cause
 }
 
 // Open reports whether the overlay gets probes only.
@@ -87,7 +75,7 @@ type outcome struct {
 	dispatch Dispatch
 	failure  Failure
 	success  bool
-	lasted   time.Duration // of its agents, until now
+	opens    bool // one such order opens the breaker: the agents of the next one would be the same
 }
 
 // after returns the breaker after these dispatches were retired. Dispatches that were ordered at
@@ -108,11 +96,11 @@ func (b Breaker) after(retired []outcome, now time.Time) Breaker {
 
 func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 	failed := slices.IndexFunc(order, func(o outcome) bool { return o.failure != "" })
-	wrong := slices.IndexFunc(order, func(o outcome) bool { return o.failure == WrongTags })
+	opens := slices.IndexFunc(order, func(o outcome) bool { return o.opens })
 	succeeded := slices.ContainsFunc(order, func(o outcome) bool { return o.success })
 	switch {
-	case wrong >= 0: // one is enough, whatever became of the others
-		failed = wrong
+	case opens >= 0: // whatever became of the others
+		failed = opens
 	case succeeded:
 		return Breaker{}
 	case failed < 0:
@@ -124,16 +112,13 @@ func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 		return b
 	}
 	next := Breaker{Failures: b.Failures + 1, At: now, Dispatch: order[failed].dispatch.ID, Cause: order[failed].failure}
-	if next.Cause == LeftEarly {
-		next.LastedSeconds = int(order[failed].lasted / time.Second)
-	}
-	if b.Failures == 0 || b.Cause == next.Cause && b.Agents > 0 {
+	if b.Cause == next.Cause {
 		next.Agents = b.Agents
-		for _, o := range order {
-			next.Agents += o.dispatch.OrderedAgents()
-		}
 	}
-	if next.Cause == WrongTags { // what is ordered next would be the same
+	for _, o := range order {
+		next.Agents += o.dispatch.OrderedAgents()
+	}
+	if opens >= 0 {
 		next.Failures = max(next.Failures, Tolerance)
 	}
 	return next
@@ -152,7 +137,7 @@ func (s *allocation) probe(now time.Time) (why Suspension, probe bool) {
 		return Suspension{}, false
 	}
 	s.figures.Dispatch, s.figures.Demand = 1, 1
-	if s.breaker.Cause == LeftEarly || s.figures.Missing == 0 { // what has failed is to be tried, or only min and buffer ask for it
+	if s.figures.Missing == 0 { // only min and buffer ask for it
 		s.figures.Demand, s.figures.WarmPool = 0, 1
 	}
 	return Suspension{}, true

@@ -20,6 +20,11 @@ func TestBreakerAfter(t *testing.T) {
 	order := func(minute int, failure Failure) outcome {
 		return outcome{dispatch: Dispatch{ID: "d", At: t0.Add(time.Duration(minute) * time.Minute)}, failure: failure, success: failure == ""}
 	}
+	wrong := func(minute int) outcome {
+		o := order(minute, NoJobTaken)
+		o.opens = true
+		return o
+	}
 	for _, c := range []struct {
 		name    string
 		before  int
@@ -30,8 +35,9 @@ func TestBreakerAfter(t *testing.T) {
 		{"dispatches of one moment are one order", 0, []outcome{order(1, NeverRegistered), order(1, NeverRegistered), order(1, NeverRegistered)}, 1},
 		{"three orders", 0, []outcome{order(3, NeverRegistered), order(1, NoJobTaken), order(2, NeverRegistered)}, 3},
 		{"one of an order is enough", 2, []outcome{order(1, NeverRegistered), order(1, "")}, 0},
-		{"wrong tags count beside a success", 0, []outcome{order(1, ""), order(1, WrongTags)}, 3},
-		{"wrong tags count before a success", 0, []outcome{order(1, WrongTags), order(1, "")}, 3},
+		{"wrong tags count beside a success", 0, []outcome{order(1, ""), wrong(1)}, 3},
+		{"wrong tags count before a success", 0, []outcome{wrong(1), order(1, "")}, 3},
+		{"a probe with wrong tags", 4, []outcome{wrong(1)}, 5},
 		{"the later order counts", 2, []outcome{order(2, NeverRegistered), order(1, "")}, 1},
 		{"a success ends it", 5, []outcome{order(1, NeverRegistered), order(2, "")}, 0},
 	} {
@@ -49,9 +55,9 @@ func TestBreakersThatSayTheSame(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	b := Breaker{Failures: 1, At: at, Dispatch: "d", Cause: NoJobTaken}
 	for other, same := range map[Breaker]bool{
-		b: true, {1, 0, at.In(time.FixedZone("", 3600)), "d", NoJobTaken, 0}: true,
-		{2, 0, at, "d", NoJobTaken, 0}: false, {1, 0, at.Add(time.Second), "d", NoJobTaken, 0}: false, {1, 0, at, "e", NoJobTaken, 0}: false, {1, 0, at, "d", WrongTags, 0}: false,
-		{1, 0, at, "d", NoJobTaken, 7}: false, {1, 2, at, "d", NoJobTaken, 0}: false,
+		b: true, {1, 0, at.In(time.FixedZone("", 3600)), "d", NoJobTaken}: true,
+		{2, 0, at, "d", NoJobTaken}: false, {1, 0, at.Add(time.Second), "d", NoJobTaken}: false, {1, 0, at, "e", NoJobTaken}: false, {1, 0, at, "d", NeverRegistered}: false,
+		{1, 2, at, "d", NoJobTaken}: false,
 	} {
 		if b.Equal(other) != same {
 			t.Errorf("%+v and %+v are the same: %t", b, other, !same)
@@ -65,9 +71,14 @@ func TestBreakerSaysWhy(t *testing.T) {
 	t0 := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
 	now := t0.Add(time.Hour)
 	opened := Breaker{Failures: Tolerance, At: t0, Dispatch: "c", Cause: NoJobTaken}
+	const wrongTags = "wrong tags"
 	order := func(after time.Duration, failures ...Failure) (all []outcome) {
 		for i, f := range failures {
-			all = append(all, outcome{dispatch: Dispatch{ID: string(rune('m' + i)), At: t0.Add(after)}, failure: f})
+			o := outcome{dispatch: Dispatch{ID: string(rune('m' + i)), Agents: 2, At: t0.Add(after)}, failure: f}
+			if f == wrongTags {
+				o.failure, o.opens = NoJobTaken, true
+			}
+			all = append(all, o)
 		}
 		return all
 	}
@@ -75,12 +86,13 @@ func TestBreakerSaysWhy(t *testing.T) {
 		before, want Breaker
 		retired      []outcome
 	}{
-		"a failure behind what is not known":   {Breaker{}, Breaker{Failures: 1, At: now, Dispatch: "n", Cause: LeftEarly}, order(0, "", LeftEarly, NoJobTaken)},
-		"wrong tags first":                     {Breaker{}, Breaker{Failures: Tolerance, At: now, Dispatch: "m", Cause: WrongTags}, order(0, WrongTags, NoJobTaken)},
-		"wrong tags behind another failure":    {Breaker{}, Breaker{Failures: Tolerance, At: now, Dispatch: "n", Cause: WrongTags}, order(0, NoJobTaken, WrongTags)},
+		"a failure behind what is not known":   {Breaker{}, Breaker{Failures: 1, Agents: 6, At: now, Dispatch: "n", Cause: NoJobTaken}, order(0, "", NoJobTaken, NeverRegistered)},
+		"wrong tags first":                     {Breaker{}, Breaker{Failures: Tolerance, Agents: 4, At: now, Dispatch: "m", Cause: NoJobTaken}, order(0, wrongTags, NoJobTaken)},
+		"wrong tags behind another failure":    {Breaker{}, Breaker{Failures: Tolerance, Agents: 4, At: now, Dispatch: "n", Cause: NoJobTaken}, order(0, NoJobTaken, wrongTags)},
 		"in flight when the breaker opened":    {opened, opened, order(-time.Second, NeverRegistered)},
-		"ordered at the moment when it opened": {opened, Breaker{Failures: Tolerance + 1, At: now, Dispatch: "m", Cause: NeverRegistered}, order(0, NeverRegistered)},
-		"closed, and ordered before":           {Breaker{Failures: 1, At: t0}, Breaker{Failures: 2, At: now, Dispatch: "m", Cause: NeverRegistered}, order(-time.Second, NeverRegistered)},
+		"ordered at the moment when it opened": {opened, Breaker{Failures: Tolerance + 1, Agents: 2, At: now, Dispatch: "m", Cause: NeverRegistered}, order(0, NeverRegistered)},
+		"closed, and ordered before":           {Breaker{Failures: 1, Agents: 3, At: t0, Cause: NeverRegistered}, Breaker{Failures: 2, Agents: 5, At: now, Dispatch: "m", Cause: NeverRegistered}, order(-time.Second, NeverRegistered)},
+		"another cause":                        {Breaker{Failures: 1, Agents: 3, At: t0, Cause: NoJobTaken}, Breaker{Failures: 2, Agents: 2, At: now, Dispatch: "m", Cause: NeverRegistered}, order(0, NeverRegistered)},
 		"nothing known":                        {opened, opened, order(time.Second, "")},
 	} {
 		if got := c.before.after(c.retired, now); !got.Equal(c.want) {
@@ -94,8 +106,8 @@ func TestBreakerSaysWhy(t *testing.T) {
 func TestProbe(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	due := Breaker{Failures: Tolerance, At: now.Add(-firstProbe)}
-	early, left := due, due
-	early.At, left.Cause = now, LeftEarly
+	early := due
+	early.At = now
 	one := Overlay{Dispatches: []Dispatch{{ID: "d"}}}
 	for name, c := range map[string]struct {
 		share  allocation
@@ -108,7 +120,6 @@ func TestProbe(t *testing.T) {
 		"for min":            {allocation{breaker: due, figures: Figures{Min: 1, Room: 1}}, "", false, 0, 1},
 		"for the buffer":     {allocation{breaker: due, policy: Policy{Buffer: 2}, spare: 1, figures: Figures{Room: 1}}, "", false, 0, 1},
 		"for one that goes":  {allocation{breaker: due, policy: Policy{Buffer: 2}, spare: 2, figures: Figures{Current: 2, Replacing: 1, Room: 1}}, "", false, 0, 1},
-		"of the warm pool":   {allocation{breaker: left, figures: Figures{Missing: 3, Room: 5}}, "", false, 0, 1},
 		"for nothing":        {allocation{breaker: due, policy: Policy{Buffer: 2}, spare: 2, figures: Figures{Room: 5}}, "", false, 0, 0},
 		"no room":            {allocation{breaker: due, figures: Figures{Missing: 3}}, "", false, 0, 0},
 		"too early":          {allocation{breaker: early, figures: Figures{Missing: 3, Room: 5}}, BreakerOpen, true, 0, 0},

@@ -39,7 +39,7 @@ func drawLife(t *rapid.T) drawnLife {
 		if one(4, "failures") {
 			o.State.Breaker = Breaker{
 				Failures: rapid.IntRange(1, 5).Draw(t, "failed"), At: now.Add(-time.Duration(rapid.SampledFrom([]int{0, 2, 5, 40}).Draw(t, "failed minutes ago")) * time.Minute),
-				Dispatch: "gone", Cause: rapid.SampledFrom([]Failure{NeverRegistered, NoJobTaken, WrongTags, LeftEarly}).Draw(t, "cause"),
+				Dispatch: "gone", Cause: rapid.SampledFrom([]Failure{NeverRegistered, NoJobTaken}).Draw(t, "cause"),
 			}
 		}
 		for k := range o.Dispatches {

@@ -17,6 +17,8 @@ type Retirement struct {
 	Since  time.Time    `json:"since"`
 	// Failure is how it failed; empty if it did not.
 	Failure Failure `json:"failure,omitempty"`
+	// WrongTags is the number of its agents that registered without a tag that they were ordered with.
+	WrongTags int `json:"wrongTags,omitempty"`
 	// Withdrawn reports that it was withdrawn before.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 	// Copied reports that another overlay ordered it, and its outcome is that one's.
@@ -68,7 +70,7 @@ const (
 // WorstFailure returns the most severe failure of dispatches that are retired together; empty if
 // none failed.
 func WorstFailure(all []Retirement) Failure {
-	for _, f := range []Failure{WrongTags, NoJobTaken, LeftEarly, NeverRegistered} {
+	for _, f := range []Failure{NoJobTaken, NeverRegistered} {
 		if slices.ContainsFunc(all, func(r Retirement) bool { return r.Failure == f }) {
 			return f
 		}
@@ -95,7 +97,7 @@ func (s *allocation) retirements(o Observation) []Retirement {
 func (s *allocation) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	seen := s.capacity.Dispatches[d.ID]
 	registered := seen.Registered.Below(d.Agents)
-	r = Retirement{ID: d.ID, Agents: d.OrderedAgents(), Registered: min(registered, d.OrderedAgents()), Withdrawn: d.Withdrawn, Copied: s.overlay.Copied(d)}
+	r = Retirement{ID: d.ID, Agents: d.OrderedAgents(), Registered: min(registered, d.OrderedAgents()), WrongTags: seen.WrongTags, Withdrawn: d.Withdrawn, Copied: s.overlay.Copied(d)}
 	switch {
 	case registered == d.Agents && (!s.overlay.former(d) || d.Expired(o.At)):
 		r.Reason, r.Since = AllRegistered, o.At
@@ -116,13 +118,13 @@ func (s *allocation) retirement(d Dispatch, o Observation) (r Retirement, ok boo
 	}
 	kept := seen.HadJob == 0 && !s.overlay.outdated(d) && s.jobsKeptPending(r.Since)
 	waiting := seen.Connected > 0 && seen.HadJob == 0 && seen.WrongTags == 0
-	if waiting && (kept || s.watching(d, seen, o.At) || s.untried()) {
+	if waiting && (kept || s.watching(d, seen, o.At) || s.untried(d)) {
 		return r, false // its agents may still take a job, or exit early
 	}
 	if !d.Stale(o.At) && (!d.Withdrawn || r.Registered > 0 || s.tried(d)) {
 		r.Failure = s.failure(d, r, seen, kept, o.At)
 	}
-	r.Unknown = r.Failure == "" && !s.succeeded(r, seen)
+	r.Unknown = r.Failure == "" && !s.succeeded(d, r, seen)
 	return r, true
 }
 
@@ -162,20 +164,15 @@ func (s *allocation) withdrawable(d Dispatch, now time.Time) bool {
 // they count as a success. Agents that exit later are ordered no more often than probes.
 const earlyExit = lastProbe
 
-// shortWatch is how long they are watched after the end of the lease, or after the time in which
-// agents of a failed order exited. Buildkite lists an agent that was killed as connected for three
+// shortWatch is how long they are watched after the end of the lease. Buildkite lists an agent that was killed as connected for three
 // to four further minutes (docs agent/lifecycle.md, "Troubleshooting").
 const shortWatch = 5 * time.Minute
 
 // watchTime returns earlyExit, or half of the idle time-out if that is shorter: until then a
-// working agent cannot have exited idle. A probe must be judged soon, so it is watched for little
-// longer than the failed agents lasted. The same applies if other agents of its order have had a
-// job.
+// working agent cannot have exited idle. If other agents of the order have had a job, it is at most
+// shortWatch.
 func (s *allocation) watchTime(d Dispatch) time.Duration {
 	watch := min(earlyExit, d.longestIdle()/2)
-	if b := s.overlay.State.Breaker; b.Open() {
-		watch = min(watch, time.Duration(b.LastedSeconds)*time.Second+shortWatch)
-	}
 	if slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
 		return x.At.Equal(d.At) && s.capacity.Dispatches[x.ID].HadJob > 0
 	}) {
@@ -219,45 +216,39 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// watching reports whether the agents of a dispatch fail if they exit now: those of the warm pool, and
-// a probe for them, until they have been watched for long enough.
+// watching reports whether the agents of a dispatch fail if they exit now: those of the warm pool, until
+// they have been watched for long enough. If the circuit breaker is open because no agent registered, a
+// probe succeeds as soon as it registers.
 func (s *allocation) watching(d Dispatch, seen Observed, now time.Time) bool {
-	watched := d.Purpose == ForWarmPool || s.overlay.State.Breaker.Cause == LeftEarly
-	return watched && now.Before(s.watchedUntil(d, seen, now))
+	before := s.overlay.State.Breaker
+	tested := before.Open() && before.Cause == NeverRegistered
+	return d.Purpose == ForWarmPool && !tested && now.Before(s.watchedUntil(d, seen, now))
 }
 
-// untried reports whether the outcome of a dispatch is its agents' next job: the circuit breaker is
-// open because other agents took no job. Until then further probes would be sent at every tick.
-func (s *allocation) untried() bool {
+// untried reports whether the outcome of a dispatch is its agents' next job: it was ordered for jobs, and
+// the circuit breaker is open because other agents took no job. Until then further probes would be sent
+// at every tick.
+func (s *allocation) untried(d Dispatch) bool {
 	before := s.overlay.State.Breaker
-	return before.Open() && before.Cause == NoJobTaken
+	return d.Purpose == ForDemand && before.Open() && before.Cause == NoJobTaken
 }
 
 // failure returns how a dispatch failed; empty if it did not.
 func (s *allocation) failure(d Dispatch, r Retirement, seen Observed, kept bool, now time.Time) Failure {
 	switch {
-	case seen.WrongTags > 0:
-		return WrongTags
 	case r.Registered == 0:
 		return NeverRegistered
-	case kept:
+	case kept || seen.WrongTags > 0 || seen.HadJob == 0 && seen.Connected == 0 && s.watching(d, seen, now):
 		return NoJobTaken
-	case seen.HadJob == 0 && seen.Connected == 0 && s.watching(d, seen, now):
-		return LeftEarly
 	}
 	return ""
 }
 
 // succeeded reports whether a dispatch without a failure proves that the cause of earlier failures no
 // longer exists.
-func (s *allocation) succeeded(r Retirement, seen Observed) bool {
-	switch s.overlay.State.Breaker.Cause {
-	case WrongTags:
-		return seen.HadJob > 0 || r.Registered > 0 && seen.Connected > 0
-	case NoJobTaken:
-		return seen.HadJob > 0
-	case LeftEarly:
-		return seen.HadJob > 0 || seen.Connected > 0 // for long enough, or it would stay
+func (s *allocation) succeeded(d Dispatch, r Retirement, seen Observed) bool {
+	if s.overlay.State.Breaker.Cause == NoJobTaken {
+		return seen.HadJob > 0 || d.Purpose == ForWarmPool && seen.Connected > 0 // for long enough, or it would stay
 	}
 	return r.Registered > 0
 }
@@ -287,18 +278,8 @@ func (s *allocation) outcomes(now time.Time) []outcome {
 	var all []outcome
 	for _, r := range s.retire {
 		if d := s.dispatch(r.ID); !d.Stale(now) && r.Reason != Withdrawn {
-			all = append(all, outcome{dispatch: d, failure: r.Failure, success: r.Failure == "" && !r.Unknown, lasted: s.lasted(d, now)})
+			all = append(all, outcome{dispatch: d, failure: r.Failure, success: r.Failure == "" && !r.Unknown, opens: r.Failure != "" && r.WrongTags > 0})
 		}
 	}
 	return all
-}
-
-// lasted returns how long ago the first agent of a dispatch registered, or since its order if that
-// is unknown; at most earlyExit.
-func (s *allocation) lasted(d Dispatch, now time.Time) time.Duration {
-	from, seen := d.At, s.capacity.Dispatches[d.ID]
-	if seen.FirstAt != nil {
-		from = *seen.FirstAt
-	}
-	return max(0, min(now.Sub(from), earlyExit))
 }

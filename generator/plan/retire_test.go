@@ -10,13 +10,13 @@ import (
 
 // TestWorstFailure: of several failures the one that most needs a person is said.
 func TestWorstFailure(t *testing.T) {
-	all := []Retirement{{Reason: Expired, Failure: NeverRegistered}, {Reason: AllRegistered}, {Reason: AllRegistered, Failure: LeftEarly}, {Reason: AllRegistered, Failure: NoJobTaken}, {Reason: AllRegistered, Failure: WrongTags}}
-	for n, want := range []Failure{"", NeverRegistered, NeverRegistered, LeftEarly, NoJobTaken, WrongTags} {
+	all := []Retirement{{Reason: Expired, Failure: NeverRegistered}, {Reason: AllRegistered}, {Reason: AllRegistered, Failure: NoJobTaken}}
+	for n, want := range []Failure{"", NeverRegistered, NeverRegistered, NoJobTaken} {
 		if got := WorstFailure(all[:n]); got != want {
 			t.Errorf("of %d: %q, want %q", n, got, want)
 		}
 	}
-	for i, want := range []string{"never-registered", "registered", "left-early", "no-job-taken", "wrong-tags"} {
+	for i, want := range []string{"never-registered", "registered", "no-job-taken"} {
 		if got := all[i].Outcome(); got != want {
 			t.Errorf("%v: %q, want %q", all[i], got, want)
 		}
@@ -54,9 +54,6 @@ func TestRetirement(t *testing.T) {
 		r.seen = Observed{Registered: indexes(1), Connected: 1}
 		r.dispatch.NotAfter = now.Add(-Grace - time.Second)
 	}
-	lived := func(d time.Duration) func(*retired) { // those before it
-		return func(r *retired) { r.overlay.State.Breaker.LastedSeconds = int(d / time.Second) }
-	}
 	raised := func(inPlace time.Duration) func(*retired) { // by hand, and withdrawn for that
 		return func(r *retired) {
 			r.dispatch.Withdrawn, r.dispatch.Ordered, r.dispatch.WithdrawnAt = true, 1, r.dispatch.At.Add(inPlace)
@@ -68,6 +65,7 @@ func TestRetirement(t *testing.T) {
 		}
 	}
 	soon := func(r *retired) { r.seen.RegisteredAt = registered(time.Minute) }
+	watched := func(r *retired) { r.seen.RegisteredAt = registered(earlyExit) }
 	const stays = "stays"
 	for name, c := range map[string]struct {
 		changes []func(*retired)
@@ -78,7 +76,7 @@ func TestRetirement(t *testing.T) {
 		"a job waits":                     {[]func(*retired){waits}, stays},
 		"a job waits, and they left":      {[]func(*retired){waits, gone}, "no-job-taken"},
 		"a job waits, and they worked":    {[]func(*retired){waits, gone, worked}, "registered"},
-		"a job waits, and tags are lost":  {[]func(*retired){waits, func(r *retired) { r.seen.WrongTags = 1 }}, "wrong-tags"},
+		"a job waits, and tags are lost":  {[]func(*retired){waits, func(r *retired) { r.seen.WrongTags = 1 }}, "no-job-taken"},
 		"a job waits for another":         {[]func(*retired){waits, gone, func(r *retired) { r.jobs[0].Overlays = []string{"b"} }}, "registered"},
 		"no job waits any more":           {[]func(*retired){waits, gone, func(r *retired) { r.jobs[0].Pending = 0 }}, "registered"},
 		"a job waits, nobody knows since": {[]func(*retired){waits, gone, func(r *retired) { r.jobs[0].Oldest = nil }}, "registered"},
@@ -101,43 +99,41 @@ func TestRetirement(t *testing.T) {
 		"of the warm pool, later":         {[]func(*retired){warm, func(r *retired) { r.seen.RegisteredAt = registered(earlyExit) }}, "registered"},
 		"of a short warm pool":            {[]func(*retired){warm, soon, func(r *retired) { r.dispatch.IdleTimeout = time.Minute }}, "registered"},
 		"of the warm pool, worked":        {[]func(*retired){warm, soon, worked}, "registered"},
-		"of the warm pool, tags lost":     {[]func(*retired){warm, soon, func(r *retired) { r.seen.WrongTags = 1 }}, "wrong-tags"},
+		"of the warm pool, tags lost":     {[]func(*retired){warm, soon, func(r *retired) { r.seen.WrongTags = 1 }}, "no-job-taken"},
 		"of the warm pool, no time":       {[]func(*retired){warm, func(r *retired) { r.seen.RegisteredAt = nil }}, "registered"},
-		"left early":                      {[]func(*retired){warm, soon, gone}, "left-early"},
+		"left early":                      {[]func(*retired){warm, soon, gone}, "no-job-taken"},
 		"left later":                      {[]func(*retired){warm, gone, func(r *retired) { r.seen.RegisteredAt = registered(earlyExit) }}, "registered"},
-		"left late, and early enough":     {[]func(*retired){warm, gone, func(r *retired) { r.seen.RegisteredAt = registered(29 * time.Minute) }}, "left-early"},
+		"left late, and early enough":     {[]func(*retired){warm, gone, func(r *retired) { r.seen.RegisteredAt = registered(29 * time.Minute) }}, "no-job-taken"},
 		"half of a short time-out":        {[]func(*retired){warm, soon, gone, func(r *retired) { r.dispatch.IdleTimeout = 2 * time.Minute }}, "registered"},
 		"left, and the lease is over":     {[]func(*retired){warm, gone, func(r *retired) { r.dispatch.NotAfter = now.Add(-shortWatch - Grace) }}, "registered"},
-		"left, and it was over just now":  {[]func(*retired){warm, gone, func(r *retired) { r.dispatch.NotAfter = now.Add(-shortWatch - Grace + time.Second) }}, "left-early"},
-		"left soon after a late coming":   {[]func(*retired){warm, soon, gone, func(r *retired) { r.dispatch.NotAfter = now.Add(-shortWatch - Grace) }}, "left-early"},
-		"a probe of another cause":        {[]func(*retired){warm, breaker(NeverRegistered, Tolerance)}, "registered"},
+		"left, and it was over just now":  {[]func(*retired){warm, gone, func(r *retired) { r.dispatch.NotAfter = now.Add(-shortWatch - Grace + time.Second) }}, "no-job-taken"},
+		"left soon after a late coming":   {[]func(*retired){warm, soon, gone, func(r *retired) { r.dispatch.NotAfter = now.Add(-shortWatch - Grace) }}, "no-job-taken"},
+		"a probe of another cause":        {[]func(*retired){warm, soon, breaker(NeverRegistered, Tolerance)}, "registered"},
 		"one never came":                  {[]func(*retired){warm, part}, stays},
-		"one never came, one left":        {[]func(*retired){warm, part, gone}, "left-early"},
+		"one never came, one left":        {[]func(*retired){warm, part, gone}, "no-job-taken"},
 		"one never came, one worked":      {[]func(*retired){warm, part, worked}, "expired"},
 		"one never came, idled out":       {[]func(*retired){warm, part, gone, func(r *retired) { r.dispatch.IdleTimeout = 12 * time.Minute }}, "expired"},
 		"one never came, watched":         {[]func(*retired){warm, part, func(r *retired) { r.dispatch.NotAfter = now.Add(-shortWatch - Grace) }}, "expired"},
 		"one may come":                    {[]func(*retired){warm, part, gone, func(r *retired) { r.dispatch.NotAfter = now }}, stays},
 		"one never came, for demand":      {[]func(*retired){part, gone}, "expired"},
-		"a probe that lives long enough":  {[]func(*retired){warm, breaker(LeftEarly, Tolerance), lived(4 * time.Minute)}, "registered"},
-		"a probe that does not yet":       {[]func(*retired){warm, breaker(LeftEarly, Tolerance), lived(6 * time.Minute)}, stays},
-		"a probe that worked":             {[]func(*retired){warm, worked, breaker(LeftEarly, Tolerance), lived(6 * time.Minute)}, "registered"},
-		"an order after one failure":      {[]func(*retired){warm, breaker(LeftEarly, 1), lived(time.Minute)}, stays},
+		"a probe that lives long enough":  {[]func(*retired){warm, breaker(NoJobTaken, Tolerance), watched}, "registered"},
+		"a probe that does not yet":       {[]func(*retired){warm, breaker(NoJobTaken, Tolerance)}, stays},
+		"a probe that worked":             {[]func(*retired){warm, worked, breaker(NoJobTaken, Tolerance)}, "registered"},
+		"a probe that left early":         {[]func(*retired){warm, soon, gone, breaker(NoJobTaken, Tolerance)}, "no-job-taken"},
+		"an order after one failure":      {[]func(*retired){warm, breaker(NoJobTaken, 1)}, stays},
 		"left early, worked":              {[]func(*retired){warm, soon, gone, worked}, "registered"},
 		"left, nobody knows when":         {[]func(*retired){warm, gone, func(r *retired) { r.seen.RegisteredAt = nil }}, "registered"},
 		"left, for demand":                {[]func(*retired){soon, gone}, "registered"},
-		"a probe for the warm pool":       {[]func(*retired){soon, breaker(LeftEarly, Tolerance)}, stays},
+		"a probe for jobs":                {[]func(*retired){watched, breaker(NoJobTaken, Tolerance)}, stays},
 		"untried":                         {[]func(*retired){breaker(NoJobTaken, Tolerance)}, stays},
 		"untried, breaker closed":         {[]func(*retired){breaker(NoJobTaken, 1)}, "registered?"},
 		"untried, gone":                   {[]func(*retired){breaker(NoJobTaken, Tolerance), gone}, "registered?"},
 		"tried":                           {[]func(*retired){breaker(NoJobTaken, Tolerance), worked}, "registered"},
-		"untried, tags lost":              {[]func(*retired){breaker(NoJobTaken, Tolerance), func(r *retired) { r.seen.WrongTags = 1 }}, "wrong-tags"},
+		"untried, tags lost":              {[]func(*retired){breaker(NoJobTaken, Tolerance), func(r *retired) { r.seen.WrongTags = 1 }}, "no-job-taken"},
 		"untried, of another cause":       {[]func(*retired){breaker(NeverRegistered, Tolerance)}, "registered"},
-		"tags are right again":            {[]func(*retired){breaker(WrongTags, 1)}, "registered"},
-		"tags are right, and gone":        {[]func(*retired){breaker(WrongTags, 1), gone}, "registered?"},
-		"tags are right, worked":          {[]func(*retired){breaker(WrongTags, 1), gone, worked}, "registered"},
-		"early leavers stay":              {[]func(*retired){breaker(LeftEarly, 1)}, "registered"},
-		"early leavers work":              {[]func(*retired){breaker(LeftEarly, 1), gone, worked}, "registered"},
-		"early leavers left late":         {[]func(*retired){breaker(LeftEarly, 1), gone}, "registered?"},
+		"early leavers stay":              {[]func(*retired){warm, watched, breaker(NoJobTaken, 1)}, "registered"},
+		"early leavers work":              {[]func(*retired){breaker(NoJobTaken, 1), gone, worked}, "registered"},
+		"early leavers left late":         {[]func(*retired){warm, watched, breaker(NoJobTaken, 1), gone}, "registered?"},
 	} {
 		d := leased
 		d.Purpose, d.IdleTimeout, d.Tags = ForDemand, 20*time.Minute, []string{"queue=q", "overlay=a"}
