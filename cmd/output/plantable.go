@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +39,7 @@ const (
 
 // planColumns are the figures of a row, in the order of the formula.
 func planColumns() []planColumn {
-	return []planColumn{
+	columns := []planColumn{
 		{name: "PENDING", value: func(d plan.Decision) int { return d.Figures.Pending }},
 		{name: "OTHER-OVERLAYS", shown: wide, value: func(d plan.Decision) int { return d.Figures.OtherOverlays }},
 		{name: "LOOKAHEAD", shown: wide, value: func(d plan.Decision) int { return d.Figures.Lookahead }},
@@ -53,9 +54,6 @@ func planColumns() []planColumn {
 		{name: "CURRENT", value: func(d plan.Decision) int { return d.Figures.Current }},
 		{name: "MIN", value: func(d plan.Decision) int { return d.Figures.Min }},
 		{name: "MAX", value: func(d plan.Decision) int { return d.Figures.Max }},
-		{name: "LEFT-AT-FIRST", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.LeftAtFirst }, limited: func(d plan.Decision) bool { return d.Figures.MaxAtFirst > 0 }},
-		{name: "LEFT-THIS-HOUR", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.LeftThisHour }, limited: hourly},
-		{name: "MAX-AT-ONCE", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.MaxAtOnce }, limited: func(d plan.Decision) bool { return d.Figures.MaxAtOnce > 0 }},
 		{name: "MISSING", value: func(d plan.Decision) int { return d.Figures.Missing }},
 		{name: "DESIRED", value: func(d plan.Decision) int { return d.Figures.Desired }},
 		{name: "BEYOND-MAX", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.BeyondMax() }},
@@ -65,9 +63,24 @@ func planColumns() []planColumn {
 		{name: "WARM-POOL", shown: wideOnly, value: func(d plan.Decision) int { return d.Figures.WarmPool }},
 		{name: "RETIRE", shown: wide, value: func(d plan.Decision) int { return len(d.Retire) }},
 	}
+	at := slices.IndexFunc(columns, func(c planColumn) bool { return c.name == "MISSING" })
+	return slices.Insert(columns, at, limitColumns()...)
 }
 
-func hourly(d plan.Decision) bool { return d.Figures.MaxPerHour > 0 }
+// limitColumns are what the limits besides max allow.
+func limitColumns() (columns []planColumn) {
+	for _, term := range plan.LimitTerms() {
+		columns = append(columns, planColumn{
+			name: strings.ToUpper(capital.ReplaceAllString(term, "-$0")), shown: otherwise,
+			value:   func(d plan.Decision) int { left, _ := d.Figures.Left(term); return left },
+			limited: func(d plan.Decision) bool { _, limited := d.Figures.Left(term); return limited },
+		})
+	}
+	return columns
+}
+
+// capital matches where a word of a term begins.
+var capital = regexp.MustCompile("[A-Z]")
 
 // shared reports whether other overlays serve the queue too.
 func shared(d plan.Decision) bool { return len(d.Observation.Overlays) > 1 }

@@ -20,7 +20,7 @@ func TestConditions(t *testing.T) {
 	failed.State.Breaker = plan.Breaker{Failures: 2, Agents: 16, At: now.Add(-time.Minute), Cause: plan.NeverRegistered}
 	open := plan.Decision{State: plan.State{Breaker: plan.Breaker{Failures: 3, Agents: 7, At: now, Cause: plan.NoJobTaken}}}
 	full := plan.Decision{Figures: plan.Figures{Pending: 4, Missing: 4, Current: 10, Max: 10}}
-	hourly := plan.Decision{Figures: plan.Figures{Pending: 4, Missing: 4, Max: 10, Room: 10, MaxPerHour: 5, LeftThisHour: 1, Dispatch: 1}}
+	hourly := plan.Decision{Figures: plan.Figures{Pending: 4, Missing: 4, Max: 10, Room: 10, Limits: []plan.Remaining{{Term: "leftThisHour", Most: 5, Left: 1}}, Dispatch: 1}}
 	unmatched := plan.Decision{Queue: "linux", Observation: plan.Observation{Unmatched: []plan.Unmatched{{Rules: []string{"os=mac"}, Missing: []string{"os=mac"}, Jobs: 3, Example: "u"}}}}
 	probe := now.Add(time.Minute)
 	for name, test := range map[string]struct {

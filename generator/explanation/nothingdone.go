@@ -90,19 +90,18 @@ func (m *situation) why(conditions []condition.Condition) []string {
 // and whether that was certainly so at the moment, and not only at the last poll.
 func (m *situation) reason(conditions []condition.Condition) (text string, sure bool) {
 	s := m.decision.Figures
+	used, certain := s.Used()
 	for _, c := range conditions {
 		switch {
 		case c.Type == condition.Suspended, c.Type == condition.ScalingLimited, c.Reason == condition.BreakerOpen, c.Reason == string(plan.AgentsCannotWork):
-			return "", !c.OfPoll() || m.full() || s.MaxPerHour > 0 && s.LeftThisHour == 0
+			return "", !c.OfPoll() || m.full() || certain
 		}
 	}
 	switch {
 	case m.full():
 		return fmt.Sprintf("No more agents were allowed: max was %d, and %d were connected or in flight.", s.Max, s.Current+s.Stopping), true
-	case s.MaxPerHour > 0 && s.LeftThisHour == 0:
-		return fmt.Sprintf("No more agents were allowed: maxPerHour was %d, and as many had been ordered in the hour before.", s.MaxPerHour), true
-	case s.MaxAtFirst > 0 && s.LeftAtFirst == 0:
-		return fmt.Sprintf("No agent of it had registered by the last poll. Until one does, at most %d are in flight, and one at a time once an order is overdue or has failed.", plan.FirstAgents), false
+	case used != "":
+		return used, certain
 	case m.before == nil:
 		return "Git contains no poll of its queue before this time: muster had done nothing for it yet.", false
 	case s.Dispatch > 0:

@@ -42,12 +42,9 @@ func dispatchProse(d plan.Decision) string {
 	if wanted > s.Missing {
 		say("The minimum of %d requires %s.", s.Min, Count(wanted, "agent"))
 	}
-	text = append(text, busySentence(s), roomSentence(s), otherQueueSentence(d), firstAgentsSentence(s))
-	if s.MaxPerHour > 0 {
-		say("At most %s may be dispatched in an hour: %d of them %s left.", Count(s.MaxPerHour, "agent"), s.LeftThisHour, Pick(s.LeftThisHour, "was", "were"))
-	}
-	if s.MaxAtOnce > 0 {
-		say("One commit orders at most %s, because the git host accepts no more files in one commit: the next tick decides about the rest.", Count(s.MaxAtOnce, "agent"))
+	text = append(text, busySentence(s), roomSentence(s), otherQueueSentence(d))
+	for _, l := range s.Limits {
+		text = append(text, l.Sentence())
 	}
 	if wanted > dispatch.Value {
 		say("%s%s needed, but only %d%s dispatched.", sentence(Count(wanted, "agent")), are(wanted), dispatch.Value, are(dispatch.Value))
@@ -178,18 +175,6 @@ func otherQueueSentence(d plan.Decision) string {
 	}
 	return fmt.Sprintf("%s in another queue or cluster than the policy says, and %s as stopping.",
 		sentence(Count(n, "agent"))+are(n), Pick(n, "counts", "count"))
-}
-
-// firstAgentsSentence tells how many agents are ordered until one registers; empty if that is not
-// limited.
-func firstAgentsSentence(s plan.Figures) string {
-	switch s.MaxAtFirst {
-	case 0:
-		return ""
-	case 1:
-		return fmt.Sprintf("No agent of this overlay has registered yet, and the last order is overdue or has failed: one agent at a time is dispatched until one registers, %d now.", s.LeftAtFirst)
-	}
-	return fmt.Sprintf("No agent of this overlay has registered yet: at most %d may be in flight until one does, %d more now.", s.MaxAtFirst, s.LeftAtFirst)
 }
 
 // retireSubject returns the subject of a retirement with its outcome: it differs for a dispatch

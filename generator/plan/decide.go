@@ -142,18 +142,12 @@ func (s *allocation) begin(o Observation) {
 	s.giveUp(o.At)
 	s.figures.Current = s.capacity.Own + s.figures.InFlight
 	s.figures.Room = max(0, p.Max-s.figures.Current-s.figures.Stopping)
-	s.limitFirstAgents(o.At)
-	if p.MaxPerHour > 0 {
-		_, ordered := v.State.lastHour(o.orderedAt())
-		s.figures.MaxPerHour, s.figures.LeftThisHour = p.MaxPerHour, max(0, p.MaxPerHour-ordered)
-	}
-	if most := s.maxAtOnce(); most > 0 && most < s.figures.allowed() {
-		s.figures.MaxAtOnce = most
-	}
+	s.limit(o)
 }
 
 func (s *allocation) decision(head string, o Observation) Decision {
 	d := Decision{Overlay: s.overlay.Name, Queue: o.Queue, Suspended: s.suspended, Schedule: s.schedule, OverriddenUntil: s.overlay.Policy.OverriddenUntil(o.At), Observation: o}
+	s.figures = s.figures.withoutUnusedLimits()
 	if s.overlay.Suspended.Active() {
 		d.Figures = s.figures
 		return d
@@ -167,7 +161,6 @@ func (s *allocation) decision(head string, o Observation) Decision {
 	if s.breaker.Open() && !s.suspended.Active() {
 		d.Suspended, d.Probe = s.probe(o.At)
 	}
-	s.figures = s.figures.withoutUnusedLimit()
 	d.Figures, d.Arrival = s.figures, s.arrival(o.At)
 	d.Dispatch = s.order(head, o.orderedAt())
 	d.State = s.state(o.orderedAt())
@@ -204,27 +197,19 @@ func (s *allocation) looksAhead() bool {
 	return s.policy.Lookahead > 0 && !s.suspended.Active() && !s.breaker.Open()
 }
 
-// Formula is the arithmetic of a decision, in the names of [Figures]. Each term is counted in
-// the flow that divides jobs among agents (see divide), or read from the policy.
-// leftAtFirst, leftThisHour and maxAtOnce are left out if there is no such limit.
-const Formula = `missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
-desired  = min(max, max(min, current - idle - inFlight + pending - otherOverlays + lookahead + buffer + nonMatching))
-room     = max(0, max - current - stopping)
-dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftAtFirst, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
-`
-
 // Some git hosts take no commit of many files, and one act is one commit: what one cannot
 // have is decided again after it. See [Capacity.MaxJobs].
 
-// maxAtOnce is how many agents one commit orders at most; zero: any number.
-func (s *allocation) maxAtOnce() int {
+// maxAtOnce returns how many agents one commit orders at most, as a limit and what it allows.
+func (s *allocation) maxAtOnce(Observation) (most, left int) {
 	if s.capacity.MaxJobs == 0 {
-		return 0
+		return 0, 0
 	}
 	// Those for jobs, and those for min and buffer are Jobs of their own, of which the last
 	// of each may have fewer agents than JobAgents.
 	const unfilled = 1
-	return max(1, s.capacity.MaxJobs-unfilled) * JobAgents
+	most = max(1, s.capacity.MaxJobs-unfilled) * JobAgents
+	return most, most
 }
 
 // inOneCommit are those of the retirements that one commit takes. What was ordered

@@ -79,17 +79,8 @@ type Figures struct {
 	// zero if none is.
 	Overdue      int `json:"overdue,omitempty"`
 	OverdueAfter int `json:"overdueAfterSeconds,omitempty"`
-	// MaxAtFirst is how many agents may be in flight until one has registered, without overdue
-	// ones; zero if that does not limit the decision. LeftAtFirst is how many more it allows.
-	MaxAtFirst  int `json:"maxAtFirst,omitempty"`
-	LeftAtFirst int `json:"leftAtFirst,omitempty"`
-	// MaxPerHour is the policy's limit of agents ordered in an hour; zero means no limit.
-	// LeftThisHour is how many agents it still allows.
-	MaxPerHour   int `json:"maxPerHour,omitempty"`
-	LeftThisHour int `json:"leftThisHour,omitempty"`
-	// MaxAtOnce is the maximum number of agents of one commit, if that is less than the other
-	// limits allow; otherwise zero.
-	MaxAtOnce int `json:"maxAtOnce,omitempty"`
+	// Limits are those besides max.
+	Limits []Remaining `json:"limits,omitempty"`
 	// Min, Max and Buffer are the policy's, or the schedule's. While the circuit
 	// breaker is open Buffer is zero: nothing is ordered for it but a probe.
 	Min    int `json:"min"`
@@ -117,31 +108,6 @@ func (s Figures) Wanted() int { return max(s.Missing, s.BelowMin()) }
 
 // BeyondMax returns how many of the agents that are needed max does not allow.
 func (s Figures) BeyondMax() int { return max(0, s.Wanted()-s.Room) }
-
-// limits returns the upper limits of a dispatch: max, the limit of the first agents, maxPerHour and
-// the limit of one commit.
-func (s Figures) limits() []Bound {
-	all := []Bound{{Name: "room", Value: s.Room}}
-	if s.MaxAtFirst > 0 {
-		all = append(all, Bound{Name: "leftAtFirst", Value: s.LeftAtFirst})
-	}
-	if s.MaxPerHour > 0 {
-		all = append(all, Bound{Name: "leftThisHour", Value: s.LeftThisHour})
-	}
-	if s.MaxAtOnce > 0 {
-		all = append(all, Bound{Name: "maxAtOnce", Value: s.MaxAtOnce})
-	}
-	return all
-}
-
-// allowed returns how many agents the limits allow.
-func (s Figures) allowed() int {
-	n := s.Room
-	for _, b := range s.limits() {
-		n = b.apply(n)
-	}
-	return n
-}
 
 // At is the time of the decision.
 func (d Decision) At() time.Time { return d.Observation.At }
@@ -192,12 +158,6 @@ func (b Bound) String() string {
 	switch b.Name {
 	case "room":
 		return fmt.Sprintf("max allows %d more", b.Value)
-	case "leftAtFirst":
-		return fmt.Sprintf("%d more until an agent registers", b.Value)
-	case "leftThisHour":
-		return fmt.Sprintf("maxPerHour leaves %d in this hour", b.Value)
-	case "maxAtOnce":
-		return fmt.Sprintf("one commit orders at most %d", b.Value)
 	case "suspended":
 		return "none while it is suspended"
 	case "min":
@@ -207,7 +167,7 @@ func (b Bound) String() string {
 	case "":
 		return "not below zero"
 	}
-	return fmt.Sprintf("%s is %d", b.Name, b.Value)
+	return fmt.Sprintf(row(b.Name).why, b.Value)
 }
 
 // Sum returns the sum of the terms before the bounds are applied.
@@ -308,7 +268,7 @@ func (d Decision) Steps() []Step {
 		{"max", s.Max}, {"current", -s.Current}, {"stopping", -s.Stopping},
 	}, Bounds: []Bound{{IsMin: true}}}
 	dispatch := Step{Name: "dispatch", Value: s.Dispatch, Terms: []Term{{"missing", s.Missing}},
-		Bounds: append([]Bound{{Name: "min", Value: s.BelowMin(), IsMin: true}}, s.limits()...)}
+		Bounds: append([]Bound{{Name: "min", Value: s.BelowMin(), IsMin: true}}, s.bounds()...)}
 	switch {
 	case d.Suspended.Active():
 		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "suspended"})
@@ -362,10 +322,10 @@ type Limit struct {
 // strictest first; empty if no bound did.
 func (d Decision) Limits() []Limit {
 	s := d.Steps()[StepDispatch]
-	names := map[string]string{"room": "max", "leftAtFirst": "firstAgents", "leftThisHour": "maxPerHour", "maxAtOnce": "commit", "probe": "probe", "suspended": string(d.Suspended.Code)}
+	names := map[string]string{"room": "max", "suspended": string(d.Suspended.Code)}
 	var all []Limit
 	for _, b := range s.Bounds {
-		l := Limit{Name: names[b.Name], Agents: d.Figures.Wanted() - b.Value, Why: b.String()}
+		l := Limit{Name: cmp.Or(names[b.Name], row(b.Name).name), Agents: d.Figures.Wanted() - b.Value, Why: b.String()}
 		switch {
 		case l.Agents <= 0 || b.IsMin:
 			continue

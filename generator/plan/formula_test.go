@@ -98,14 +98,16 @@ func againstFormula(t rapid.TB, d Decision, without string) (wrong []string) {
 	terms := map[string]int{}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Figures]()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "limits" {
+			continue
+		}
 		terms[name] = int(reflect.ValueOf(d.Figures).FieldByIndex(field.Index).Int())
 	}
 	figures := maps.Clone(terms)
 	terms[without] = 0
-	for term, limit := range map[string]int{
-		"leftAtFirst": d.Figures.MaxAtFirst, "leftThisHour": d.Figures.MaxPerHour, "maxAtOnce": d.Figures.MaxAtOnce,
-	} {
-		if limit == 0 || without == term {
+	for _, term := range LimitTerms() {
+		left, limited := d.Figures.Left(term)
+		if terms[term] = left; !limited || without == term {
 			terms[term] = math.MaxInt
 		}
 	}

@@ -57,35 +57,25 @@ func (s *allocation) arrival(now time.Time) (a Arrival) {
 // shorten these waits by a few seconds, and a broken template wastes all of them.
 const FirstAgents = 10
 
-// limitFirstAgents limits what may be ordered until an agent of the overlay has registered, so that
+// leftAtFirst limits what may be ordered until an agent of the overlay has registered, so that
 // a broken template wastes few agents: FirstAgents in flight, and one at a time once an order is
 // overdue or has failed. Jobs beyond those wait for one agent to start.
 //
 // With a fixed lease git does not record that agents have registered, so nothing is limited.
-func (s *allocation) limitFirstAgents(now time.Time) {
+func (s *allocation) leftAtFirst(o Observation) (most, left int) {
 	if !s.policy.LeaseAuto || s.breaker.Open() || s.hasRegistered() {
-		return
+		return 0, 0
 	}
-	most, inFlight := FirstAgents, s.figures.InFlight
-	overdue := s.overdueOrders(now, OverdueUnlearned)
-	for _, o := range overdue {
-		inFlight -= o.agents
+	inFlight := s.figures.InFlight
+	overdue := s.overdueOrders(o.At, OverdueUnlearned)
+	for _, late := range overdue {
+		inFlight -= late.agents
 	}
+	most = FirstAgents
 	if len(overdue) > 0 || s.breaker.Failures > 0 {
 		most = 1
 	}
-	s.figures.MaxAtFirst, s.figures.LeftAtFirst = most, max(0, most-inFlight)
-}
-
-// withoutUnusedLimit returns the sum without the limit of the first agents if other limits allow no
-// more, or no more are needed.
-func (s Figures) withoutUnusedLimit() Figures {
-	without := s
-	without.MaxAtFirst, without.LeftAtFirst = 0, 0
-	if min(s.Wanted(), without.allowed()) <= s.LeftAtFirst {
-		return without
-	}
-	return s
+	return most, max(0, most-inFlight)
 }
 
 // hasRegistered reports whether an agent of the overlay has ever registered, by what git and the

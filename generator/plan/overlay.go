@@ -130,6 +130,12 @@ func (s State) lastHour(now time.Time) (recent []Ordered, agents int) {
 	return recent, agents
 }
 
+// leftThisHour returns maxPerHour, and how many agents it still allows.
+func (s *allocation) leftThisHour(o Observation) (most, left int) {
+	_, ordered := s.overlay.State.lastHour(o.orderedAt())
+	return s.policy.MaxPerHour, max(0, s.policy.MaxPerHour-ordered)
+}
+
 // state returns the state after the decision.
 func (s *allocation) state(now time.Time) State {
 	next := State{Identity: s.overlay.kept(), Breaker: s.breaker, StartupTimes: s.startupTimes, ServedAt: s.lastServed}
