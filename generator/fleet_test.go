@@ -178,7 +178,7 @@ func (f *fleetRepository) commits(from string, limit branch.Limit) iter.Seq2[bra
 		}
 		n := 0
 		for c := first; c != nil; c = c.parent {
-			if limit.Commits > 0 && n == limit.Commits || c.at.Before(limit.Since) {
+			if limit.Commits > 0 && n == limit.Commits {
 				return
 			}
 			n++

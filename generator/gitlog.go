@@ -3,7 +3,6 @@ package generator
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -104,52 +103,20 @@ const (
 	maxKept, largestKept = 1000, 64 << 10
 )
 
-// recent yields the log of a commit, newest first. On each line of the history it stops at
-// the first commit of muster's whose date and observation are both before since: all that
-// muster did before that commit is older still. Other people's commits stop nothing,
-// because their dates can be anything. The commit known and its ancestors are left out. An
-// error ends the log; [errShallow] is yielded only if known is empty.
-func recent(ctx context.Context, overlays string, history branch.History, from, known string, since time.Time) iter.Seq2[ledger.Operation, error] {
-	const open, shut, read = 1, 2, 3
+// since yields the operations of a commit and its ancestors, newest first, up to a time and without those
+// of a known commit. An incomplete history ends with [errShallow].
+func (l *pastLog) since(ctx context.Context, from, known string, since time.Time) iter.Seq2[ledger.Operation, error] {
+	log := ledger.Read(l.overlays, l.history.Commits(ctx, from, branch.Limit{Known: known}))
 	return func(yield func(ledger.Operation, error) bool) {
-		state, left := map[[16]byte]byte{short(known): shut, short(from): open}, 1
-		for r, err := range ledger.Read(overlays, history.Commits(ctx, from, branch.Limit{Known: known})) {
-			if err != nil {
-				yield(r, err)
+		for o, err := range (ledger.Stop{Since: since, Known: known}).Apply(log) {
+			if errors.Is(err, ledger.ErrCut) {
+				err = errShallow
+			}
+			if !yield(o, err) {
 				return
 			}
-			id := short(r.Commit.ID)
-			if state[id] == open {
-				left--
-			}
-			over := state[id] == shut || r.ByMuster() && r.At.Before(since) && r.Decided.Before(since)
-			for _, parent := range r.Commit.Parents {
-				p := short(parent)
-				switch {
-				case over && state[p] == open:
-					left--
-					state[p] = shut
-				case over && state[p] == 0:
-					state[p] = shut
-				case !over && state[p] == 0:
-					left++
-					state[p] = open
-				}
-			}
-			if state[id] = read; !over && !yield(r, nil) || left == 0 {
-				return
-			}
-		}
-		if known == "" {
-			yield(ledger.Operation{}, errShallow)
 		}
 	}
-}
-
-// short returns a digest of 16 bytes of a commit's identifier.
-func short(commit string) [16]byte {
-	sum := sha256.Sum256([]byte(commit))
-	return [16]byte(sum[:16])
 }
 
 // original returns a dispatch as it was ordered.
@@ -176,7 +143,7 @@ func (l *pastLog) findOriginal(ctx context.Context, head branch.Head, id string,
 	x, known := ordered[id]
 	if !known {
 		if l.orders == nil {
-			l.orders = readOrders(ctx, l.overlays, l.history, head, l.oldest)
+			l.orders = l.readOrders(ctx, head)
 		}
 		if x, known = l.orders.of[id]; !known {
 			return answer{err: cmp.Or(l.orders.err, errNotOrdered)}
@@ -197,9 +164,9 @@ type orders struct {
 	err error // why the log was not read to its end
 }
 
-func readOrders(ctx context.Context, overlays string, history branch.History, head branch.Head, since time.Time) *orders {
+func (l *pastLog) readOrders(ctx context.Context, head branch.Head) *orders {
 	all := &orders{of: map[string]ordered{}}
-	for r, err := range recent(ctx, overlays, history, head.Commit, "", since) {
+	for r, err := range l.since(ctx, head.Commit, "", l.oldest) {
 		if err != nil {
 			all.err = err
 			break
@@ -336,7 +303,7 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 		}
 	}
 	intact, reached := maps.Clone(p.settled), p.known == ""
-	for r, err := range recent(ctx, dr.dir, dr.past.history, head.Commit, p.known, p.since) {
+	for r, err := range dr.past.since(ctx, head.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}
@@ -434,7 +401,7 @@ func (dr *drift) rememberVersions(ctx context.Context, head branch.Head, loaded 
 		return nil
 	}
 	var some []branch.Commit
-	for r, err := range recent(ctx, dr.dir, dr.past.history, head.Commit, p.known, p.since) {
+	for r, err := range dr.past.since(ctx, head.Commit, p.known, p.since) {
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package laboratory
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"muster/generator/history"
@@ -17,8 +18,11 @@ func readPast(
 	ctx context.Context, overlays string, repository *gitops.Repository, head string, since time.Time, malformed func(ledger.Operation) error,
 ) (*history.Past, error) {
 	past := &history.Past{}
-	for r, err := range ledger.Read(overlays, repository.Commits(ctx, head, branch.Limit{Since: since})) {
+	log := ledger.Read(overlays, repository.Commits(ctx, head, branch.Limit{}))
+	for r, err := range (ledger.Stop{Since: since}).Apply(log) {
 		switch {
+		case errors.Is(err, ledger.ErrCut):
+			return past, nil
 		case err != nil:
 			return nil, err
 		case r.Damage != nil && malformed != nil:

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -69,17 +70,18 @@ func (l *loader) tick(r generator.Report) {
 func (l *loader) read(head string, now time.Time) {
 	defer func() { <-l.busy }()
 	var entries []ledger.Operation
-	limit := branch.Limit{Commits: maxCommits, Since: now.Add(-keptFor)}
-	for r, err := range ledger.Read(l.history.overlays, l.commits.Commits(l.ctx, head, limit)) {
+	limit := branch.Limit{Commits: maxCommits, Known: l.scanned}
+	stop := ledger.Stop{Since: now.Add(-keptFor), Known: l.scanned}
+	for r, err := range stop.Apply(ledger.Read(l.history.overlays, l.commits.Commits(l.ctx, head, limit))) {
+		if errors.Is(err, ledger.ErrCut) {
+			break
+		}
 		if err != nil {
 			l.failed = now
 			l.history.mu.Lock()
 			l.history.problem = err.Error()
 			l.history.mu.Unlock()
 			return
-		}
-		if r.ID == l.scanned {
-			break
 		}
 		if r.ByMuster() && len(entries) < maxEntries {
 			if r.Message = ""; len(entries) >= maxPast {

@@ -245,10 +245,10 @@ func TestJSONIsTheSnapshot(t *testing.T) {
 // log is a branch's history, the newest first.
 type log []branch.Commit
 
-func (l log) Commits(_ context.Context, _ string, limit branch.Limit) iter.Seq2[branch.Commit, error] {
+func (l log) Commits(context.Context, string, branch.Limit) iter.Seq2[branch.Commit, error] {
 	return func(yield func(branch.Commit, error) bool) {
 		for _, c := range l {
-			if c.At.Before(limit.Since) || !yield(c, nil) {
+			if !yield(c, nil) {
 				return
 			}
 		}
@@ -266,7 +266,7 @@ func TestTimelineFromGit(t *testing.T) {
 	came.Add(1)
 	two.Decision.Observation.Overlays[0].Dispatches = map[string]plan.Observed{one.Decision.Dispatch[0].ID: {Registered: came}}
 	two.Decision.Observation.Overlays[0].Own = 2
-	git := log{{ID: "tip", At: two.Decision.At(), Message: ledger.Message(two, "v1")}, {ID: "first", At: old, Message: ledger.Message(one, "v1")}}
+	git := log{{ID: "tip", Parents: []string{"first"}, At: two.Decision.At(), Message: ledger.Message(two, "v1")}, {ID: "first", At: old, Message: ledger.Message(one, "v1")}}
 	w := newScenario(t, git)
 	w.tick(nil, decided("default", w.now, plan.Figures{Pending: 1, Idle: 3}))
 	w.load.wait()

@@ -5,6 +5,7 @@
 package history
 
 import (
+	"errors"
 	"iter"
 	"path"
 	"slices"
@@ -23,8 +24,7 @@ type Config struct {
 	Overlays string
 	// Now is the current time: orders that are older than the longest lease are not in flight.
 	Now time.Time
-	// Since is the time at which reading ends; zero reads to the beginning. The first older commit
-	// by muster ends it, because the clocks of people are not reliable.
+	// Since is the time at which reading ends; zero reads to the beginning. See [ledger.Stop].
 	Since time.Time
 	// Edits returns the changes of commits by people below the directories of [Config.Selection], one
 	// value for each commit. trees contains the trees of nearby commits. If Edits is nil, commits by
@@ -82,23 +82,26 @@ func (c Config) Rows(records iter.Seq2[ledger.Operation, error]) iter.Seq2[ledge
 		}
 		b := &rowBuilder{Config: c, max: minHeld, yield: yield}
 		var last branch.Commit
+		var cut bool
+		if !c.Since.IsZero() {
+			records = ledger.Stop{Since: c.Since, People: maxOld}.Apply(records)
+		}
 		for r, err := range records {
+			if cut = errors.Is(err, ledger.ErrCut); cut {
+				break
+			}
 			if err != nil {
 				if b.release() {
 					yield(ledger.Operation{}, err)
 				}
 				return
 			}
-			if b.isBeforeSince(r) {
-				last.Parents = nil
-				break
-			}
 			last = r.Commit
 			if !b.add(r) {
 				return
 			}
 		}
-		if len(last.Parents) > 0 {
+		if cut || c.Since.IsZero() && len(last.Parents) > 0 {
 			c.Count.Cut = last.ID
 		}
 		b.release()
@@ -112,7 +115,6 @@ type rowBuilder struct {
 	outcomes outcomes
 	yield    func(ledger.Operation, error) bool
 
-	old     int                // commits in a row that are older than Since
 	max     int                // maximum number of held rows
 	held    []ledger.Operation // one without an operation represents the rows of the next of foreign
 	foreign []branch.Commit
@@ -126,19 +128,6 @@ const minHeld, maxHeld = 32, 4096
 // maxOld is the number of consecutive commits by people with times before Since after which reading
 // ends.
 const maxOld = 256
-
-// isBeforeSince reports whether a record and all later ones are before Since.
-func (b *rowBuilder) isBeforeSince(r ledger.Operation) bool {
-	switch {
-	case b.Since.IsZero() || !r.Commit.At.Before(b.Since):
-		b.old = 0
-		return false
-	case r.ByMuster():
-		return true
-	}
-	b.old++
-	return b.old > maxOld
-}
 
 // add adds the next record, and reports whether to continue.
 func (b *rowBuilder) add(r ledger.Operation) bool {

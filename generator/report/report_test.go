@@ -23,6 +23,9 @@ type log []ledger.Operation
 
 func (l *log) add(e ledger.Operation) {
 	e.Commit, e.Path = branch.Commit{ID: fmt.Sprintf("%040x", len(*l)+1), At: e.Observation.At}, "overlays/"+e.Overlay
+	if n := len(*l); n > 0 {
+		e.Parents = []string{(*l)[n-1].ID}
+	}
 	*l = append(*l, e)
 }
 

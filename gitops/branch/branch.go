@@ -97,8 +97,6 @@ type Commit struct {
 type Limit struct {
 	// Commits is the number of commits; zero for no limit.
 	Commits int
-	// Since excludes commits made before it; zero for no limit.
-	Since time.Time
 	// Known is a commit whose history the caller has read. A reader may leave out that commit
 	// and its ancestors if that saves requests; empty means no commit.
 	Known string

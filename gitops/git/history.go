@@ -47,7 +47,7 @@ func (b *Branch) Commits(ctx context.Context, from string, limit branch.Limit) i
 		for n := 0; err == nil && len(h.next) > 0; n++ {
 			c := h.newest()
 			switch {
-			case limit.Commits > 0 && n == limit.Commits, c.At.Before(limit.Since):
+			case limit.Commits > 0 && n == limit.Commits:
 				return
 			case n == maxCommits:
 				yield(branch.Commit{}, b.fail("reading the history of", fmt.Errorf("it has more than %d commits: limit the range", maxCommits)))
@@ -79,7 +79,7 @@ func (b *Branch) localHistory(ctx context.Context, from string, limit branch.Lim
 			fail(err)
 			return
 		}
-		if c.At.Before(limit.Since) || !yield(c, nil) {
+		if !yield(c, nil) {
 			return
 		}
 	}

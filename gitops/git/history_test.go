@@ -114,8 +114,6 @@ func TestHistory(t *testing.T) {
 		all := gitLog(t, r, "main")
 		sameCommits(t, "all", listed(t, b, "", branch.Limit{}), all)
 		sameCommits(t, "three", listed(t, b, "", branch.Limit{Commits: 3}), gitLog(t, r, "-3", "main"))
-		since := time.Unix(1_700_000_000+60*300, 0)
-		sameCommits(t, "since a time", listed(t, b, "", branch.Limit{Since: since}), gitLog(t, r, "--since="+since.Format(time.RFC3339), "main"))
 
 		// The branch can be read and written in between, and it moves.
 		head := headOf(t, b)
