@@ -21,12 +21,7 @@ import (
 // Decide returns the decisions about the overlays that serve the observed queue. tip is the head
 // commit, from which the overlays were read. The names of new dispatches are derived from it and
 // the time, so that equal input gives equal names and different input gives different names. The
-// arithmetic is [Formula]:
-//
-//	missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
-//	desired  = min(max, max(min, current - idle - inFlight + pending - otherOverlays + lookahead + buffer + nonMatching))
-//	room     = max(0, max - current - stopping)
-//	dispatch = min(max(missing, min - (current - replacing - overdue)), room, leftAtFirst, leftThisHour, maxAtOnce), 0 while suspended, 1 for a probe
+// arithmetic is [Formula].
 //
 // Jobs that several overlays can serve go to the one with the highest priority first, up to its
 // room, and then to the next; equal priorities share evenly. The result has the order of the
