@@ -264,7 +264,7 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 		a.failf("%s orders %d: with %d connected and %d starting that is above %d", o.Name, total, own, starting, p.Max)
 	}
 	// A retirement of the same push may open or close the breaker.
-	if d.State.Breaker.Open() && (total != 1 || !d.Probe) {
+	if d.State.Breaker.Open() && (total != 1 || !d.Trial) {
 		a.failf("%s orders %d though its breaker is open", o.Name, total)
 	}
 	if p.MaxPerHour > 0 {
@@ -385,7 +385,7 @@ func (a *audit) startingOf(m *muster, o plan.Overlay, at time.Time, of func(plan
 // checkDemand asserts that orders match the jobs in the muster's snapshot that are runnable, matched,
 // and not served by an idle or in-flight agent.
 func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays map[string]plan.Overlay, pushed []*commit) {
-	pending, idle, starting, off, probes, upkeep, share := 0, 0, 0, 0, 0, 0, 0.0
+	pending, idle, starting, off, trials, upkeep, share := 0, 0, 0, 0, 0, 0, 0.0
 	after := a.load(pushed[len(pushed)-1].tree) // a breaker that opens now counts on nothing any more
 	var serving []server
 	equal := true
@@ -449,8 +449,8 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		if d := c.operation.Decision; c.operation.Kind == ledger.Dispatch && d.Queue == queue {
 			upkeep += d.Figures.Replacing + d.Figures.Overdue
 			lookahead += min(d.Figures.Lookahead, d.Figures.Demand)
-			if d.Probe {
-				probes++
+			if d.Trial {
+				trials++
 			}
 		}
 	}
@@ -460,7 +460,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 	most := pending + ahead
 	instead := min(ordered, off)
 	if equal {
-		unserved, sure := max(0, pending-idle-starting), ordered-probes
+		unserved, sure := max(0, pending-idle-starting), ordered-trials
 		most = unserved + ahead
 		instead = max(0, min(sure, unserved)-max(0, pending-idle-starting-off))
 		// Several overlays may swap what is on its way: one that is starting is given
@@ -470,7 +470,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 	}
 	a.lookahead += lookahead
 	a.instead[queue] = min(a.instead[queue]+instead, off)
-	if all > most+probes+upkeep || ordered > pending+ahead+probes {
+	if all > most+trials+upkeep || ordered > pending+ahead+trials {
 		a.failf("queue %s: %d agents are ordered for %d jobs with %d ahead, %d idle and %d starting; %d in all\n%s", queue, ordered, pending, ahead, idle, starting, all, decisions(pushed))
 	}
 }
@@ -541,7 +541,7 @@ func decisions(pushed []*commit) string {
 	var b strings.Builder
 	for _, c := range pushed {
 		d := c.operation.Decision
-		fmt.Fprintf(&b, "%s %s: suspended %q probe %t sum %+v\n  jobs %+v\n  overlays %+v\n", d.Overlay, c.operation.Kind, d.Suspended.Code, d.Probe, d.Figures, d.Observation.Jobs, d.Observation.Overlays)
+		fmt.Fprintf(&b, "%s %s: suspended %q trial %t sum %+v\n  jobs %+v\n  overlays %+v\n", d.Overlay, c.operation.Kind, d.Suspended.Code, d.Trial, d.Figures, d.Observation.Jobs, d.Observation.Overlays)
 	}
 	return b.String()
 }

@@ -30,7 +30,7 @@ func withNoise(log iter.Seq2[branch.Commit, error]) iter.Seq2[branch.Commit, err
 		for c, err := range log {
 			if e, wrong := ledger.Parse(c.Message); wrong == nil {
 				n++
-				c.Message = fmt.Sprintf("noise %d: retire 7 dispatches as a probe, their leases expired long ago\n\nOverlay: x\n", n) + strings.TrimPrefix(c.Message, e.Text)
+				c.Message = fmt.Sprintf("noise %d: retire 7 dispatches as a trial, their leases expired long ago\n\nOverlay: x\n", n) + strings.TrimPrefix(c.Message, e.Text)
 			}
 			if !yield(c, err) {
 				return
@@ -53,7 +53,7 @@ func TestProseIsNotRead(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	kinds := map[ledger.Kind]int{}
-	probes := 0
+	trials := 0
 	for _, seed := range []uint64{3, 6} { // of the themes "people" and "everything"
 		w := newScenario(drawShape(seed), func(string) {})
 		w.play(time.Hour, nil)
@@ -61,8 +61,8 @@ func TestProseIsNotRead(t *testing.T) {
 		commits := plain.Commits(t.Context(), "", branch.Limit{})
 		for r := range ledger.Read("overlays", commits) {
 			kinds[r.Kind]++
-			if r.Probe() {
-				probes++
+			if r.Trial() {
+				trials++
 			}
 		}
 		now := w.server.Now()
@@ -133,8 +133,8 @@ func TestProseIsNotRead(t *testing.T) {
 			}
 		}
 	}
-	if kinds[ledger.Dispatch] == 0 || kinds[ledger.Retire] == 0 || kinds[ledger.Repair] == 0 || probes == 0 {
-		t.Errorf("the logs have %v, %d probes", kinds, probes)
+	if kinds[ledger.Dispatch] == 0 || kinds[ledger.Retire] == 0 || kinds[ledger.Repair] == 0 || trials == 0 {
+		t.Errorf("the logs have %v, %d trials", kinds, trials)
 	}
 }
 

@@ -68,8 +68,8 @@ func (rep *reporter) reportOperation(a ledger.Draft, more ...slog.Attr) {
 func describe(a ledger.Draft) (slog.Level, string) {
 	switch a.Kind {
 	case ledger.Dispatch:
-		if a.Decision.Probe {
-			return slog.LevelInfo, "dispatched a probe"
+		if a.Decision.Trial {
+			return slog.LevelInfo, "dispatched a trial"
 		}
 		return slog.LevelInfo, "dispatched"
 	case ledger.Withdraw:
@@ -146,7 +146,7 @@ type Watcher interface {
 }
 
 // Report is what one tick of [Generator.Run] was: everything that metrics, status
-// and probes are made from.
+// and trials are made from.
 type Report struct {
 	// Began and Ended are when the tick began and ended, and Next is when the
 	// next one is to begin.

@@ -25,9 +25,9 @@ func suspended(loaded []fleet.Overlay, decisions []plan.Decision) []Suspended {
 	why := map[string]plan.Suspension{}
 	for _, d := range decisions {
 		why[d.Overlay] = d.Suspended
-		if breaker := d.State.Breaker; breaker.Open() && !d.Suspended.Active() { // between probes
-			next := breaker.NextProbe()
-			why[d.Overlay] = plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}
+		if breaker := d.State.Breaker; breaker.Open() && !d.Suspended.Active() { // between trials
+			next := breaker.NextTrial()
+			why[d.Overlay] = plan.Suspension{Code: plan.BreakerOpen, NextTrial: &next}
 		}
 	}
 	var all []Suspended

@@ -46,7 +46,7 @@ var incidents = []incident{
 		name: "image cannot be pulled", want: overdue, firstDay: true,
 		begin: func(w *incidentWorld) { w.fate.NoShow = true },
 	},
-	{ // orders fail, the circuit breaker opens, probes are sent
+	{ // orders fail, the circuit breaker opens, trials are sent
 		name: "image cannot be pulled for an hour", ownBuilds: true, want: overdue, lasts: time.Hour,
 		begin: func(w *incidentWorld) { w.fate.NoShow = true; w.build(5, 2*time.Hour) },
 	},

@@ -288,7 +288,7 @@ func (r reading) keys() []conditionKey {
 }
 
 // figures are what differs between two messages about the same condition.
-var figures = regexp.MustCompile(`; next probe at [-0-9T:Z]+|\b[0-9a-f]{12}\b|([0-9]+(\.[0-9]+)?[a-zµ]{0,2})+`)
+var figures = regexp.MustCompile(`; next trial at [-0-9T:Z]+|\b[0-9a-f]{12}\b|([0-9]+(\.[0-9]+)?[a-zµ]{0,2})+`)
 
 // plurals are the forms of a message for one and for several.
 var plurals = strings.NewReplacer("the last order failed", "the last 0 orders failed")

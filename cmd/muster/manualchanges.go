@@ -85,7 +85,7 @@ func (f *fleetState) overlayWith(ids []string) (*fleet.Overlay, error) {
 func (p program) closeBreakerCommand() *cobra.Command {
 	return p.overlayCommand(&cobra.Command{
 		Use:   "close-breaker OVERLAY",
-		Short: "Order agents again after failed orders, without waiting for a probe",
+		Short: "Order agents again after failed orders, without waiting for a trial",
 		Long: `close-breaker closes the circuit breaker of an overlay after the cause of its failed
 orders was removed. The rest of the overlay's state stays.`,
 	}, "", func(_ *fleetState, o *fleet.Overlay, _ time.Time) (manual.Edit, error) { return manual.CloseBreaker(o) })

@@ -83,10 +83,10 @@ func TestPrintedRowsAgree(t *testing.T) {
 				}
 			}
 			state := cells[slices.Index(head, "STATE")]
-			isProbe := func(d plan.Decision) bool { return d.Overlay == cells[0] && d.Probe }
-			probe := slices.ContainsFunc(r.Decisions, isProbe)
+			isTrial := func(d plan.Decision) bool { return d.Overlay == cells[0] && d.Trial }
+			trial := slices.ContainsFunc(r.Decisions, isTrial)
 			for line := range strings.SplitSeq(strings.TrimSpace(plan.Formula), "\n") {
-				if got, want := printedTerm(t, line, terms, state, probe), terms[strings.Fields(line)[0]]; got != want {
+				if got, want := printedTerm(t, line, terms, state, trial), terms[strings.Fields(line)[0]]; got != want {
 					t.Fatalf("%q makes it %d, and %d is printed:\n%s", line, got, want, &text)
 				}
 			}
@@ -122,14 +122,14 @@ func term(column string) string {
 }
 
 // printedTerm evaluates a line of the formula on a row.
-func printedTerm(t *rapid.T, line string, terms map[string]int, state string, probe bool) int {
+func printedTerm(t *rapid.T, line string, terms map[string]int, state string, trial bool) int {
 	_, expression, _ := strings.Cut(line, " = ")
 	end := strings.LastIndexByte(expression, ')') + 1
 	parsed, err := parser.ParseExpr(expression[:end])
 	check(t, err)
 	n := evaluated(parsed, terms)
 	switch but := expression[end:]; {
-	case strings.Contains(but, "1 for a probe") && probe:
+	case strings.Contains(but, "1 for a trial") && trial:
 		return 1
 	case strings.Contains(but, "0 while suspended") && slices.Contains(plan.SuspensionCodes(), plan.SuspensionCode(state)):
 		return 0

@@ -281,7 +281,7 @@ const (
 	Overdue = "Overdue"
 	// OrdersFailed: the last order failed, and no agent has registered since.
 	OrdersFailed = "OrdersFailed"
-	// BreakerOpen: several orders in a row have failed, so muster sends only probes.
+	// BreakerOpen: several orders in a row have failed, so muster sends only trials.
 	BreakerOpen = "BreakerOpen"
 	// NotRecorded: git contains no poll since the order.
 	NotRecorded = "NotRecorded"

@@ -22,7 +22,7 @@ func TestConditions(t *testing.T) {
 	full := plan.Decision{Figures: plan.Figures{Pending: 4, Missing: 4, Current: 10, Max: 10}}
 	hourly := plan.Decision{Figures: plan.Figures{Pending: 4, Missing: 4, Max: 10, Room: 10, Limits: []plan.Remaining{{Term: "leftThisHour", Most: 5, Left: 1}}, Dispatch: 1}}
 	unmatched := plan.Decision{Queue: "linux", Observation: plan.Observation{Unmatched: []plan.Unmatched{{Rules: []string{"os=mac"}, Missing: []string{"os=mac"}, Jobs: 3, Example: "u"}}}}
-	probe := now.Add(time.Minute)
+	trial := now.Add(time.Minute)
 	for name, test := range map[string]struct {
 		overlay Overlay
 		state   string
@@ -35,8 +35,8 @@ func TestConditions(t *testing.T) {
 		"refused":       {Overlay{Decision: &plan.Decision{}, Suspended: plan.Suspension{Code: plan.PushRefused, Finding: "no"}}, "PushRefused", []string{"overlay a: PushAccepted=False (PushRefused): no"}},
 		"overdue":       {Overlay{Decision: &overdue}, "Overdue", []string{"overlay a: AgentsArriving=False (Overdue): 1 of 10 agents registered, 6 min after they were ordered"}},
 		"orders failed": {Overlay{Decision: &failed}, "OrdersFailed", []string{"overlay a: AgentsArriving=False (OrdersFailed): the last 2 orders failed: 0 of 16 agents registered"}},
-		"breaker open": {Overlay{Decision: &open, Suspended: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &probe}}, "BreakerOpen",
-			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last orders failed: no agent took a job; next probe at 2026-11-21T02:16:00Z"}},
+		"breaker open": {Overlay{Decision: &open, Suspended: plan.Suspension{Code: plan.BreakerOpen, NextTrial: &trial}}, "BreakerOpen",
+			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last orders failed: no agent took a job; next trial at 2026-11-21T02:16:00Z"}},
 		"full":   {Overlay{Decision: &full}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight"}},
 		"hourly": {Overlay{Decision: &hourly}, "HourlyLimitReached", []string{"overlay a: ScalingLimited=True (HourlyLimitReached): 3 agents fewer than needed: maxPerHour leaves 1 in this hour"}},
 		"unmatched": {Overlay{Decision: &unmatched}, "Ready",
@@ -46,8 +46,8 @@ func TestConditions(t *testing.T) {
 		"invalid state":   {Overlay{Decision: &plan.Decision{}, StateError: "bad"}, "Ready", []string{"overlay a: Degraded=True (StateInvalid): bad"}},
 		// Without a later poll, neither a success nor a failure is known.
 		"overdue in git": {Overlay{Decision: &overdue, Polled: now.Add(-6 * time.Minute)}, "NotRecorded", nil},
-		"breaker open, no poll in git": {Overlay{Recorded: open.State.Breaker, Suspended: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &probe}}, "BreakerOpen",
-			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last orders failed: no agent took a job; next probe at 2026-11-21T02:16:00Z"}},
+		"breaker open, no poll in git": {Overlay{Recorded: open.State.Breaker, Suspended: plan.Suspension{Code: plan.BreakerOpen, NextTrial: &trial}}, "BreakerOpen",
+			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last orders failed: no agent took a job; next trial at 2026-11-21T02:16:00Z"}},
 		"full in git":          {Overlay{Decision: &full, Polled: now.Add(-2 * time.Minute)}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight, as of the last poll in git at 2026-11-21T02:13:00Z"}},
 		"orders failed in git": {Overlay{Decision: &overdue, Polled: now.Add(-6 * time.Minute), Recorded: failed.State.Breaker}, "OrdersFailed", []string{"overlay a: AgentsArriving=False (OrdersFailed): the last 2 orders failed: 0 of 16 agents registered"}},
 	} {

@@ -25,7 +25,7 @@ func InGit(o plan.Overlay, all []plan.Overlay, seed string, poll *plan.Observati
 	}
 	x.Suspended = suspension(o, now, then)
 	if d := x.Decision; x.Suspended.Code == plan.BreakerOpen && d != nil && d.Suspended.Code == plan.BreakerOpen {
-		x.Suspended = d.Suspended // without the time of a probe that is not due
+		x.Suspended = d.Suspended // without the time of a trial that is not due
 	}
 	return x
 }
@@ -40,7 +40,7 @@ func suspension(o plan.Overlay, now time.Time, then *plan.Decision) plan.Suspens
 	case then != nil && then.Suspended.Active() && then.Suspended.Code != plan.Paused && then.Suspended.Code != plan.BreakerOpen:
 		return then.Suspended
 	case b.Open():
-		return plan.Suspension{Code: plan.BreakerOpen, NextProbe: new(b.NextProbe().UTC())}
+		return plan.Suspension{Code: plan.BreakerOpen, NextTrial: new(b.NextTrial().UTC())}
 	}
 	return plan.Suspension{}
 }

@@ -26,11 +26,11 @@ func TestSuspensionInGit(t *testing.T) {
 		"paused when last seen":       {last: last(plan.PausedInBuildkite), want: in(plan.PausedInBuildkite)},
 		"no longer paused":            {last: last(plan.Paused)},
 		"breaker closed since":        {last: last(plan.BreakerOpen)},
-		"breaker open":                {overlay: open, last: last(plan.BreakerOpen), want: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}},
-		"breaker open, never decided": {overlay: open, want: plan.Suspension{Code: plan.BreakerOpen, NextProbe: &next}},
+		"breaker open":                {overlay: open, last: last(plan.BreakerOpen), want: plan.Suspension{Code: plan.BreakerOpen, NextTrial: &next}},
+		"breaker open, never decided": {overlay: open, want: plan.Suspension{Code: plan.BreakerOpen, NextTrial: &next}},
 	} {
 		got := suspension(c.overlay, now, c.last)
-		if got.Code != c.want.Code || (got.NextProbe == nil) != (c.want.NextProbe == nil) || got.NextProbe != nil && !got.NextProbe.Equal(*c.want.NextProbe) {
+		if got.Code != c.want.Code || (got.NextTrial == nil) != (c.want.NextTrial == nil) || got.NextTrial != nil && !got.NextTrial.Equal(*c.want.NextTrial) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

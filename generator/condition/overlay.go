@@ -117,8 +117,8 @@ func (o Overlay) agentsArriving() Condition {
 	switch {
 	case b.Open():
 		c.Status, c.Reason, c.Message = False, BreakerOpen, "the circuit breaker is open: "+failedOrders(b)
-		if next := o.Suspended.NextProbe; next != nil {
-			c.Message += "; next probe at " + next.UTC().Format(time.RFC3339)
+		if next := o.Suspended.NextTrial; next != nil {
+			c.Message += "; next trial at " + next.UTC().Format(time.RFC3339)
 		}
 		c.LastTransitionTime = b.At
 	case o.Suspended.Code == plan.AgentsCannotWork:
@@ -145,7 +145,7 @@ func (o Overlay) agentsArriving() Condition {
 	c.Remedy = strings.ReplaceAll(c.Remedy, "=NAME", "="+plan.Slug(o.Name))
 	switch c.Reason {
 	case BreakerOpen:
-		c.Remedy += " After the repair, run muster close-breaker, or wait for the next probe: a successful probe closes the circuit breaker."
+		c.Remedy += " After the repair, run muster close-breaker, or wait for the next trial: a successful trial closes the circuit breaker."
 	case OrdersFailed:
 		c.Remedy += " After the repair, run muster close-breaker, or wait until an agent of the next order registers."
 	}

@@ -104,8 +104,8 @@ func (c Config) own(ctx context.Context, e *ledger.Operation) (Explanation, erro
 	}
 	if e.Kind == ledger.Dispatch && follows {
 		x.NotMore = notMore(d)
-		if d.Probe {
-			x.Why = append(x.Why, fmt.Sprintf("The circuit breaker is open (%s, last of %s): one agent is ordered as a probe, and more when it takes a job.", d.State.Breaker.Cause, d.State.Breaker.Dispatch))
+		if d.Trial {
+			x.Why = append(x.Why, fmt.Sprintf("The circuit breaker is open (%s, last of %s): one agent is ordered as a trial, and more when it takes a job.", d.State.Breaker.Cause, d.State.Breaker.Dispatch))
 		}
 	}
 	x.Policy, err = c.policy(ctx, e.Base, r.Overlay, d, limiting(x.Limits))

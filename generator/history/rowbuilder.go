@@ -223,8 +223,8 @@ func reason(e *ledger.Operation) string {
 			words = append(words, strconv.Itoa(n)+" "+what)
 		}
 	}
-	if e.Probe() {
-		words = append(words, "probe")
+	if e.Trial() {
+		words = append(words, "trial")
 	}
 	say(pending, "pending")
 	say(upcoming, "upcoming")

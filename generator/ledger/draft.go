@@ -46,7 +46,7 @@ func (a Draft) orders() []Order {
 	var all []Order
 	if a.Kind == Dispatch {
 		for _, d := range a.Decision.Dispatch {
-			all = append(all, Order{ID: d.ID, Agents: d.Agents, Purpose: d.Purpose, NotAfter: d.NotAfter.UTC(), Probe: a.Decision.Probe})
+			all = append(all, Order{ID: d.ID, Agents: d.Agents, Purpose: d.Purpose, NotAfter: d.NotAfter.UTC(), Trial: a.Decision.Trial})
 		}
 	}
 	for _, r := range a.Retirements() {

@@ -94,7 +94,7 @@ type orderFlag struct {
 }
 
 func (o *Order) flags() []orderFlag {
-	return []orderFlag{{"probe", &o.Probe}, {"wrong-tags", &o.WrongTags}, {"stale", &o.Stale}, {"copied", &o.Copied}, {"withdrawn", &o.Withdrawn}}
+	return []orderFlag{{"trial", &o.Trial}, {"wrong-tags", &o.WrongTags}, {"stale", &o.Stale}, {"copied", &o.Copied}, {"withdrawn", &o.Withdrawn}}
 }
 
 // Text returns the part of an operation's message for people: the subject, an empty line, and the

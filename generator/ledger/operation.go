@@ -146,9 +146,9 @@ func (o *Operation) Agents() int {
 	return n
 }
 
-// Probe reports whether the operation orders a probe.
-func (o *Operation) Probe() bool {
-	return slices.ContainsFunc(o.Orders, func(x Order) bool { return x.Probe })
+// Trial reports whether the operation orders a trial.
+func (o *Operation) Trial() bool {
+	return slices.ContainsFunc(o.Orders, func(x Order) bool { return x.Trial })
 }
 
 // Lost returns how many agents of a retired order did not register.
@@ -216,11 +216,11 @@ type Order struct {
 	// ID is the dispatch's, and Agents the number of agents ordered.
 	ID     string
 	Agents int
-	// Purpose, NotAfter, which is the end of the lease, and Probe are set if the operation orders the
+	// Purpose, NotAfter, which is the end of the lease, and Trial are set if the operation orders the
 	// agents.
 	Purpose  plan.Purpose
 	NotAfter time.Time
-	Probe    bool
+	Trial    bool
 	// Reason is why the dispatch is withdrawn or retired, Registered the number of its agents that
 	// registered, and Failure how it failed. WrongTags reports that it failed because agents registered
 	// without tags that they were ordered with.

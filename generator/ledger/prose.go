@@ -14,8 +14,8 @@ import (
 // after a failure.
 
 func dispatchSubject(d plan.Decision) string {
-	if d.Probe {
-		return "dispatch 1 agent as a probe"
+	if d.Trial {
+		return "dispatch 1 agent as a trial"
 	}
 	return "dispatch " + Count(d.Figures.Dispatch, "agent")
 }
@@ -24,9 +24,9 @@ func dispatchProse(d plan.Decision) string {
 	s := d.Figures
 	var text []string
 	say := func(format string, args ...any) { text = append(text, fmt.Sprintf(format, args...)) }
-	if d.Probe {
+	if d.Trial {
 		say("The circuit breaker is open: %s.", failures(d.State.Breaker))
-		say("This agent is a probe. More agents are dispatched when it registers and takes a job.")
+		say("This agent is a trial. More agents are dispatched when it registers and takes a job.")
 	}
 	if d.Schedule != "" {
 		say("Schedule %q is in force: min %d, max %d, buffer %d.", safe(d.Schedule), s.Min, s.Max, s.Buffer)
@@ -341,13 +341,13 @@ func breakerSentence(d plan.Decision) string {
 		}
 	}
 	if !b.Open() {
-		return fmt.Sprintf("%s. After %d failed orders in a row, the circuit breaker opens, and muster sends only probes.", sentence(how), plan.Tolerance)
+		return fmt.Sprintf("%s. After %d failed orders in a row, the circuit breaker opens, and muster sends only trials.", sentence(how), plan.Tolerance)
 	}
 	state := "stays open"
 	if b.At.Equal(now) && b.Failures == plan.Tolerance {
 		state = "opens"
 	}
-	return fmt.Sprintf("The circuit breaker %s: %s. muster sends the next probe (one agent) at %s or later, if an agent is needed then.", state, how, b.NextProbe().UTC().Format(time.RFC3339))
+	return fmt.Sprintf("The circuit breaker %s: %s. muster sends the next trial (one agent) at %s or later, if an agent is needed then.", state, how, b.NextTrial().UTC().Format(time.RFC3339))
 }
 
 // wrongTags reports whether the last failed order is retired now, and its agents registered with the wrong

@@ -58,7 +58,7 @@ type Stop struct {
 	// Known is a commit that is left out with its ancestors; empty means no commit.
 	Known string
 	// People is the number of consecutive commits by people before Since after which reading ends. It
-	// bounds the reading of a long history in which muster is new; zero is no bound.
+	// bounds the reading of a long history in which muster is new; zero means unbounded.
 	People int
 }
 

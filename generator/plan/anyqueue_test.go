@@ -76,7 +76,7 @@ func TestAnyQueue(t *testing.T) {
 		"the first is small":        {ofQueue("a", most(2)), ofQueue("b"), roaming(3), nil, nil, []string{"a 2/2 (1)", "b 1/1 (2)"}},
 		"the first has own jobs":    {ofQueue("a", most(2)), ofQueue("b"), append(roaming(3), own), nil, nil, []string{"a 2/2 (2)", "b 2/2 (1)"}},
 		"its breaker is open":       {ofQueue("a", failing(time.Second)), ofQueue("b"), roaming(3), nil, nil, []string{"a 0/0 (3)", "b 3/3 (0)"}},
-		"it is time for a probe":    {ofQueue("a", failing(time.Hour)), ofQueue("b"), roaming(3), nil, nil, []string{"a 1/1 (2)", "b 2/2 (1)"}},
+		"it is time for a trial":    {ofQueue("a", failing(time.Hour)), ofQueue("b"), roaming(3), nil, nil, []string{"a 1/1 (2)", "b 2/2 (1)"}},
 		"in flight, and full":       {ofQueue("a", most(3), inFlight(3)), ofQueue("b"), roaming(3), nil, nil, []string{"a 3/0 (0)", "b 0/0 (3)"}},
 		"in flight for own jobs":    {ofQueue("a", most(1), inFlight(1)), ofQueue("b"), append(roaming(1), own), nil, nil, []string{"a 1/0 (1)", "b 1/1 (0)"}},
 		"in flight at the second":   {ofQueue("a"), ofQueue("b", inFlight(2)), roaming(3), nil, nil, []string{"a 1/1 (2)", "b 2/0 (1)"}},

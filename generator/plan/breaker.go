@@ -7,7 +7,7 @@ import (
 )
 
 // Breaker is the circuit breaker of an overlay: it counts orders that failed in
-// a row. It is open from the third on: the overlay then gets one probe agent at
+// a row. It is open from the third on: the overlay then gets one trial agent at
 // a time, at growing intervals, until one succeeds. The zero value is closed.
 type Breaker struct {
 	// Failures is how many orders in a row have failed.
@@ -49,8 +49,8 @@ func (f Failure) String() string { return cmp.Or(failureTexts[f], string(f)) }
 const (
 	// Tolerance is how many orders in a row must fail to open it.
 	Tolerance  = 3
-	firstProbe = time.Minute
-	lastProbe  = 30 * time.Minute
+	firstTrial = time.Minute
+	lastTrial  = 30 * time.Minute
 )
 
 // Equal reports whether two breakers say the same.
@@ -58,14 +58,14 @@ func (b Breaker) Equal(other Breaker) bool {
 	return b.Failures == other.Failures && b.Agents == other.Agents && b.At.Equal(other.At) && b.Dispatch == other.Dispatch && b.Cause == other.Cause
 }
 
-// Open reports whether the overlay gets probes only.
+// Open reports whether the overlay gets trials only.
 func (b Breaker) Open() bool { return b.Failures >= Tolerance }
 
-// NextProbe is when an open breaker lets the next probe go: a minute after the
+// NextTrial is when an open breaker lets the next trial go: a minute after the
 // last failure, and twice as long after each further one, up to half an hour.
-func (b Breaker) NextProbe() time.Time {
-	wait := firstProbe << min(b.Failures-Tolerance, 10)
-	return b.At.Add(min(wait, lastProbe))
+func (b Breaker) NextTrial() time.Time {
+	wait := firstTrial << min(b.Failures-Tolerance, 10)
+	return b.At.Add(min(wait, lastTrial))
 }
 
 // outcome is what became of a dispatch that is retired. It may be neither a
@@ -107,7 +107,7 @@ func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 		return b
 	}
 	if b.Open() && order[0].dispatch.At.Before(b.At) {
-		// It was in flight when the breaker opened, or the last probe failed:
+		// It was in flight when the breaker opened, or the last trial failed:
 		// that it fails too is nothing new.
 		return b
 	}
@@ -124,15 +124,15 @@ func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 	return next
 }
 
-// probe lets an overlay whose breaker is open send one agent: when its time has
+// trial lets an overlay whose breaker is open send one agent: when its time has
 // come, everything that was ordered before is retired, and there is something
 // to send it for.
-func (s *allocation) probe(now time.Time) (why Suspension, probe bool) {
+func (s *allocation) trial(now time.Time) (why Suspension, trial bool) {
 	switch {
 	case s.undecided():
 		return Suspension{Code: BreakerOpen}, false
-	case !s.mayProbe(now):
-		return Suspension{Code: BreakerOpen, NextProbe: new(s.breaker.NextProbe().UTC())}, false
+	case !s.mayTrial(now):
+		return Suspension{Code: BreakerOpen, NextTrial: new(s.breaker.NextTrial().UTC())}, false
 	case max(s.figures.Missing, s.figures.BelowMin(), s.policy.Buffer-(s.spare-s.figures.Replacing)) <= 0 || s.figures.allowed() == 0:
 		return Suspension{}, false
 	}
@@ -150,7 +150,7 @@ func (s *allocation) undecided() bool {
 	return len(s.overlay.Dispatches) > len(going)
 }
 
-// mayProbe reports whether it is time for a probe.
-func (s *allocation) mayProbe(now time.Time) bool {
-	return !s.undecided() && !now.Before(s.breaker.NextProbe())
+// mayTrial reports whether it is time for a trial.
+func (s *allocation) mayTrial(now time.Time) bool {
+	return !s.undecided() && !now.Before(s.breaker.NextTrial())
 }

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-func TestProbesComeAtGrowingIntervals(t *testing.T) {
+func TestTrialsComeAtGrowingIntervals(t *testing.T) {
 	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	for failures, want := range map[int]time.Duration{3: time.Minute, 4: 2 * time.Minute, 5: 4 * time.Minute, 7: 16 * time.Minute, 8: 30 * time.Minute, 9: 30 * time.Minute, 1000: 30 * time.Minute} {
-		if got := (Breaker{Failures: failures, At: at}).NextProbe().Sub(at); got != want {
-			t.Errorf("after %d failures the next probe comes after %v, want %v", failures, got, want)
+		if got := (Breaker{Failures: failures, At: at}).NextTrial().Sub(at); got != want {
+			t.Errorf("after %d failures the next trial comes after %v, want %v", failures, got, want)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestBreakerAfter(t *testing.T) {
 		{"one of an order is enough", 2, []outcome{order(1, NeverRegistered), order(1, "")}, 0},
 		{"wrong tags count beside a success", 0, []outcome{order(1, ""), wrong(1)}, 3},
 		{"wrong tags count before a success", 0, []outcome{wrong(1), order(1, "")}, 3},
-		{"a probe with wrong tags", 4, []outcome{wrong(1)}, 5},
+		{"a trial with wrong tags", 4, []outcome{wrong(1)}, 5},
 		{"the later order counts", 2, []outcome{order(2, NeverRegistered), order(1, "")}, 1},
 		{"a success ends it", 5, []outcome{order(1, NeverRegistered), order(2, "")}, 0},
 	} {
@@ -101,11 +101,11 @@ func TestBreakerSaysWhy(t *testing.T) {
 	}
 }
 
-// TestProbe: a probe goes when it is its time, all that was ordered before has come
+// TestTrial: a trial goes when it is its time, all that was ordered before has come
 // to an end, and there is something to send it for.
-func TestProbe(t *testing.T) {
+func TestTrial(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
-	due := Breaker{Failures: Tolerance, At: now.Add(-firstProbe)}
+	due := Breaker{Failures: Tolerance, At: now.Add(-firstTrial)}
 	early := due
 	early.At = now
 	one := Overlay{Dispatches: []Dispatch{{ID: "d"}}}
@@ -128,40 +128,40 @@ func TestProbe(t *testing.T) {
 		"one is withdrawn":   {allocation{breaker: due, overlay: one, retire: []Retirement{{Reason: Withdrawn}}, figures: Figures{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
 		"early, and another": {allocation{breaker: early, overlay: one, figures: Figures{Missing: 3, Room: 5}}, BreakerOpen, false, 0, 0},
 	} {
-		why, probe := c.share.probe(now)
+		why, trial := c.share.trial(now)
 		sum := c.share.figures
-		if why.Code != c.why || (why.NextProbe != nil) != c.next || probe != (c.demand+c.warm > 0) || sum.Demand != c.demand || sum.WarmPool != c.warm || sum.Dispatch != c.demand+c.warm {
-			t.Errorf("%s: %+v, %t, %d for jobs and %d warm of %d", name, why, probe, sum.Demand, sum.WarmPool, sum.Dispatch)
+		if why.Code != c.why || (why.NextTrial != nil) != c.next || trial != (c.demand+c.warm > 0) || sum.Demand != c.demand || sum.WarmPool != c.warm || sum.Dispatch != c.demand+c.warm {
+			t.Errorf("%s: %+v, %t, %d for jobs and %d warm of %d", name, why, trial, sum.Demand, sum.WarmPool, sum.Dispatch)
 		}
 	}
 }
 
-// TestProbesOfSeveralOverlays: with n open circuit breakers and one job, repeated decisions send one
-// probe of each overlay, then order one agent of another overlay, and then nothing.
-func TestProbesOfSeveralOverlays(t *testing.T) {
+// TestTrialsOfSeveralOverlays: with n open circuit breakers and one job, repeated decisions send one
+// trial of each overlay, then order one agent of another overlay, and then nothing.
+func TestTrialsOfSeveralOverlays(t *testing.T) {
 	now := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 	for n := range 4 {
 		d := drawn{snapshot: Snapshot{At: now, Jobs: []Job{{ID: "1", Rules: []string{"queue=q"}, State: JobPending, Since: now.Add(-time.Minute)}}}}
 		for i := range n + 1 {
 			o := Overlay{Name: string(rune('a' + i)), Policy: Policy{Queue: "q", Max: 10, Lease: lease, Priority: n - i, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour}}
 			if i < n {
-				o.State.Breaker = Breaker{Failures: Tolerance, At: now.Add(-firstProbe), Cause: NeverRegistered}
+				o.State.Breaker = Breaker{Failures: Tolerance, At: now.Add(-firstTrial), Cause: NeverRegistered}
 			}
 			d.overlays = append(d.overlays, o)
 		}
 		for decision := range n + 3 {
 			decisions := d.decide()
-			probes, want := 0, 0
+			trials, want := 0, 0
 			for _, x := range decisions {
-				if x.Probe {
-					probes++
+				if x.Trial {
+					trials++
 				}
 			}
 			if decision <= n {
 				want = 1
 			}
-			if got := ordered(decisions); got != want || probes != min(want, max(0, n-decision)) {
-				t.Errorf("%d open circuit breakers, decision %d: %d agents, %d probes; want %d agents", n, decision+1, got, probes, want)
+			if got := ordered(decisions); got != want || trials != min(want, max(0, n-decision)) {
+				t.Errorf("%d open circuit breakers, decision %d: %d agents, %d trials; want %d agents", n, decision+1, got, trials, want)
 			}
 			d.apply(decisions)
 		}

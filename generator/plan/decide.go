@@ -154,7 +154,7 @@ func (s *allocation) decision(head string, o Observation) Decision {
 	d.Closes = s.overlay.State.Breaker.Open() && !s.breaker.Open()
 	d.RetireNow = d.RetireNow || !s.breaker.Equal(s.overlay.State.Breaker)
 	if s.breaker.Open() && !s.suspended.Active() {
-		d.Suspended, d.Probe = s.probe(o.At)
+		d.Suspended, d.Trial = s.trial(o.At)
 	}
 	d.Figures, d.Arrival = s.figures, s.arrival(o.At)
 	d.Dispatch = s.order(head, o.orderedAt())
@@ -168,7 +168,7 @@ func (s *allocation) mayDispatch(now time.Time) (forMin, room int) {
 	switch {
 	case s.suspended.Active():
 	case s.breaker.Open():
-		if s.mayProbe(now) { // its turn: one job is left to the probe
+		if s.mayTrial(now) { // its turn: one job is left to the trial
 			room = min(1, s.figures.allowed())
 		}
 	default:

@@ -25,8 +25,8 @@ type Decision struct {
 	OverriddenUntil *time.Time `json:"overriddenUntil,omitempty"`
 	// Closes reports whether the breaker was open and no longer is.
 	Closes bool `json:"closes,omitempty"`
-	// Probe reports whether the breaker is open and the order is a probe.
-	Probe bool `json:"probe,omitempty"`
+	// Trial reports whether the breaker is open and the order is a trial.
+	Trial bool `json:"trial,omitempty"`
 	// Figures are the arithmetic.
 	Figures Figures `json:"sum"`
 	// Arrival tells whether the agents that were ordered register.
@@ -82,7 +82,7 @@ type Figures struct {
 	// Limits are those besides max.
 	Limits []Remaining `json:"limits,omitempty"`
 	// Min, Max and Buffer are the policy's, or the schedule's. While the circuit
-	// breaker is open Buffer is zero: nothing is ordered for it but a probe.
+	// breaker is open Buffer is zero: nothing is ordered for it but a trial.
 	Min    int `json:"min"`
 	Max    int `json:"max"`
 	Buffer int `json:"buffer"`
@@ -137,7 +137,7 @@ type Term struct {
 
 // Bound is a lower or an upper limit of a step.
 type Bound struct {
-	// Name is a figure of the formula; "suspended" or "probe"; or empty for zero, the
+	// Name is a figure of the formula; "suspended" or "trial"; or empty for zero, the
 	// least number of agents.
 	Name  string `json:"name,omitempty"`
 	Value int    `json:"value"`
@@ -162,8 +162,8 @@ func (b Bound) String() string {
 		return "none while it is suspended"
 	case "min":
 		return fmt.Sprintf("min requires %d", b.Value)
-	case "probe":
-		return "one as a probe"
+	case "trial":
+		return "one as a trial"
 	case "":
 		return "not below zero"
 	}
@@ -272,8 +272,8 @@ func (d Decision) Steps() []Step {
 	switch {
 	case d.Suspended.Active():
 		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "suspended"})
-	case d.Probe:
-		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "probe", Value: 1}, Bound{Name: "probe", Value: 1, IsMin: true})
+	case d.Trial:
+		dispatch.Bounds = append(dispatch.Bounds, Bound{Name: "trial", Value: 1}, Bound{Name: "trial", Value: 1, IsMin: true})
 	}
 	return []Step{missing, desired, room, dispatch}
 }
@@ -310,7 +310,7 @@ func (d Decision) Why(committed bool) string {
 // Limit is a reason why a decision dispatches less than it wants.
 type Limit struct {
 	// Name is the policy's field, "max" or "maxPerHour"; "firstAgents" until an agent has
-	// registered; "probe"; "commit" for the size of one commit; or the code of the suspension.
+	// registered; "trial"; "commit" for the size of one commit; or the code of the suspension.
 	Name string `json:"name"`
 	// Agents is how many agents this limit alone leaves out.
 	Agents int `json:"agents"`
@@ -331,7 +331,7 @@ func (d Decision) Limits() []Limit {
 			continue
 		case b.Name == "suspended":
 			return []Limit{{l.Name, l.Agents, "suspended: " + d.Suspended.String()}}
-		case b.Name == "probe":
+		case b.Name == "trial":
 			return []Limit{l}
 		}
 		all = append(all, l)

@@ -77,7 +77,7 @@ func TestFormula(t *testing.T) {
 
 // identifiers are the names that the formula uses, and its two exceptions.
 func identifiers() map[string]bool {
-	all := map[string]bool{"suspended": true, "probe": true}
+	all := map[string]bool{"suspended": true, "trial": true}
 	for line := range strings.Lines(Formula) {
 		_, rest, _ := strings.Cut(line, " = ")
 		for _, word := range strings.FieldsFunc(rest[:strings.LastIndexByte(rest, ')')], func(c rune) bool { return !unicode.IsLetter(c) }) {
@@ -118,11 +118,11 @@ func againstFormula(t rapid.TB, d Decision, without string) (wrong []string) {
 		got := evaluate(t, rest, terms)
 		switch {
 		case exception == "":
-		case exception != "0 while suspended, 1 for a probe":
+		case exception != "0 while suspended, 1 for a trial":
 			t.Fatalf("the formula has %q", exception)
 		case d.Suspended.Active() && without != "suspended":
 			got = 0
-		case d.Probe && without != "probe":
+		case d.Trial && without != "trial":
 			got = 1
 		}
 		if want := figures[name]; got != want {
@@ -191,12 +191,12 @@ func TestSteps(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"max", "firstAgents", "maxPerHour", "commit", "probe", string(Paused)} {
+	for _, name := range []string{"max", "firstAgents", "maxPerHour", "commit", "trial", string(Paused)} {
 		if limited[name] == 0 {
 			t.Errorf("no case is limited by %s: %v", name, limited)
 		}
 	}
-	for _, name := range []string{"", "min", "room", "leftAtFirst", "leftThisHour", "maxAtOnce", "suspended", "probe"} {
+	for _, name := range []string{"", "min", "room", "leftAtFirst", "leftThisHour", "maxAtOnce", "suspended", "trial"} {
 		if active[name] == 0 {
 			t.Errorf("in no case a step is bounded by %q: %v", name, active)
 		}

@@ -122,7 +122,7 @@ func (d drawn) apply(decisions []Decision) {
 }
 
 // TestNothingIsOrderedTwice asserts that a repeated decision orders nothing. While a
-// circuit breaker is open, other overlays order at most one agent, or probe, for each probe of the
+// circuit breaker is open, other overlays order at most one agent, or trial, for each trial of the
 // decision before, unless the circuit breaker closes by then.
 func TestNothingIsOrderedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,7 +132,7 @@ func TestNothingIsOrderedTwice(t *testing.T) {
 		for repeated := range 2 {
 			most := 0
 			for _, x := range decisions {
-				if x.Probe {
+				if x.Trial {
 					most++
 				}
 			}
@@ -234,8 +234,8 @@ func TestLimitsHoldForAllFleets(t *testing.T) {
 			if p.MaxPerHour > 0 && hour > p.MaxPerHour {
 				t.Fatalf("%s orders %d, %d in an hour, and may order %d\n%s", o.Name, n, hour, p.MaxPerHour, d)
 			}
-			if x.Suspended.Active() || p.Paused || o.Suspended.Active() || x.Probe && n > 1 {
-				t.Fatalf("%s orders %d although it is suspended or sends a probe\n%s", o.Name, n, d)
+			if x.Suspended.Active() || p.Paused || o.Suspended.Active() || x.Trial && n > 1 {
+				t.Fatalf("%s orders %d although it is suspended or sends a trial\n%s", o.Name, n, d)
 			}
 		}
 		if total > bound {
@@ -309,7 +309,7 @@ func (d drawnLife) servedOrMissing(decisions []Decision, o Observation, j int) (
 			continue
 		}
 		n += x.Figures.Demand
-		if x.Probe { // for whatever it is sent, it takes a job
+		if x.Trial { // for whatever it is sent, it takes a job
 			n += x.Figures.WarmPool
 		}
 		if !x.State.Breaker.Open() {

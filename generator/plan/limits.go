@@ -165,5 +165,5 @@ func (s Figures) allowed() int {
 var Formula = fmt.Sprintf(`missing  = max(0, pending - otherOverlays + lookahead + buffer - (idle - replacing) - (inFlight - overdue) + nonMatching)
 desired  = min(max, max(min, current - idle - inFlight + pending - otherOverlays + lookahead + buffer + nonMatching))
 room     = max(0, max - current - stopping)
-dispatch = min(max(missing, min - (current - replacing - overdue)), room, %s), 0 while suspended, 1 for a probe
+dispatch = min(max(missing, min - (current - replacing - overdue)), room, %s), 0 while suspended, 1 for a trial
 `, strings.Join(LimitTerms(), ", "))

@@ -156,7 +156,7 @@ func readBack(d plan.Decision) string {
 			dispatch = min(dispatch, n[limit])
 		}
 	}
-	if d.Probe {
+	if d.Trial {
 		dispatch = 1
 	}
 	total := 0

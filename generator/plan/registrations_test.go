@@ -273,7 +273,7 @@ func TestSuspensions(t *testing.T) {
 		{Suspension{Code: PausedInBuildkite, Queue: "q"}, true, `queue "q"`},
 		{Suspension{Code: Invalid, Finding: "a\nb"}, false, "invalid: a | b"},
 		{Suspension{Code: BreakerOpen}, false, "is unknown"},
-		{Suspension{Code: BreakerOpen, NextProbe: new(orderedAt)}, false, "next probe at 2026-11-21T02:15:00Z"},
+		{Suspension{Code: BreakerOpen, NextTrial: new(orderedAt)}, false, "next trial at 2026-11-21T02:15:00Z"},
 		{Suspension{Code: UnknownCluster, Cluster: "c"}, false, `no cluster "c"`},
 		{Suspension{Code: UnknownQueue, Queue: "q"}, false, `no cluster has a queue "q"`},
 		{Suspension{Code: UnknownQueue, Queue: "q", Cluster: "c"}, false, `cluster "c" has no queue "q"`},

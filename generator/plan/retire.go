@@ -161,8 +161,8 @@ func (s *allocation) withdrawable(d Dispatch, now time.Time) bool {
 
 // earlyExit is the time after the registration of all agents of a dispatch in which the exit of all
 // of them is a failure, and the longest time for which agents of the warm pool are watched before
-// they count as a success. Agents that exit later are ordered no more often than probes.
-const earlyExit = lastProbe
+// they count as a success. Agents that exit later are ordered no more often than trials.
+const earlyExit = lastTrial
 
 // shortWatch is how long they are watched after the end of the lease. Buildkite lists an agent that was killed as connected for three
 // to four further minutes (docs agent/lifecycle.md, "Troubleshooting").
@@ -218,7 +218,7 @@ func earlier(a, b time.Time) time.Time {
 
 // watching reports whether the agents of a dispatch fail if they exit now: those of the warm pool, until
 // they have been watched for long enough. If the circuit breaker is open because no agent registered, a
-// probe succeeds as soon as it registers.
+// trial succeeds as soon as it registers.
 func (s *allocation) watching(d Dispatch, seen Observed, now time.Time) bool {
 	before := s.overlay.State.Breaker
 	tested := before.Open() && before.Cause == NeverRegistered
@@ -226,7 +226,7 @@ func (s *allocation) watching(d Dispatch, seen Observed, now time.Time) bool {
 }
 
 // untried reports whether the outcome of a dispatch is its agents' next job: it was ordered for jobs, and
-// the circuit breaker is open because other agents took no job. Until then further probes would be sent
+// the circuit breaker is open because other agents took no job. Until then further trials would be sent
 // at every tick.
 func (s *allocation) untried(d Dispatch) bool {
 	before := s.overlay.State.Breaker

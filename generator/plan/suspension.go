@@ -16,9 +16,9 @@ type Suspension struct {
 	// concerns them.
 	Queue   string `json:"queue,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
-	// NextProbe is when muster may send the next probe while the circuit breaker is open; nil
+	// NextTrial is when muster may send the next trial while the circuit breaker is open; nil
 	// while the outcome of the last order is unknown.
-	NextProbe *time.Time `json:"nextProbe,omitempty"`
+	NextTrial *time.Time `json:"nextTrial,omitempty"`
 	// Finding is what is wrong with the files of an invalid overlay, one line per problem, the
 	// git server's words when it refused a push, or which override pauses the overlay.
 	Finding string `json:"finding,omitempty"`
@@ -37,7 +37,7 @@ const (
 	Invalid SuspensionCode = "Invalid"
 	// PushRefused: the git server refuses muster's changes of this overlay.
 	PushRefused SuspensionCode = "PushRefused"
-	// BreakerOpen: the circuit breaker is open, so only probes are sent.
+	// BreakerOpen: the circuit breaker is open, so only trials are sent.
 	BreakerOpen SuspensionCode = "BreakerOpen"
 	// UnknownCluster: Buildkite shows no such cluster.
 	UnknownCluster SuspensionCode = "UnknownCluster"
@@ -78,10 +78,10 @@ func (s Suspension) String() string {
 	case PushRefused:
 		return "push refused: " + strings.ReplaceAll(s.Finding, "\n", " | ")
 	case BreakerOpen:
-		if s.NextProbe == nil {
+		if s.NextTrial == nil {
 			return "the circuit breaker is open, and the outcome of the last order is unknown"
 		}
-		return "the circuit breaker is open, next probe at " + s.NextProbe.UTC().Format(time.RFC3339)
+		return "the circuit breaker is open, next trial at " + s.NextTrial.UTC().Format(time.RFC3339)
 	case UnknownCluster:
 		return fmt.Sprintf("unknown cluster: Buildkite shows no cluster %q; check its name or id, and that the token has the scope read_clusters", s.Cluster)
 	case UnknownQueue:

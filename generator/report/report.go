@@ -82,9 +82,9 @@ type Overlay struct {
 	Since, Until time.Time
 	// Ordered are its orders, oldest first.
 	Ordered []ledger.Operation
-	// Probes is the number of agents ordered while the circuit breaker was open. Open is the minimum
-	// time for which it was open: from the first to the last probe between two other orders.
-	Probes int
+	// Trials is the number of agents ordered while the circuit breaker was open. Open is the minimum
+	// time for which it was open: from the first to the last trial between two other orders.
+	Trials int
 	Open   time.Duration
 }
 
@@ -208,8 +208,8 @@ func (m *maker) row(r ledger.Operation) {
 		m.byName.Add(r)
 		o := m.overlay(r.Overlay)
 		if r.Kind == ledger.Dispatch {
-			if r.Probe() {
-				o.Probes += r.Agents()
+			if r.Trial() {
+				o.Trials += r.Agents()
 			}
 			m.orders = append(m.orders, r)
 			unused(&o.Unused, r)
@@ -293,12 +293,12 @@ func (m *maker) finish() Report {
 
 // addOrders sets the orders and the open times of circuit breakers.
 func (m *maker) addOrders() {
-	first := map[string]time.Time{} // of the probes in a row
+	first := map[string]time.Time{} // of the trials in a row
 	last := map[string]time.Time{}
 	for _, r := range slices.Backward(m.orders) {
 		o := m.overlay(r.Overlay)
 		o.Ordered = append(o.Ordered, r)
-		if !r.Probe() {
+		if !r.Trial() {
 			delete(first, o.Name)
 			continue
 		}

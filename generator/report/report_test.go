@@ -134,17 +134,17 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// TestBreaker: counts probes; the breaker is open from the first to the last probe in a row.
+// TestBreaker: counts trials; the breaker is open from the first to the last trial in a row.
 func TestBreaker(t *testing.T) {
 	var l log
 	for i, minute := range []int{0, 10, 12, 16, 30, 50} {
 		e := observe(ledger.Dispatch, time.Duration(minute)*time.Minute, 0, fmt.Sprint("x", i))
-		e.Orders[0].Agents, e.Orders[0].Probe = 1, i != 0 && i != 4
+		e.Orders[0].Agents, e.Orders[0].Trial = 1, i != 0 && i != 4
 		l.add(e)
 	}
 	o := l.read(t, Config{From: begin}).Overlays[0]
-	if o.Probes != 4 || o.Open != 6*time.Minute || len(o.Ordered) != 6 || !o.Ordered[0].At.Equal(begin) {
-		t.Errorf("%d probes, open for %s, %v", o.Probes, o.Open, o.Ordered)
+	if o.Trials != 4 || o.Open != 6*time.Minute || len(o.Ordered) != 6 || !o.Ordered[0].At.Equal(begin) {
+		t.Errorf("%d trials, open for %s, %v", o.Trials, o.Open, o.Ordered)
 	}
 }
 

@@ -230,10 +230,10 @@ func (r Report) waits() Table {
 		seconds("first agent after, longest", func(f Figures) *int { return f.FirstMax }),
 	}
 	t := Table{
-		ID: "waits", Title: "Waits and the circuit breaker", Columns: append(head("overlay", fields), Column{"probes", true}, Column{"breaker open, at least", true}),
-		Note: "The longest wait is the greatest age of a pending job that a commit records: others may have waited longer. The time to the first agent ends with the poll that listed it. The breaker's time is from the first to the last probe.",
+		ID: "waits", Title: "Waits and the circuit breaker", Columns: append(head("overlay", fields), Column{"trials", true}, Column{"breaker open, at least", true}),
+		Note: "The longest wait is the greatest age of a pending job that a commit records: others may have waited longer. The time to the first agent ends with the poll that listed it. The breaker's time is from the first to the last trial.",
 	}
-	return r.byOverlay(t, fields, func(o Overlay) string { return strconv.Itoa(o.Probes) }, func(o Overlay) string { return span(o.Open) })
+	return r.byOverlay(t, fields, func(o Overlay) string { return strconv.Itoa(o.Trials) }, func(o Overlay) string { return span(o.Open) })
 }
 
 func (r Report) busiest() Table {
