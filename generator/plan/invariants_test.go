@@ -19,10 +19,7 @@ type drawnLife struct {
 }
 
 func drawLife(t *rapid.T) drawnLife {
-	d := drawnLife{drawn: drawSmall(t)}
-	d.snapshot.Agents = slices.DeleteFunc(d.snapshot.Agents, func(a Agent) bool { // they count only while their dispatch is in git
-		return slices.Contains(a.Tags, "muster=former")
-	})
+	d := drawnLife{drawn: drawSmall(t).withoutFormerAgents()}
 	now := d.snapshot.At
 	one := func(of int, what string) bool { return rapid.IntRange(0, of-1).Draw(t, what) == of-1 }
 	if one(3, "spread") {
@@ -60,6 +57,13 @@ func drawLife(t *rapid.T) drawnLife {
 		}
 	}
 	slices.SortStableFunc(d.earlier, func(a, b Snapshot) int { return a.At.Compare(b.At) })
+	return d
+}
+
+// withoutFormerAgents removes the agents with a former identifier: they count only while their dispatch is
+// in git, so that other agents may be needed after its retirement.
+func (d drawn) withoutFormerAgents() drawn {
+	d.snapshot.Agents = slices.DeleteFunc(d.snapshot.Agents, func(a Agent) bool { return slices.Contains(a.Tags, "muster=former") })
 	return d
 }
 
@@ -342,7 +346,7 @@ func TestOrderOfListingChangesNothing(t *testing.T) {
 // TestWhatIsOrderedIsNotOrderedAgain asserts that a repeated decision changes nothing.
 func TestWhatIsOrderedIsNotOrderedAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := drawSmall(t)
+		d := drawSmall(t).withoutFormerAgents()
 		d.apply(d.decide())
 		for _, x := range d.decide() {
 			if !x.Empty() {
