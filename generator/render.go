@@ -52,7 +52,7 @@ func repairs(base string, loaded []fleet.Overlay, now time.Time) []ledger.Draft 
 			continue
 		}
 		d := plan.Decision{Overlay: o.Name, Queue: o.Policy.Queue, Observation: plan.Observation{At: now, Queue: o.Policy.Queue}}
-		d.State.Identity = o.Identity
+		d.State.Identity = o.State.Identity // a new one is not in git yet
 		op := ledger.Draft{Kind: ledger.Repair, Path: o.Path, Base: base, Decision: d, Changes: changes}
 		for _, f := range o.Faults() {
 			op.Faults = append(op.Faults, ledger.Fault(f))
