@@ -273,8 +273,8 @@ func (dr *drift) noteOperations(head, next branch.Head, done []ledger.Draft) {
 			dr.noteWithdrawn(a)
 			subject, _, _ := strings.Cut(ledger.Text(a), "\n")
 			dr.past.noteRepair(a.Path, Repair{At: a.Decision.At(), Subject: subject})
-		case ledger.Retire:
-			for _, r := range a.Decision.Retire {
+		case ledger.Withdraw, ledger.Retire: // a withdrawn one counts while its file is in git
+			for _, r := range a.Retirements() {
 				if dr.ordered[r.ID].overlay == a.Path { // not a copy of it
 					delete(dr.ordered, r.ID)
 				}

@@ -166,6 +166,32 @@ func TestMovedCommits(t *testing.T) {
 	}
 }
 
+// TestCopyReadAfterItsParent: the log of merged lines is in the order of time, so that a commit can come
+// after its parent. A copy differs nevertheless.
+func TestCopyReadAfterItsParent(t *testing.T) {
+	t.Parallel()
+	l := plainLog(t)
+	order, _ := l.order(t)
+	changes := l.changes(t, order)
+	back := make([]branch.Change, len(changes))
+	for i, c := range changes {
+		back[i] = branch.Change{Path: c.Path, Content: l.trees[order.Parents[0]].files[c.Path]}
+	}
+	reverted := l.of(order).then(branch.Commit{Message: "Read me\n", At: order.At}, back...)
+	log := reverted.then(order, changes...)
+	copied, revert := log.commits[0], log.commits[1]
+	merge := branch.Commit{ID: strings.Repeat("a", 40), Parents: []string{revert.ID, copied.ID}, Message: "Merge\n", At: order.At.Add(time.Minute)}
+	log.trees[merge.ID] = log.trees[copied.ID]
+	rest := log.commits[2:]
+	for _, first := range [][]branch.Commit{{merge, copied, revert}, {merge, revert, copied}} {
+		log.commits = append(first, rest...)
+		found, count := log.verify(t, nil)
+		if got := found[copied.ID]; got.Verdict != verification.Differs || count.Failed != 1 {
+			t.Errorf("%s read before %s: %+v, %d failed", first[1].ID[:7], first[2].ID[:7], got, count.Failed)
+		}
+	}
+}
+
 // withMessage returns a commit with another message.
 func withMessage(c branch.Commit, message string) branch.Commit {
 	c.Message = message

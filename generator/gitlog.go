@@ -359,7 +359,7 @@ func (dr *drift) rememberOperation(ctx context.Context, e *ledger.Operation, loa
 				dr.unseen(ctx, e, id)
 			}
 			p.settled[id] = true // its outcome is known
-		case ledger.Retire:
+		case ledger.Withdraw, ledger.Retire: // a withdrawn one counts while its file is in git
 			p.retired[id] = append(p.retired[id], e.Path)
 		case ledger.Repair:
 		}

@@ -96,6 +96,21 @@ func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.D
 	return head, done, p.settle(start, failed, len(groups), len(done) > 0, err)
 }
 
+// commitRepairs is commit for repairs. If the server refuses one, its overlay is suspended, and the tick
+// continues: the other overlays need no repair, and are not pushed with it.
+func (p *publisher) commitRepairs(ctx context.Context, head branch.Head, repairs []ledger.Draft) (branch.Head, []ledger.Draft, error) {
+	next, done, err := p.commit(ctx, head, repairs)
+	if err == nil || !affectsOneOperation(err) {
+		return next, done, err
+	}
+	for _, a := range repairs {
+		if !slices.ContainsFunc(done, func(x ledger.Draft) bool { return x.Path == a.Path }) {
+			p.remember(head, a.Path, err, true)
+		}
+	}
+	return next, done, nil
+}
+
 // settle records the overlays whose operations were refused, with the reason; overlays is the
 // number of overlays that had operations. It returns err, or nil if each refusal is recorded or
 // operations of other overlays were committed.

@@ -63,10 +63,10 @@ func repairs(base string, loaded []fleet.Overlay, now time.Time) []ledger.Draft 
 }
 
 // Render renders the operations of one overlay: an order, a withdrawal and a retirement, each only if
-// it changes something. The decision d must concern overlay o of the commit base. Each operation starts from the result of the one before it and leaves a complete overlay, even if no
-// other follows: an order contains the state that it needs, and the last operation the whole state
-// after the decision. The error contains the reason why o cannot be rendered, for example invalid
-// files.
+// it changes something. The decision d must concern overlay o of the commit base. Each operation starts
+// from the result of the one before it and leaves a complete overlay, even if no other follows: an
+// order contains the state that it needs, and the last operation the whole state after the decision.
+// The error contains the reason why o cannot be rendered, for example invalid files.
 func Render(base string, o fleet.Overlay, d plan.Decision) ([]ledger.Draft, error) {
 	var ops []ledger.Draft
 	op := func(kind ledger.Kind, changes []branch.Change) {

@@ -199,8 +199,8 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	defer g.reporter.end()
 	var done, landed []ledger.Draft // by the tries so far, which may push operations separately
 	var lost time.Time              // the first conflict
-	var repaired bool
-	var found []Warning // in files that were repaired
+	var repaired *branch.Head       // the head with repairs
+	var found []Warning             // also in files that were repaired
 	for try := 0; ; try++ {
 		g.reporter.enter("")
 		if err := BackOff(ctx, g.cfg.Clock, try); err != nil {
@@ -209,21 +209,28 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 		conflicts := result.Conflicts
 		var err error
 		g.git.reset()
-		result, err = g.attempt(ctx)
+		result, err = g.attempt(ctx, repaired)
 		result.GitTook = g.git.took()
 		result.Conflicts += conflicts
 		done, landed = append(done, result.Operations...), append(landed, result.Landed...)
 		result.Operations, result.Landed = done, landed
-		result.Warnings = append(found, result.Warnings...)
+		for _, w := range result.Warnings {
+			if !slices.ContainsFunc(found, func(x Warning) bool { return x.Overlay == w.Overlay && x.Err.Error() == w.Err.Error() }) {
+				found = append(found, w)
+			}
+		}
+		result.Warnings = found
 		switch {
-		case errors.Is(err, errRepaired) && !repaired: // the next time counts as a conflict: somebody edits the files meanwhile
-			repaired, found = true, result.Warnings
+		case errors.Is(err, errRepaired) && repaired == nil: // the next time counts as a conflict: somebody edits the files meanwhile
+			head := result.Head
+			repaired = &head
 			try--
 			continue
 		case !errors.Is(err, branch.ErrMoved) && !errors.Is(err, errRepaired):
 			return result, err
 		}
 		result.Conflicts++
+		repaired = nil
 		now := g.cfg.Clock.Now()
 		if try == 0 {
 			lost = now
@@ -241,11 +248,17 @@ func (g *Generator) Tick(ctx context.Context) (Result, error) {
 	}
 }
 
-// attempt polls, decides and commits once.
-func (g *Generator) attempt(ctx context.Context) (Result, error) {
+// attempt polls, decides and commits once. repaired is the head that it begins with; nil: the branch's.
+func (g *Generator) attempt(ctx context.Context, repaired *branch.Head) (Result, error) {
 	g.reporter.enter(StepHead)
-	head, err := g.cfg.Repository.Head(ctx)
-	g.reporter.gitAnswered(err)
+	var head branch.Head
+	var err error
+	if repaired != nil {
+		head = *repaired
+	} else {
+		head, err = g.cfg.Repository.Head(ctx)
+		g.reporter.gitAnswered(err)
+	}
 	if err != nil {
 		return Result{}, fmt.Errorf("fleet repository: %w", err)
 	}
@@ -339,7 +352,7 @@ func (g *Generator) repair(ctx context.Context, head branch.Head, loaded []fleet
 		return ops, nil
 	}
 	g.reporter.enter(StepCommit)
-	next, done, err := g.publisher.commit(ctx, head, g.publisher.inTurn(ops))
+	next, done, err := g.publisher.commitRepairs(ctx, head, g.publisher.inTurn(ops))
 	g.drift.noteOperations(head, next, done)
 	r.Head, r.Operations, r.Repairs = next, done, g.drift.past.repairsOf(loaded)
 	if err != nil {

@@ -133,7 +133,7 @@ func readRecent(overlays []fleet.Overlay, now time.Time, records iter.Seq2[ledge
 
 func (h *recent) add(e ledger.Operation, now time.Time) {
 	if ops := h.operations[e.Path]; len(ops) < maxOperations {
-		h.operations[e.Path] = append(ops, e)
+		h.operations[e.Path] = append(ops, e.Brief())
 	}
 	if last, ok := h.observed[e.Queue]; e.Kind != ledger.Repair && (!ok || e.Decided.After(last.Decided)) { // a repair is made before the poll
 		h.observed[e.Queue] = e

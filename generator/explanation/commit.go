@@ -84,6 +84,10 @@ func (c Config) own(ctx context.Context, e *ledger.Operation) (Explanation, erro
 	} else {
 		x.Why = paragraphs(e.Reasons())
 	}
+	if e.Kind == ledger.Repair { // it is made before the poll, and nothing is decided
+		x.Poll, x.DecidedOn = time.Time{}, e.Base
+		return x, nil
+	}
 	r, err := c.replay().Decide(ctx, e)
 	switch {
 	case ctx.Err() != nil:

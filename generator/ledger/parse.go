@@ -60,6 +60,11 @@ func Parse(message string) (Operation, error) {
 	if !claims(found) {
 		return Operation{}, ErrForeign
 	}
+	for i := range found { // a message is large, and is not kept for them
+		if found[i].key != keyObservation {
+			found[i].value = strings.Clone(found[i].value)
+		}
+	}
 	r := reader{trailers: found}
 	e := r.entry()
 	if r.wrong != nil {
@@ -133,6 +138,9 @@ func (r *reader) entry() Operation {
 	e.Orders = r.orders(e.Kind)
 	for _, t := range r.trailers {
 		if t.key == keyRepaired {
+			if !printable(t.value) {
+				r.fail(t.line, "%s: %.80q is not a file", keyRepaired, t.value)
+			}
 			e.Repaired = append(e.Repaired, t.value)
 		}
 	}
@@ -221,7 +229,7 @@ func (r *reader) orders(kind Kind) (all []Order) {
 // order reads the trailer of a dispatch; see [Order.String]. It ignores fields that it does not know.
 func (r *reader) order(t trailer) (o Order) {
 	words := strings.Fields(t.value)
-	if len(words) == 0 || !dispatchRule.MatchString(words[0]) {
+	if len(words) == 0 || !dispatchRule.MatchString(words[0]) || !printable(t.value) {
 		r.fail(t.line, "%s: %.80q is not the ID of a dispatch", keyDispatch, t.value)
 		return o
 	}

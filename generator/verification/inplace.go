@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"strings"
 	"time"
 
 	"muster/generator/ledger"
@@ -43,10 +44,11 @@ type sequence struct {
 	last               *branch.Commit
 	queue              []*unit             // those that are not passed on yet
 	open               map[string][]*chain // by the commit that comes next
+	read               map[string]bool     // commits: those of merged lines are not always read before their parents
 }
 
 func newSequence(until string, since time.Time, count *Count) *sequence {
-	s := &sequence{since: since, count: count, excluded: map[string]bool{}, included: map[string]bool{}, bounded: until != "", open: map[string][]*chain{}}
+	s := &sequence{since: since, count: count, excluded: map[string]bool{}, included: map[string]bool{}, bounded: until != "", open: map[string][]*chain{}, read: map[string]bool{}}
 	if s.bounded {
 		s.excluded[until] = true
 	}
@@ -102,6 +104,7 @@ func (s *sequence) add(r ledger.Operation, done func(*unit)) bool {
 func (s *sequence) place(u *unit) {
 	waiting := s.open[u.op.ID]
 	delete(s.open, u.op.ID)
+	s.read[strings.Clone(u.op.ID)] = true
 	var own *chain
 	for _, c := range waiting {
 		switch {
@@ -110,6 +113,9 @@ func (s *sequence) place(u *unit) {
 		case own == nil:
 			own = c
 		default: // two lines of history begin here
+			for k := range c.has {
+				own.has[k] = true
+			}
 			own.units = append(own.units, c.units...)
 		}
 	}
@@ -126,6 +132,8 @@ func (s *sequence) place(u *unit) {
 		own.settle(false)
 	case parents[0] == own.base:
 		own.settle(true)
+	case s.read[parents[0]]:
+		own.settle(false)
 	default:
 		s.open[parents[0]] = append(s.open[parents[0]], own)
 	}

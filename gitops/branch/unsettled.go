@@ -117,6 +117,8 @@ func (u *Unsettled) Settle(
 		return "", u
 	case at == u.Before && answer.Refused != nil:
 		return "", answer.Refused
+	case at == u.Before && answer.NotMoved:
+		return "", u.Err
 	case at == u.Before:
 		return "", u
 	case answer.NotMoved:
