@@ -52,7 +52,7 @@ func (a *audit) inferred(m *muster, r generator.Result) {
 			}
 		})
 		a.w.seen["in flight"] += d.Figures.InFlight
-		a.w.seen["in flight in vain"] += d.Figures.InFlight - coming
+		a.w.seen["in flight unused"] += d.Figures.InFlight - coming
 	}
 }
 
@@ -104,7 +104,7 @@ func TestAgentTokensOnlyScenarios(t *testing.T) {
 		if waiting := w.waiting(); len(waiting) > 0 && !w.audit.failed {
 			t.Errorf("seed %d (%s): jobs wait for ever: %v\n%s", seed+1, s.theme, waiting, w.story())
 		}
-		vain, all = vain+w.seen["in flight in vain"], all+w.seen["in flight"]
+		vain, all = vain+w.seen["in flight unused"], all+w.seen["in flight"]
 	}
 	t.Logf("of %d agents in flight at a tick, %d would not come", all, vain)
 }

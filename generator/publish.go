@@ -96,8 +96,8 @@ func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.D
 	return head, done, p.settle(start, failed, len(groups), len(done) > 0, err)
 }
 
-// commitRepairs is commit for repairs. If the server refuses one, its overlay is suspended, and the tick
-// continues: the other overlays need no repair, and are not pushed with it.
+// commitRepairs is commit for repairs. If the server refuses a repair, it suspends the overlay and returns
+// no error, so that the tick continues with the others.
 func (p *publisher) commitRepairs(ctx context.Context, head branch.Head, repairs []ledger.Draft) (branch.Head, []ledger.Draft, error) {
 	next, done, err := p.commit(ctx, head, repairs)
 	if err == nil || !affectsOneOperation(err) {

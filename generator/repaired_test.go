@@ -11,8 +11,8 @@ import (
 	"muster/gitops/branch"
 )
 
-// TestRefusedRepair: an overlay whose repair the server refuses is suspended, and the tick goes on with
-// the others. Its warning is there once.
+// TestRefusedRepair: an overlay whose repair the server refuses is suspended, and the tick continues
+// with the others. Its warning is there once.
 func TestRefusedRepair(t *testing.T) {
 	for _, oneByOne := range []bool{false, true} {
 		for _, edited := range [][]string{{"a"}, {"a", "b"}} {

@@ -89,9 +89,9 @@ const (
 
 // ReadStatus returns the status of the overlays at the head, and reads as much of the history as
 // they need.
-func ReadStatus(overlays []fleet.Overlay, head string, now time.Time, records iter.Seq2[ledger.Operation, error]) (FleetStatus, error) {
+func ReadStatus(overlays []fleet.Overlay, head string, now time.Time, log iter.Seq2[ledger.Operation, error]) (FleetStatus, error) {
 	f := FleetStatus{APIVersion: "muster.dev/v1alpha1", Kind: "Status", At: now, Head: head, Overlays: []overlayStatus{}}
-	h, err := readRecent(overlays, now, records)
+	h, err := readRecent(overlays, now, log)
 	if err != nil {
 		return f, err
 	}
@@ -114,10 +114,10 @@ type recent struct {
 
 // readRecent reads the last hour of the history, and further back until it has an operation of
 // every overlay.
-func readRecent(overlays []fleet.Overlay, now time.Time, records iter.Seq2[ledger.Operation, error]) (recent, error) {
+func readRecent(overlays []fleet.Overlay, now time.Time, log iter.Seq2[ledger.Operation, error]) (recent, error) {
 	h := recent{operations: map[string][]ledger.Operation{}, ordered: map[string][]int{}, observed: map[string]ledger.Operation{}}
 	missing := func(o fleet.Overlay) bool { return len(h.operations[o.Path]) == 0 }
-	for r, err := range records {
+	for r, err := range log {
 		if err != nil {
 			return h, err
 		}

@@ -155,14 +155,14 @@ func dropOld[T any](all []T, most int, old func(T) bool) []T {
 	return all
 }
 
-// addCommits adds entries from git, newest first. first reports whether this is the first read.
-func (h *history) addCommits(entries []ledger.Operation, first bool) {
+// addCommits adds operations from git, newest first. first reports whether this is the first read.
+func (h *history) addCommits(operations []ledger.Operation, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problem = ""
 	var past []ledger.Operation
-	replay, replayed := audit.Sampler{Overlays: h.overlays}, newHistory(h.overlays)
-	for _, e := range slices.Backward(entries) {
+	replay, replayed := audit.Sampler{}, newHistory(h.overlays)
+	for _, e := range slices.Backward(operations) {
 		replay.Add(e, func(s audit.Sample) {
 			values := [quantities]int32{pending: int32(s.Pending), busy: int32(s.Busy), idle: int32(s.Idle), inFlight: int32(s.InFlight)}
 			replayed.track(s.Overlay).addPoint(s.At, values)

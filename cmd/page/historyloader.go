@@ -18,7 +18,7 @@ type Commits interface {
 
 const (
 	// maxCommits is the maximum number of commits that are read, and maxEntries that of their
-	// entries in the timeline.
+	// operations in the timeline.
 	maxCommits = 2000
 	maxEntries = 2000
 	// againAfter is the time from a failed read to its retry.
@@ -69,7 +69,7 @@ func (l *loader) tick(r generator.Report) {
 // read reads from a commit back to the start of the previous read.
 func (l *loader) read(head string, now time.Time) {
 	defer func() { <-l.busy }()
-	var entries []ledger.Operation
+	var operations []ledger.Operation
 	limit := branch.Limit{Commits: maxCommits, Known: l.scanned}
 	stop := ledger.Stop{Since: now.Add(-keptFor), Known: l.scanned}
 	for r, err := range stop.Apply(ledger.Read(l.history.overlays, l.commits.Commits(l.ctx, head, limit))) {
@@ -83,14 +83,14 @@ func (l *loader) read(head string, now time.Time) {
 			l.history.mu.Unlock()
 			return
 		}
-		if r.ByMuster() && len(entries) < maxEntries {
-			if r.Message = ""; len(entries) >= maxPast {
+		if r.ByMuster() && len(operations) < maxEntries {
+			if r.Message = ""; len(operations) >= maxPast {
 				r.Text = ""
 			}
-			entries = append(entries, r)
+			operations = append(operations, r)
 		}
 	}
-	l.history.addCommits(entries, l.scanned == "")
+	l.history.addCommits(operations, l.scanned == "")
 	l.scanned = head
 	l.onChange()
 }

@@ -61,13 +61,13 @@ func (c Config) foreign(ctx context.Context, r ledger.Operation) ([]Explanation,
 }
 
 // edits returns the rows of commits by people.
-func (c Config) edits(ctx context.Context, records iter.Seq2[ledger.Operation, error]) ([]ledger.Operation, error) {
+func (c Config) edits(ctx context.Context, log iter.Seq2[ledger.Operation, error]) ([]ledger.Operation, error) {
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
 	rows.Edits = func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error) {
 		return c.Repository.Edits(ctx, commits, trees, rows.Selection())
 	}
 	var all []ledger.Operation
-	for row, err := range rows.Rows(records) {
+	for row, err := range rows.Rows(log) {
 		if err != nil {
 			return nil, err
 		}

@@ -123,7 +123,7 @@ func (c Config) replay() verification.Replayer {
 	return verification.Replayer{Overlays: c.Overlays, Loader: c.Loader, Tree: c.tree}
 }
 
-// log yields the records of a commit, or of the head if from is empty, and of its ancestors.
+// log yields the operations of a commit, or of the head if from is empty, and of its ancestors.
 func (c Config) log(ctx context.Context, from string) iter.Seq2[ledger.Operation, error] {
 	return func(yield func(ledger.Operation, error) bool) {
 		read := 0
@@ -160,7 +160,7 @@ func (c Config) Explain(ctx context.Context, q Question) ([]Explanation, error) 
 			return all, err
 		}
 	}
-	return c.moments(ctx, c.replay().Name(name), q.At)
+	return c.moments(ctx, ledger.Name(c.Overlays, name), q.At)
 }
 
 // ofCommit explains a commit, or the commit that ordered a dispatch. at must be zero.

@@ -21,7 +21,7 @@ type search struct {
 // maxKnown bounds the names of overlays that are collected for error messages.
 const maxKnown = 10_000
 
-// is reports whether a record is the commit of the question.
+// is reports whether an operation is of the commit of the question.
 func (s *search) is(r ledger.Operation) bool {
 	switch {
 	case s.name == "":

@@ -35,7 +35,7 @@ const deepBefore = 5000
 func (c Config) around(ctx context.Context, at time.Time, want string) (*past, error) {
 	p := &past{before: map[string]*ledger.Operation{}, after: map[string]*ledger.Operation{}, last: map[string]*ledger.Operation{}, next: map[string]*ledger.Operation{}, repairs: map[string]*ledger.Operation{}}
 	older := 0
-	records := func(yield func(ledger.Operation, error) bool) {
+	log := func(yield func(ledger.Operation, error) bool) {
 		for r, err := range c.log(ctx, "") {
 			if err == nil && !r.At.After(at) {
 				if older++; p.at == "" {
@@ -48,7 +48,7 @@ func (c Config) around(ctx context.Context, at time.Time, want string) (*past, e
 		}
 	}
 	rows := history.Config{Overlays: c.Overlays, Now: c.Now}
-	for row, err := range rows.Rows(records) {
+	for row, err := range rows.Rows(log) {
 		if err != nil {
 			return nil, err
 		}

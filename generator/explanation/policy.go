@@ -84,7 +84,7 @@ func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]ledger.
 			return all, err
 		case row.Kind == ledger.Unknown: // a shallow clone ends here
 			return all, nil
-		case row.Overlay != c.replay().Name(dir) || row.Kind.Own() || len(row.Files) > 0: // of another file, or malformed
+		case row.Overlay != ledger.Name(c.Overlays, dir) || row.Kind.Own() || len(row.Files) > 0: // of another file, or malformed
 			continue
 		}
 		sets := row.Kind == ledger.Create || row.Kind == ledger.Policy && len(row.Changes) == 0 ||

@@ -94,13 +94,13 @@ func (b *rowBuilder) place(name string) (overlay string, k kind) {
 		kind kind
 	}{{"dispatches", ofDispatches}, {"template", ofTemplate}} {
 		if at := strings.Index(dir+"/", "/"+x.part+"/"); at >= 0 {
-			return b.Name(dir[:at]), x.kind
+			return ledger.Name(b.Overlays, dir[:at]), x.kind
 		}
 	}
 	if path.Base(name) == policyFile {
-		return b.Name(dir), ofPolicy
+		return ledger.Name(b.Overlays, dir), ofPolicy
 	}
-	return b.Name(dir), ofOther
+	return ledger.Name(b.Overlays, dir), ofOther
 }
 
 // touches contains the files of one overlay that a commit changed, by kind.

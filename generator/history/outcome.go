@@ -50,7 +50,7 @@ func (f *outcomes) take(id string) dispatchOutcome {
 	return *x
 }
 
-// note adds the dispatches of an entry: those in its observation, and those that it retires.
+// note adds the dispatches of an operation: those in its observation, and those that it retires.
 func (f *outcomes) note(e *ledger.Operation) {
 	for _, s := range e.Observation.Overlays {
 		for id, seen := range s.Dispatches {

@@ -10,7 +10,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// Past is what the commits of some time record of overlays, by directory. The records are added newest
+// Past is what the commits of some time record of overlays, by directory. The operations are added newest
 // first.
 type Past struct {
 	// Observed are the observations in muster's commits, newest first.
@@ -20,7 +20,7 @@ type Past struct {
 	foreign []branch.Commit // commits of the branch by people, newest first
 }
 
-// Add adds a record. Commits that reached the branch by a merge came into force with the merge.
+// Add adds an operation. Commits that reached the branch by a merge came into force with the merge.
 func (p *Past) Add(r ledger.Operation) {
 	if p.Observed == nil {
 		p.Observed, p.next = map[string][]plan.Observation{}, r.Commit.ID
@@ -38,8 +38,8 @@ func (p *Past) Add(r ledger.Operation) {
 	}
 }
 
-// Overrides returns the overrides that were in force since the oldest record, by the directory of their
-// overlay: current contains the policies at the newest record, and edits returns the changes of commits.
+// Overrides returns the overrides that were in force since the oldest operation, by the directory of their
+// overlay: current contains the policies at the newest operation, and edits returns the changes of commits.
 // Where a change is unknown, the policy after it counts until then.
 func (p *Past) Overrides(
 	overlays string, current map[string]plan.Policy, edits func([]branch.Commit, branch.Selection) ([]branch.Edits, error),

@@ -68,14 +68,11 @@ const (
 	stateFile  = "state.yaml"
 )
 
-// Name returns the name of the overlay in a directory.
-func (c Config) Name(dir string) string { return ledger.Name(c.Overlays, dir) }
-
 // Rows completes the operations of a log, which must be newest first, in the same order: it adds reasons
 // and outcomes, and replaces each commit by people by its edits. With Edits, the operations are
 // [ledger.Operation.Brief]. Rows yields an error of the log or of Edits, and then ends. The caller may
 // stop at any time.
-func (c Config) Rows(records iter.Seq2[ledger.Operation, error]) iter.Seq2[ledger.Operation, error] {
+func (c Config) Rows(log iter.Seq2[ledger.Operation, error]) iter.Seq2[ledger.Operation, error] {
 	return func(yield func(ledger.Operation, error) bool) {
 		if c.Count == nil {
 			c.Count = &Count{}
@@ -84,9 +81,9 @@ func (c Config) Rows(records iter.Seq2[ledger.Operation, error]) iter.Seq2[ledge
 		var last branch.Commit
 		var cut bool
 		if !c.Since.IsZero() {
-			records = ledger.Stop{Since: c.Since, People: maxOld}.Apply(records)
+			log = ledger.Stop{Since: c.Since, People: maxOld}.Apply(log)
 		}
-		for r, err := range records {
+		for r, err := range log {
 			if cut = errors.Is(err, ledger.ErrCut); cut {
 				break
 			}
@@ -108,7 +105,7 @@ func (c Config) Rows(records iter.Seq2[ledger.Operation, error]) iter.Seq2[ledge
 	}
 }
 
-// rowBuilder makes rows of records. Rows after a commit by people are held back until there are enough
+// rowBuilder completes operations. Rows after a commit by people are held back until there are enough
 // such commits to read their changes together.
 type rowBuilder struct {
 	Config
@@ -129,7 +126,7 @@ const minHeld, maxHeld = 32, 4096
 // ends.
 const maxOld = 256
 
-// add adds the next record, and reports whether to continue.
+// add adds the next operation, and reports whether to continue.
 func (b *rowBuilder) add(r ledger.Operation) bool {
 	b.Count.Commits++
 	switch {

@@ -30,10 +30,8 @@ type Sample struct {
 	Registered, Unasked int
 }
 
-// Sampler makes samples of entries. The zero value with Overlays set is ready to use.
+// Sampler makes samples of operations. The zero value is ready to use.
 type Sampler struct {
-	// Overlays is the directory of overlays.
-	Overlays string
 	overlays map[string]*inGit // by name
 }
 
@@ -42,7 +40,7 @@ type inGit struct {
 	orders   map[string]*order // by ID
 	inFlight int               // of all orders
 	// others is the number of registered agents of dispatches that are in the newest observation but
-	// not in orders: they are older than the first entry, edited, or no longer in git.
+	// not in orders: they are older than the first operation, edited, or no longer in git.
 	others map[string]int
 }
 
@@ -84,7 +82,7 @@ func (g *inGit) register(dispatches map[string]plan.Observed) (since int) {
 	return since
 }
 
-// Add adds the next entry, oldest first, and yields a sample of each overlay of its queue.
+// Add adds the next operation, oldest first, and yields a sample of each overlay of its queue.
 func (r *Sampler) Add(e ledger.Operation, yield func(Sample)) {
 	own := e.Overlay
 	if e.Kind == ledger.Dispatch {

@@ -12,7 +12,7 @@ import (
 // still; a year of commits has many. And agents that come count once.
 func TestSamplerForgets(t *testing.T) {
 	t.Parallel()
-	r := Sampler{Overlays: "overlays"}
+	var r Sampler
 	id := func(i int) string { return fmt.Sprint("a-", i) }
 	came := 0
 	for i := range 1000 {

@@ -28,17 +28,19 @@ type Draft struct {
 // Operation returns what the commit of the operation says, as [Parse] reads it. version is the version of
 // muster.
 func (a Draft) Operation(version string) Operation {
-	e := Operation{
-		Path: a.Path, Overlay: a.Decision.Overlay, Kind: a.Kind, Queue: a.Decision.Observation.Queue, Decided: a.Decision.Observation.At, Identity: a.Decision.State.Identity.ID, Base: a.Base,
-		Observation: a.Decision.Observation, Version: version, Text: Text(a), Orders: a.orders(),
+	d := a.Decision
+	o := Operation{
+		Path: a.Path, Overlay: d.Overlay, Kind: a.Kind, Identity: d.State.Identity.ID, Base: a.Base,
+		Observation: d.Observation, Queue: d.Observation.Queue, Decided: d.Observation.At,
+		Version: version, Text: Text(a), Orders: a.orders(),
 	}
 	for _, f := range a.Faults {
-		e.Repaired = append(e.Repaired, safe(f.File))
+		o.Repaired = append(o.Repaired, safe(f.File))
 	}
 	if a.Kind == Retire {
-		e.Failures = a.Decision.State.Breaker.Failures
+		o.Failures = d.State.Breaker.Failures
 	}
-	return e
+	return o
 }
 
 // orders returns what the operation states about each dispatch; nil for a repair.

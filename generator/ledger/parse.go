@@ -66,7 +66,7 @@ func Parse(message string) (Operation, error) {
 		}
 	}
 	r := reader{trailers: found}
-	e := r.entry()
+	e := r.operation()
 	if r.wrong != nil {
 		if isPath(e.Path) {
 			r.wrong.Path = e.Path
@@ -104,7 +104,7 @@ func textOf(lines []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// reader makes an entry of trailers, and keeps the first problem.
+// reader makes an operation of trailers, and keeps the first problem.
 type reader struct {
 	trailers []trailer
 	wrong    *Malformed
@@ -117,7 +117,7 @@ func (r *reader) fail(line int, format string, args ...any) {
 	}
 }
 
-func (r *reader) entry() Operation {
+func (r *reader) operation() Operation {
 	var e Operation
 	t := r.one(keyOverlay)
 	if e.Path = t.value; r.wrong == nil && !isPath(e.Path) {

@@ -13,9 +13,9 @@ const maxAhead = time.Hour
 
 // replay adds up the periods between the samples of each overlay, oldest first.
 func (m *maker) replay() {
-	r := history.Sampler{Overlays: m.Overlays}
+	var r history.Sampler
 	between := map[string]*gap{}
-	for _, e := range slices.Backward(m.entries) {
+	for _, e := range slices.Backward(m.operations) {
 		r.Add(e, func(s history.Sample) {
 			m.know(s.Overlay)
 			if !m.wants(s.Overlay) || s.At.After(m.Now.Add(maxAhead)) {

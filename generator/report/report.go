@@ -111,8 +111,8 @@ type Day struct {
 	Figures
 }
 
-// Read returns the report of records, which must be newest first.
-func (c Config) Read(records iter.Seq2[ledger.Operation, error]) (Report, error) {
+// Read returns the report of the operations of a log, which must be newest first.
+func (c Config) Read(log iter.Seq2[ledger.Operation, error]) (Report, error) {
 	if c.MaxEntries == 0 {
 		c.MaxEntries = maxEntries
 	}
@@ -122,7 +122,7 @@ func (c Config) Read(records iter.Seq2[ledger.Operation, error]) (Report, error)
 		hours: history.Digest{By: history.Hour}, byName: history.Digest{By: history.Overlay}, byDay: history.Digest{By: history.Day},
 	}
 	h := history.Config{Overlays: c.Overlays, Now: c.Now, Since: c.From.Add(-Lookback), Edits: c.Edits, Count: &m.report.Count}
-	for row, err := range h.Rows(m.keep(records)) {
+	for row, err := range h.Rows(m.keep(log)) {
 		if err != nil {
 			return Report{}, err
 		}
@@ -138,25 +138,25 @@ func (c Config) Read(records iter.Seq2[ledger.Operation, error]) (Report, error)
 // maker collects the content of a report.
 type maker struct {
 	Config
-	report   Report
-	filter   history.Filter
-	known    map[string]bool    // names of overlays
-	entries  []ledger.Operation // the newest first
-	texts    map[string]string
-	overlays map[string]*Overlay
-	days     map[time.Time]*Day
-	hours    history.Digest
-	byName   history.Digest
-	byDay    history.Digest
-	orders   []ledger.Operation // the newest first
+	report     Report
+	filter     history.Filter
+	known      map[string]bool    // names of overlays
+	operations []ledger.Operation // by muster, the newest first
+	texts      map[string]string
+	overlays   map[string]*Overlay
+	days       map[time.Time]*Day
+	hours      history.Digest
+	byName     history.Digest
+	byDay      history.Digest
+	orders     []ledger.Operation // the newest first
 }
 
-// keep yields the records, and stores the entries among them.
-func (m *maker) keep(records iter.Seq2[ledger.Operation, error]) iter.Seq2[ledger.Operation, error] {
+// keep yields the operations, and stores those by muster.
+func (m *maker) keep(log iter.Seq2[ledger.Operation, error]) iter.Seq2[ledger.Operation, error] {
 	return func(yield func(ledger.Operation, error) bool) {
-		for r, err := range records {
+		for r, err := range log {
 			if r.ByMuster() {
-				if len(m.entries) == m.MaxEntries {
+				if len(m.operations) == m.MaxEntries {
 					m.report.Cut = true
 					return
 				}
@@ -169,14 +169,14 @@ func (m *maker) keep(records iter.Seq2[ledger.Operation, error]) iter.Seq2[ledge
 	}
 }
 
-// add stores an entry without unneeded fields.
+// add stores an operation without unneeded fields.
 func (m *maker) add(e ledger.Operation) {
 	if m.within(e.At) && m.wants(e.Overlay) && len(m.texts) < maxOperations {
 		m.texts[e.ID] = shorten(e.Text)
 	}
 	e.Message, e.Text, e.Observation.Unmatched = "", "", nil
-	m.entries = append(m.entries, e)
-	if at := e.At; len(m.entries) == m.MaxEntries && at.After(m.report.From) {
+	m.operations = append(m.operations, e)
+	if at := e.At; len(m.operations) == m.MaxEntries && at.After(m.report.From) {
 		m.report.From = at
 	}
 }

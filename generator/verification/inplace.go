@@ -32,7 +32,7 @@ type operationKey struct {
 	kind    ledger.Kind
 }
 
-// sequence makes units of records, which must be newest first, and detects the end of the range.
+// sequence makes units of operations, which must be newest first, and detects the end of the range.
 type sequence struct {
 	since time.Time
 	count *Count
@@ -76,7 +76,7 @@ func (s *sequence) excludes(c *branch.Commit) bool {
 	return excluded
 }
 
-// add adds the next record, calls done for the units that are known, and reports whether to continue.
+// add adds the next operation, calls done for the units that are known, and reports whether to continue.
 func (s *sequence) add(r ledger.Operation, done func(*unit)) bool {
 	u := &unit{op: r, known: !r.ByMuster()}
 	switch {

@@ -15,8 +15,8 @@ import (
 	"muster/gitops/branch"
 )
 
-// entry verifies a commit by muster. It returns an error if the commit cannot be read.
-func (w *worker) entry(ctx context.Context, u *unit) (Finding, error) {
+// own verifies a commit by muster. It returns an error if the commit cannot be read.
+func (w *worker) own(ctx context.Context, u *unit) (Finding, error) {
 	e := &u.op
 	f := finding(e)
 	differs := func(why ...string) (Finding, error) {

@@ -97,10 +97,7 @@ func (c Replayer) load(ctx context.Context, commit string, names []string) (over
 
 func (c Replayer) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)), "base") }
 
-// Name returns the name of the overlay in a directory.
-func (c Replayer) Name(dir string) string { return ledger.Name(c.Overlays, dir) }
-
-// serving returns the names of the overlays of an entry: its own, and those that serve the queue
+// serving returns the names of the overlays of an operation: its own, and those that serve the queue
 // according to its observation.
 func (c Replayer) serving(e *ledger.Operation) []string {
 	names := []string{e.Overlay}

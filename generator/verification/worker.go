@@ -72,7 +72,7 @@ func (w *worker) job(ctx context.Context, j *job) error {
 		return err
 	}
 	for _, u := range j.units {
-		verify := w.entry
+		verify := w.own
 		if !u.op.ByMuster() {
 			verify = w.others
 		}
