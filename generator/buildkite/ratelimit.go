@@ -184,23 +184,31 @@ func allowed(org, user Limit) int {
 	return max(1, slices.Min(known)/2)
 }
 
-// note counts one request.
+// note counts one request, and forgets those of other minutes.
 func (b *budget) note(at time.Time) {
+	b.sent = b.recent(at)
 	i, _ := slices.BinarySearchFunc(b.sent, at, time.Time.Compare)
 	b.sent = slices.Insert(b.sent, i, at)
 }
 
-// wait returns how long to wait before need requests can be sent; zero means now.
+// recent returns the requests of the minute before a time. Those more than a minute after it were
+// sent before the clock was set back.
+func (b *budget) recent(now time.Time) []time.Time {
+	return slices.DeleteFunc(slices.Clone(b.sent), func(t time.Time) bool { return !t.After(now.Add(-time.Minute)) || t.After(now.Add(time.Minute)) })
+}
+
+// wait returns how long to wait before need requests can be sent; zero means now. It changes
+// nothing, because the time may be a later one: see [budget.spare].
 func (b *budget) wait(now time.Time, need, perMinute int) time.Duration {
-	b.sent = slices.DeleteFunc(b.sent, func(t time.Time) bool { return !t.After(now.Add(-time.Minute)) || t.After(now.Add(time.Minute)) })
 	if perMinute <= 0 {
 		return 0
 	}
-	first := len(b.sent) + min(need, perMinute) - perMinute // the number that must be a minute old
+	recent := b.recent(now)
+	first := len(recent) + min(need, perMinute) - perMinute // the number that must be a minute old
 	if first <= 0 {
 		return 0
 	}
-	return b.sent[first-1].Add(time.Minute).Sub(now)
+	return recent[first-1].Add(time.Minute).Sub(now)
 }
 
 // begin returns how long to wait before a poll begins: until all its requests, or those of a

@@ -350,3 +350,22 @@ func TestSpare(t *testing.T) {
 		})
 	}
 }
+
+// TestSpareOfLaterTime: a caller that asks when it may poll in two minutes, as the loop does after
+// each poll, sends no more requests in any minute than one that does not ask.
+func TestSpareOfLaterTime(t *testing.T) {
+	o := newOrganisation(fakebuildkite.Options{UserLimit: 50})
+	client := newClient(t, buildkite.Config{HTTP: o.Transport()})
+	const interval = 2 * time.Minute
+	for from := o.Now(); o.Now().Sub(from) < 10*time.Minute; {
+		if _, err := client.Snapshot(context.Background(), plan.Query{At: o.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		o.Advance(time.Second)
+		client.Spare(o.Now().Add(interval), interval)
+		o.Advance(client.Spare(o.Now(), interval))
+	}
+	if o.most() > 25 {
+		t.Errorf("%d requests in a minute, want at most half of 50", o.most())
+	}
+}
