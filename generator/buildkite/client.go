@@ -116,7 +116,9 @@ type Config struct {
 	Log *slog.Logger
 	// HTTP sends the requests; nil means a transport of the client's own.
 	HTTP http.RoundTripper
-	// Clock is for the pauses before a failed request is repeated; nil: it is repeated at once.
+	// Clock is for the pauses before a failed request is repeated, and for the request budget. If it
+	// is nil, a request is repeated at once, and requests are counted by the times of calls and of
+	// Buildkite's responses, which are whole seconds.
 	Clock Clock
 
 	biggest int64 // maximum size of a response in bytes; zero means biggestAnswer
@@ -178,7 +180,6 @@ type Client struct {
 	stats    Stats
 	budget   budget
 	at       time.Time // time of the current call of Snapshot, by the caller's clock
-	started  time.Time // the same by Config.Clock; zero without one
 	began    time.Time // time of the first response to it, by Buildkite's clock
 	answered time.Time // the last call in which a poll made progress
 	latest   time.Time // time of the last response
@@ -310,11 +311,12 @@ func (c *Client) received(bytes int64) {
 	c.stats.Received += bytes
 }
 
-// elapsed returns the caller's time plus the time that has passed in the current call: by the
-// clock, or without one in Buildkite's responses.
+// elapsed returns the time by the clock, since the caller's time is in whole seconds. Without a
+// clock it returns the caller's time plus the time that has passed in the responses to the current
+// call.
 func (c *Client) elapsed() time.Time {
 	if c.cfg.Clock != nil {
-		return c.at.Add(max(0, c.cfg.Clock.Now().Sub(c.started)))
+		return c.cfg.Clock.Now()
 	}
 	if c.began.IsZero() || c.latest.Before(c.began) {
 		return c.at

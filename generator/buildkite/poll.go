@@ -83,17 +83,20 @@ func (c *Client) resume(at, since time.Time) (*poll, error) {
 			"the result is too old to decide on; ask Buildkite for a higher limit, or cancel unused builds",
 			LongestPoll, l.requests, c.perMinute())
 	}
+	c.mu.Lock()
+	now := c.elapsed()
+	c.mu.Unlock()
 	if l == nil {
-		if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.begin(at, perMinute) }); wait > 0 {
-			return nil, c.unfinished(at, wait, 0)
+		if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.begin(now, perMinute) }); wait > 0 {
+			return nil, c.unfinished(now, wait, 0)
 		}
 		l = &poll{begun: at, agents: map[string]agentRecord{}, builds: map[string]*readBuild{}}
-		c.withBudget(func(b *budget) { b.last = at })
+		c.withBudget(func(b *budget) { b.last = now })
 		if at.Sub(c.smaller).Abs() >= smallFor {
 			c.pageSize = c.cfg.PerPage
 		}
-	} else if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.resume(at, l.requests, perMinute) }); wait > 0 && l.spread && l.phase < readStacks {
-		return nil, c.unfinished(at, wait, l.requests)
+	} else if wait := c.wait(func(b *budget, perMinute int) time.Duration { return b.resume(now, l.requests, perMinute) }); wait > 0 && l.spread && l.phase < readStacks {
+		return nil, c.unfinished(now, wait, l.requests)
 	}
 	l.spread = false
 	if !since.IsZero() && (l.since.IsZero() || since.Before(l.since)) {

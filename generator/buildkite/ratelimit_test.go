@@ -369,3 +369,20 @@ func TestSpareOfLaterTime(t *testing.T) {
 		t.Errorf("%d requests in a minute, want at most half of 50", o.most())
 	}
 }
+
+// TestFractionsOfSeconds: a client that is called with whole seconds, as by the loop, sends no more
+// than half of the limit in any minute.
+func TestFractionsOfSeconds(t *testing.T) {
+	o := newOrganisation(fakebuildkite.Options{UserLimit: 6}) // a poll takes two requests, and one for the clusters
+	client := newClient(t, buildkite.Config{HTTP: o.Transport(), Clock: o})
+	o.Advance(900 * time.Millisecond)
+	for range 3 {
+		if _, err := client.Snapshot(context.Background(), plan.Query{At: o.Now().Truncate(time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		o.Advance(client.Spare(o.Now(), 2*time.Minute))
+	}
+	if o.most() > 3 {
+		t.Errorf("%d requests in a minute, want at most half of 6", o.most())
+	}
+}

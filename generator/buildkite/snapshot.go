@@ -36,7 +36,7 @@ func (c *Client) Snapshot(ctx context.Context, query plan.Query) (plan.Snapshot,
 		return plan.Snapshot{}, err
 	}
 	c.mu.Lock()
-	c.at, c.started, c.began = at, c.retries.now(), time.Time{}
+	c.at, c.began = at, time.Time{}
 	c.mu.Unlock()
 	before := c.progress()
 	snapshot, err := c.source.snapshot(ctx, at, since)
