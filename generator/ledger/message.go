@@ -33,11 +33,11 @@ func Message(op Draft, version string) string { return Style{}.Message(op, versi
 // Message renders the commit message of an operation like [Message], in this style.
 func (s Style) Message(op Draft, version string) string {
 	e := op.Operation(version)
-	return fmt.Sprintf("%s\n\n%s\n", e.Text, strings.Join(append(e.trailers(), s.trailers()...), "\n"))
+	return fmt.Sprintf("%s\n\n%s\n", e.Text, strings.Join(append(e.Trailers(), s.trailers()...), "\n"))
 }
 
-// trailers returns the trailers that state the operation.
-func (o *Operation) trailers() []string {
+// Trailers returns the trailers that state the operation.
+func (o *Operation) Trailers() []string {
 	var all []string
 	add := func(key, value string) { all = append(all, key+": "+value) }
 	add(keyOverlay, o.Path)
@@ -55,7 +55,9 @@ func (o *Operation) trailers() []string {
 	if o.Failures > 0 {
 		add(keyFailures, strconv.Itoa(o.Failures))
 	}
-	add(keyObservation, encodeObservation(o.Observation))
+	if !o.Kind.Command() {
+		add(keyObservation, encodeObservation(o.Observation))
+	}
 	add(keyMuster, o.Version)
 	return all
 }

@@ -4,6 +4,8 @@
 //	Draft ──Message──▶ commit message ──Parse──▶ Operation
 //	log of a branch ──Read──▶ Operations
 //
+// Commands of muster make operations without a draft, and write their [Operation.Trailers].
+//
 // The trailers of a message state the operation completely; see docs/reference/commits.md. The text
 // above them is for people: [Text] writes it, and nothing reads it. Commits of every released version
 // can be read.
@@ -38,6 +40,15 @@ const (
 	Damaged Kind = "damaged"
 )
 
+// The kinds of operations that people perform with commands of muster. Their commits have trailers, and
+// a person as author.
+const (
+	// Cancel withdraws dispatches.
+	Cancel Kind = "cancel"
+	// CloseBreaker closes the circuit breaker.
+	CloseBreaker Kind = "close-breaker"
+)
+
 // The kinds of changes by people.
 const (
 	// Policy is an edit of scaling.yaml; Pause and Resume are those that change
@@ -47,10 +58,6 @@ const (
 	Resume Kind = "resume"
 	// Template is an edit of the agents' template.
 	Template Kind = "template"
-	// Cancel withdraws dispatches, as muster cancel does.
-	Cancel Kind = "cancel"
-	// CloseBreaker removes the circuit breaker from state.yaml, as muster close-breaker does.
-	CloseBreaker Kind = "close-breaker"
 	// Edit is an edit of any other file of an overlay, including muster's own.
 	Edit Kind = "edit"
 	// Create and Delete concern a whole overlay.
@@ -73,8 +80,11 @@ func AllKinds() []Kind {
 	return []Kind{Dispatch, Withdraw, Retire, Repair, Damaged, Policy, Pause, Resume, Template, Cancel, CloseBreaker, Edit, Create, Delete, Revert, Merge, Unknown}
 }
 
-// Own reports whether muster does such operations, so that the files of its commit need not be read.
+// Own reports whether such operations are in commits by muster.
 func (k Kind) Own() bool { return k == Damaged || slices.Contains(Kinds(), k) }
+
+// Command reports whether a person performs such operations with a command of muster.
+func (k Kind) Command() bool { return k == Cancel || k == CloseBreaker }
 
 // Operation is one operation of a log: of a commit by muster, or a change by people. [Read] yields one
 // for each commit, and does not know what people changed: package history finds that out.
@@ -90,20 +100,23 @@ type Operation struct {
 	// Damage is why a commit by muster cannot be parsed; nil if it can.
 	Damage *Malformed
 
-	// The following are set if muster made the commit, and it can be parsed.
+	// The following are set if muster or one of its commands made the commit, and it can be parsed.
 
 	// Identity is the identifier of the overlay; empty if it had none.
 	Identity string
-	// Base is the commit that the decision was made on, and Decided the time of its poll.
+	// Base is the commit that the decision was made on, and Decided the time of its poll, which is zero
+	// for commands.
 	Base    string
 	Decided time.Time
-	// Orders are the dispatches that were ordered, withdrawn or retired. A repair has none.
+	// Orders are the dispatches that were ordered, withdrawn, retired or cancelled. A repair and a
+	// close-breaker have none.
 	Orders []Order
 	// Repaired are the files that a repair restored.
 	Repaired []string
-	// Failures is the number of consecutive failed orders after a retirement.
+	// Failures is the number of consecutive failed orders, after a retirement or before a close-breaker.
 	Failures int
-	// Observation is the input of the decision, except the tree of Base. Queue is its queue.
+	// Observation is the input of the decision, except the tree of Base. Queue is its queue. Commands have
+	// neither.
 	Observation plan.Observation
 	Queue       string
 	// Version is the version of muster that decided, as in "v0.3.0".
@@ -125,7 +138,7 @@ type Operation struct {
 	Files []string
 }
 
-// ByMuster reports whether muster made the commit, and it can be parsed.
+// ByMuster reports whether muster made the commit, and it can be parsed. A person makes those of commands.
 func (o *Operation) ByMuster() bool { return slices.Contains(Kinds(), o.Kind) }
 
 // Dispatches returns the IDs of the orders.

@@ -124,8 +124,8 @@ func (r *reader) operation() Operation {
 		r.fail(t.line, "%s: %.80q is not a directory of a repository", keyOverlay, t.value)
 	}
 	t = r.one(keyOperation)
-	if e.Kind = Kind(t.value); r.wrong == nil && !slices.Contains(Kinds(), e.Kind) {
-		r.fail(t.line, "%s: %.80q is not an operation: want repair, dispatch, withdraw or retire", keyOperation, t.value)
+	if e.Kind = Kind(t.value); r.wrong == nil && !slices.Contains(Kinds(), e.Kind) && !e.Kind.Command() {
+		r.fail(t.line, "%s: %.80q is not an operation: want repair, dispatch, withdraw, retire, cancel or close-breaker", keyOperation, t.value)
 	}
 	t = r.optional(keyIdentity)
 	if e.Identity = t.value; r.wrong == nil && !printable(t.value) {
@@ -147,13 +147,15 @@ func (r *reader) operation() Operation {
 	if t = r.optional(keyFailures); t.key != "" {
 		e.Failures = r.number(t.line, keyFailures, t.value)
 	}
-	t = r.one(keyObservation)
-	if r.wrong == nil {
-		var err error
-		if e.Observation, err = decodeObservation(t.value); err != nil {
-			r.fail(t.line, "%s: %s", keyObservation, shown(err.Error()))
+	if !e.Kind.Command() { // which observes nothing
+		t = r.one(keyObservation)
+		if r.wrong == nil {
+			var err error
+			if e.Observation, err = decodeObservation(t.value); err != nil {
+				r.fail(t.line, "%s: %s", keyObservation, shown(err.Error()))
+			}
+			e.Queue, e.Decided = e.Observation.Queue, e.Observation.At
 		}
-		e.Queue, e.Decided = e.Observation.Queue, e.Observation.At
 	}
 	t = r.one(keyMuster)
 	if e.Version = t.value; r.wrong == nil && (e.Version == "" || !printable(e.Version)) {
@@ -203,6 +205,7 @@ var dispatchRule = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // orders returns what the trailers state about each dispatch.
 func (r *reader) orders(kind Kind) (all []Order) {
+	none := kind == Repair || kind == CloseBreaker
 	seen := map[string]bool{}
 	for _, t := range r.trailers {
 		if t.key != keyDispatch {
@@ -212,15 +215,15 @@ func (r *reader) orders(kind Kind) (all []Order) {
 		switch {
 		case r.wrong != nil:
 			return nil
-		case kind == Repair:
-			r.fail(t.line, "%s: a repair has none", keyDispatch)
+		case none:
+			r.fail(t.line, "%s: a %s has none", keyDispatch, kind)
 		case seen[o.ID]:
 			r.fail(t.line, "%s: %s is there twice", keyDispatch, o.ID)
 		}
 		seen[o.ID] = true
 		all = append(all, o)
 	}
-	if len(all) == 0 && kind != Repair {
+	if len(all) == 0 && !none {
 		r.fail(0, "%s: there is no such trailer", keyDispatch)
 	}
 	return all

@@ -88,7 +88,7 @@ func TestParse(t *testing.T) {
 		{"two observations", strings.Replace(m, observation, observation+"\n"+observation, 1), "line 11: Observation: it is there twice, first on line 10"},
 		{"two overlays", m + "Overlay: overlays/linux-eu\n", "line 13: Overlay: it is there twice, first on line 6"},
 		{"two acts", m + "Operation: dispatch\n", "line 13: Operation: it is there twice, first on line 7"},
-		{"another act", instead("Operation: explode"), `line 7: Operation: "explode" is not an operation: want repair, dispatch, withdraw or retire`},
+		{"another act", instead("Operation: explode"), `line 7: Operation: "explode" is not an operation: want repair, dispatch, withdraw, retire, cancel or close-breaker`},
 		{"no act", without("Operation"), foreign},
 		{"no base", without("Based-on"), "Based-on: there is no such trailer"},
 		{"a base that is no commit", instead("Based-on: HEAD"), `line 8: Based-on: "HEAD" is not the identifier of a commit`},
@@ -133,6 +133,55 @@ func TestParse(t *testing.T) {
 		case errors.As(err, &damaged) && err.Error() == test.want:
 		default:
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
+// commands are operations of commands, with their trailers.
+func commands() map[string]ledger.Operation {
+	return map[string]ledger.Operation{
+		"Overlay: overlays/a\nOperation: cancel\nIdentity: 7f3k\nBased-on: " + base + "\nDispatch: a-1 agents=5\nDispatch: a-2 agents=1\nMuster: v1\n": {
+			Kind: ledger.Cancel, Path: "overlays/a", Identity: "7f3k", Base: base, Orders: []ledger.Order{{ID: "a-1", Agents: 5}, {ID: "a-2", Agents: 1}}, Version: "v1", Text: "a: cancel"},
+		"Overlay: overlays/a\nOperation: close-breaker\nBased-on: " + base + "\nFailures: 4\nMuster: v1\n": {
+			Kind: ledger.CloseBreaker, Path: "overlays/a", Base: base, Failures: 4, Version: "v1", Text: "a: cancel"},
+	}
+}
+
+// TestCommands: the trailers of a command state its operation, which has no observation. Other trailers,
+// such as a person's reason, may follow.
+func TestCommands(t *testing.T) {
+	for trailers, o := range commands() {
+		if got := strings.Join(o.Trailers(), "\n") + "\n"; got != trailers {
+			t.Errorf("%s: wrote\n%swant\n%s", o.Kind, got, trailers)
+		}
+		message := "a: cancel\n\n" + trailers + "Reason: it is broken\n"
+		got, err := ledger.Parse(message)
+		if diff := cmp.Diff(o, got, cmpopts.EquateEmpty(), cmp.Comparer(sameIndexes)); err != nil || diff != "" {
+			t.Errorf("%s: read back, %v (-want +got):\n%s", o.Kind, err, diff)
+		}
+		if got.ByMuster() || got.Kind.Own() || !got.Kind.Command() {
+			t.Errorf("%s: by muster", o.Kind)
+		}
+		for _, c := range []struct{ message, want string }{
+			{message, ""},
+			{strings.Replace(message, "Muster: v1", "Muster: v1\nObservation: {}", 1), "Observation"},
+			{strings.Replace(message, "overlays/a", "overlays/b", 1), "Overlay"},
+			{strings.Replace(message, "Based-on: ", "Based-on: 00", 1), "Based-on"},
+			{strings.Replace(message, "agents=5", "agents=4", 1) + "Failures: 3\n", "Failures"},
+		} {
+			if keys := strings.Join(ledger.Differing(c.message, o), " "); !strings.HasSuffix(keys, c.want) || (keys == "") != (c.want == "") {
+				t.Errorf("%s: %q differs, want %q:\n%s", o.Kind, keys, c.want, c.message)
+			}
+		}
+	}
+	for message, want := range map[string]string{
+		"x\n\nOverlay: overlays/a\nOperation: cancel\nBased-on: " + base + "\nMuster: v1\n":                                "Dispatch: there is no such trailer",
+		"x\n\nOverlay: overlays/a\nOperation: close-breaker\nBased-on: " + base + "\nDispatch: a-1 agents=5\nMuster: v1\n": "line 6: Dispatch: a close-breaker has none",
+		"x\n\nOverlay: overlays/a\nOperation: close-breaker\nBased-on: " + base + "\nFailures: -1\nMuster: v1\n":           `line 6: Failures: "-1" is not a number from 0 to 1000000`,
+		"x\n\nOverlay: overlays/a\nOperation: revert\nBased-on: " + base + "\nDispatch: a-1 agents=5\nMuster: v1\n":        `line 4: Operation: "revert" is not an operation: want repair, dispatch, withdraw, retire, cancel or close-breaker`,
+	} {
+		if _, err := ledger.Parse(message); err == nil || err.Error() != want {
+			t.Errorf("%v, want %q, of\n%s", err, want, message)
 		}
 	}
 }
@@ -191,6 +240,9 @@ func TestRead(t *testing.T) {
 // written.
 func FuzzParse(f *testing.F) {
 	f.Add(good(f))
+	for trailers := range commands() {
+		f.Add("x\n\n" + trailers)
+	}
 	files, _ := filepath.Glob("testdata/*.txtar")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -205,7 +257,7 @@ func FuzzParse(f *testing.F) {
 		var damaged *ledger.Malformed
 		switch {
 		case err == nil:
-			if e.Path == "" || e.Version == "" || e.Base == "" || e.Observation.At.IsZero() || e.Kind == ledger.Repair && len(e.Orders) > 0 {
+			if e.Path == "" || e.Version == "" || e.Base == "" || e.Observation.At.IsZero() != e.Kind.Command() || e.Kind == ledger.Repair && len(e.Orders) > 0 {
 				t.Errorf("%+v", e)
 			}
 		case errors.As(err, &damaged):

@@ -20,6 +20,9 @@ func TestStop(t *testing.T) {
 	person := func(id string, committed time.Duration, parents ...string) ledger.Operation {
 		return ledger.Operation{Commit: branch.Commit{ID: id, Parents: parents, At: now.Add(-committed)}}
 	}
+	command := func(id string, committed time.Duration, parents ...string) ledger.Operation {
+		return ledger.Operation{Commit: branch.Commit{ID: id, Parents: parents, At: now.Add(-committed)}, Kind: ledger.Cancel}
+	}
 	const h = time.Hour
 	merged := []ledger.Operation{
 		person("m", 0, "a", "b"), muster("a", h, h, "c"), muster("b", 9*h, 9*h, "d"), muster("c", h, h, "e"), muster("d", 9*h, 9*h, "e"), muster("e", 9*h, 9*h, "f"),
@@ -32,6 +35,7 @@ func TestStop(t *testing.T) {
 	}{
 		"everything":                        {line, ledger.Stop{}, "m a b c d e"},
 		"old times of people end nothing":   {line, ledger.Stop{Since: now.Add(-2 * h)}, "m a b c d e"},
+		"nor do those of commands":          {append([]ledger.Operation{command("m", 99*h, "a"), command("a", 99*h, "b")}, line[2:]...), ledger.Stop{Since: now.Add(-2 * h)}, "m a b c d e"},
 		"many old commits by people":        {line, ledger.Stop{Since: now.Add(-2 * h), People: 1}, "m a"},
 		"each line ends":                    {merged, ledger.Stop{Since: now.Add(-2 * h)}, "m a c"},
 		"a known commit on one line":        {merged, ledger.Stop{Known: "b"}, "m a c"},

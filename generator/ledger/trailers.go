@@ -136,10 +136,9 @@ func trim(text string) string { return strings.Trim(text, " \t\n\r") }
 
 // Differing returns the keys of those trailers by muster, in the order in which they are written,
 // whose values in message differ from those of an operation, in content, order or number. It does not
-// compare other trailers, the text for people, and the trailer for CI. version is the version of muster
-// that wrote the message.
-func Differing(message string, op Draft, version string) []string {
-	found, wanted := valuesOf(message), valuesOf(Message(op, version))
+// compare other trailers, the text for people, and the trailer for CI.
+func Differing(message string, o Operation) []string {
+	found, wanted := valuesOf(message), valuesOf("\n\n"+strings.Join(o.Trailers(), "\n"))
 	var keys []string
 	for _, key := range ownKeys {
 		if !slices.Equal(found[key], wanted[key]) {

@@ -146,7 +146,7 @@ func (w *worker) recompute(ctx context.Context, e *ledger.Operation, changed []b
 		f.Why = []string{fmt.Sprintf("recomputed, the decision has nothing to %s", e.Kind)}
 		return nil
 	}
-	if keys := ledger.Differing(e.Message, ops[i], e.Version); len(keys) > 0 {
+	if keys := ledger.Differing(e.Message, ops[i].Operation(e.Version)); len(keys) > 0 {
 		f.Why = []string{"recomputed, it has other trailers: " + strings.Join(keys, ", ")}
 		return nil
 	}
