@@ -49,7 +49,7 @@ muster status OVERLAY lists an overlay's dispatches.`,
 				if err != nil {
 					return manual.Edit{}, output.Usage(err)
 				}
-				e, err := manual.Cancel(o, args, f.now)
+				e, err := manual.Cancel(o, args)
 				return e, output.Usage(err)
 			})
 		},
@@ -113,7 +113,7 @@ as agents that were ordered meanwhile.`,
 				if err != nil {
 					return manual.Edit{}, err
 				}
-				e, err := manual.Revert(f.head.Tree, f.overlays, past, f.now)
+				e, err := manual.Revert(f.head.Tree, f.overlays, past)
 				return e, output.Usage(err)
 			})
 		},
@@ -434,7 +434,8 @@ func (m *manualFlags) change(
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		next, err := repository.Push(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}})
+		message := e.Message(at.head.Commit, p.Build.String(), m.reason)
+		next, err := repository.Push(ctx, at.head, []branch.Draft{{Message: message, At: at.now, Changes: e.Changes}})
 		if err == nil {
 			return m.pushed(ctx, at.head.Commit, next.Commit, e)
 		}
@@ -590,9 +591,10 @@ var identRule = regexp.MustCompile(`^(.+) <([^<>]+)> [0-9]+ [+-][0-9]+$`)
 func (m *manualFlags) propose(ctx context.Context, at *fleetState, e manual.Edit) error {
 	p := m.settings.program
 	git := &m.settings.git
-	sum := sha256.Sum256([]byte(e.Message(m.reason) + at.head.Commit + at.now.String()))
+	proposed := e.ProposedMessage(m.reason)
+	sum := sha256.Sum256([]byte(proposed + at.head.Commit + at.now.String()))
 	name := fmt.Sprintf("muster/%s-%x", strings.Trim(plan.Slug(e.Subject), "-"), sum[:4])
-	commit, message, err := at.reader.Propose(ctx, at.head, []branch.Draft{{Message: e.Message(m.reason), At: at.now, Changes: e.Changes}}, name)
+	commit, message, err := at.reader.Propose(ctx, at.head, []branch.Draft{{Message: proposed, At: at.now, Changes: e.Changes}}, name)
 	if err != nil && ctx.Err() != nil {
 		return invocation.Interruption{Err: fmt.Errorf("interrupted during the push to %s, which may have succeeded: delete that branch before you run it again (%w)", name, err)}
 	}

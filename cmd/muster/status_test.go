@@ -36,7 +36,7 @@ func dispatchedAt(overlay string, age time.Duration, agents int) ledger.Operatio
 }
 
 // TestStatusReadsNoMoreThanNecessary asserts that status reads the last hour, and the last
-// operation of each overlay.
+// operation by muster of each overlay. It lists the operations of commands too.
 func TestStatusReadsNoMoreThanNecessary(t *testing.T) {
 	overlays := []fleet.Overlay{{Overlay: plan.Overlay{Name: "a"}, Path: "overlays/a"}, {Overlay: plan.Overlay{Name: "b"}, Path: "overlays/b"}}
 	a := func(age time.Duration, agents int) ledger.Operation { return dispatchedAt("overlays/a", age, agents) }
@@ -56,6 +56,21 @@ func TestStatusReadsNoMoreThanNecessary(t *testing.T) {
 	}
 	if read != 9 {
 		t.Errorf("%d commits were read: the first one that is not needed is the 9th", read)
+	}
+	read = 0
+	cancelled := dispatchedAt("overlays/b", time.Minute, 6)
+	cancelled.Kind, cancelled.Queue, cancelled.Observation = ledger.Cancel, "", plan.Observation{}
+	all := []ledger.Operation{}
+	for range 11 { // more than are listed
+		all = append(all, cancelled)
+	}
+	f, err = output.ReadStatus(overlays, "c0ffee", start, pastOperations(&read, append(all, a(4*time.Minute, 2), dispatchedAt("overlays/b", 2*time.Hour, 6), a(3*time.Hour, 7))...))
+	check(t, err)
+	if ops := f.Overlays[1].Operations; len(ops) != 10 || ops[0].Kind != ledger.Cancel || read != 14 {
+		t.Errorf("with cancelled orders, %d commits were read: %+v", read, ops)
+	}
+	if want := make([]int, 12); !slices.Equal(f.Overlays[1].Ordered, want) {
+		t.Errorf("cancelled orders count as ordered: %v", f.Overlays[1].Ordered)
 	}
 	broken := func(yield func(ledger.Operation, error) bool) { yield(ledger.Operation{}, errors.New("network")) }
 	if _, err := output.ReadStatus(overlays, "c0ffee", start, broken); err == nil {

@@ -49,7 +49,8 @@ and the trailers one by one. It does not read the prose of messages. The verdict
 
 It prints all but the reproduced ones. If a commit differs, the exit code is 1; with
 --strict also if one is unknown. For a repair, verify checks that it changes only
-muster's own files, and writes dispatches as they were ordered.
+muster's own files, and writes dispatches as they were ordered. For commits of muster
+cancel and muster close-breaker, it runs the command again on the parent.
 
 RANGE is as in git: A..B is what is in B and not in A, A.. goes to the head of the
 branch, and B alone is everything up to B. The default is the branch. In a clone, A

@@ -55,7 +55,7 @@ type overlayStatus struct {
 	// Observed is what the last decision about the queue went by; nil where the
 	// history that was read has none.
 	Observed *observedStatus `json:"observed,omitempty"`
-	// Operations are the last ones, the newest first.
+	// Operations are the last ones, of muster and of its commands, the newest first.
 	Operations []ledger.Operation `json:"operations"`
 	// Ordered are the agents that were ordered in each of the last parts of the hour
 	// before At, the oldest first.
@@ -83,7 +83,7 @@ const (
 	orderedFor, orderedParts = time.Hour, 12
 	// maxOperations are listed of one overlay.
 	maxOperations = 10
-	// MaxStatusCommits are read at most in search of each overlay's last act.
+	// MaxStatusCommits are read at most in search of each overlay's last act by muster.
 	MaxStatusCommits = 2000
 )
 
@@ -108,15 +108,16 @@ func ReadStatus(overlays []fleet.Overlay, head string, now time.Time, log iter.S
 // recent is what the newest commits tell, by directory and by queue.
 type recent struct {
 	operations map[string][]ledger.Operation
+	byMuster   map[string]bool // whether one of the operations is
 	ordered    map[string][]int
 	observed   map[string]ledger.Operation
 }
 
-// readRecent reads the last hour of the history, and further back until it has an operation of
-// every overlay.
+// readRecent reads the last hour of the history, and further back until it has an operation by muster
+// of every overlay.
 func readRecent(overlays []fleet.Overlay, now time.Time, log iter.Seq2[ledger.Operation, error]) (recent, error) {
-	h := recent{operations: map[string][]ledger.Operation{}, ordered: map[string][]int{}, observed: map[string]ledger.Operation{}}
-	missing := func(o fleet.Overlay) bool { return len(h.operations[o.Path]) == 0 }
+	h := recent{operations: map[string][]ledger.Operation{}, byMuster: map[string]bool{}, ordered: map[string][]int{}, observed: map[string]ledger.Operation{}}
+	missing := func(o fleet.Overlay) bool { return !h.byMuster[o.Path] }
 	for r, err := range log {
 		if err != nil {
 			return h, err
@@ -124,7 +125,7 @@ func readRecent(overlays []fleet.Overlay, now time.Time, log iter.Seq2[ledger.Op
 		if r.Commit.At.Before(now.Add(-orderedFor)) && !slices.ContainsFunc(overlays, missing) {
 			break
 		}
-		if r.ByMuster() { // one that is damaged tells nothing
+		if r.ByMuster() || r.Kind.Command() { // one that is damaged tells nothing
 			h.add(r, now)
 		}
 	}
@@ -135,6 +136,10 @@ func (h *recent) add(e ledger.Operation, now time.Time) {
 	if ops := h.operations[e.Path]; len(ops) < maxOperations {
 		h.operations[e.Path] = append(ops, e.Brief())
 	}
+	if !e.ByMuster() {
+		return
+	}
+	h.byMuster[e.Path] = true
 	if last, ok := h.observed[e.Queue]; e.Kind != ledger.Repair && (!ok || e.Decided.After(last.Decided)) { // a repair is made before the poll
 		h.observed[e.Queue] = e
 	}

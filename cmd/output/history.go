@@ -129,7 +129,7 @@ func historyCells(r ledger.Operation, wide bool) []Cell {
 		why = string(text[:maxWhy-1]) + "…"
 	}
 	agents := Unknown
-	if r.Kind.Own() && r.Kind != ledger.Repair && r.Kind != ledger.Damaged {
+	if len(r.Orders) > 0 {
 		agents = strconv.Itoa(r.Agents())
 	}
 	style := Plain

@@ -21,6 +21,12 @@ func (c Config) found(ctx context.Context, o *ledger.Operation) ([]Explanation, 
 	case o.ByMuster():
 		x, err := c.own(ctx, o)
 		return []Explanation{x}, err
+	case o.Kind.Command():
+		why := fmt.Sprintf("%s ran muster %s, which %s.", o.Author, o.Kind, o.Why)
+		if o.Reason != "" {
+			why += " The reason: " + o.Reason
+		}
+		return []Explanation{{Subject: o.Subject(), At: o.At, Overlay: o.Overlay, Commit: o, DecidedOn: o.Base, Why: []string{why}}}, nil
 	case o.Damage != nil:
 		return []Explanation{{
 			Subject: fmt.Sprintf("commit %.7s cannot be read", o.ID), At: o.At, Overlay: o.Overlay, Commit: o,

@@ -102,11 +102,11 @@ func (c Config) wrote(ctx context.Context, commit, dir, limit string) ([]ledger.
 	return all, nil
 }
 
-// people yields the commits by people among a commit and its ancestors.
+// people yields the commits by people among a commit and its ancestors, except those of commands.
 func (c Config) people(ctx context.Context, commit string) iter.Seq2[ledger.Operation, error] {
 	return func(yield func(ledger.Operation, error) bool) {
 		for r, err := range c.log(ctx, commit) {
-			if (err != nil || !r.ByMuster()) && !yield(r, err) {
+			if (err != nil || !r.ByMuster() && !r.Kind.Command()) && !yield(r, err) {
 				return
 			}
 		}

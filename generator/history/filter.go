@@ -35,7 +35,7 @@ func (f Filter) Wants(r ledger.Operation) bool {
 	return false
 }
 
-// People reports whether the filter can select rows of people.
+// People reports whether the filter can select rows of people, except those of commands.
 func (f Filter) People() bool {
-	return len(f.Operations) == 0 || slices.ContainsFunc(f.Operations, func(a ledger.Kind) bool { return !a.Own() })
+	return len(f.Operations) == 0 || slices.ContainsFunc(f.Operations, func(a ledger.Kind) bool { return !a.Own() && !a.Command() })
 }

@@ -4,15 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"muster/generator/ledger"
-	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/gitops/branch"
 )
@@ -49,7 +45,7 @@ func (b *rowBuilder) people(c branch.Commit, edits branch.Edits) []ledger.Operat
 		b.Count.Unrelated++
 	}
 	reason := reasonOf(c.Message)
-	reverted := Reverted(c.Message)
+	reverted := revertedCommit(c.Message)
 	for i := range rows {
 		rows[i].Reason = reason
 		switch {
@@ -62,8 +58,8 @@ func (b *rowBuilder) people(c branch.Commit, edits branch.Edits) []ledger.Operat
 	return rows
 }
 
-// Reverted returns the commit that a message names as git revert does; empty if it names none.
-func Reverted(message string) string {
+// revertedCommit returns the commit that a message names as git revert does; empty if it names none.
+func revertedCommit(message string) string {
 	if found := revertRule.FindStringSubmatch(message); found != nil {
 		return found[1]
 	}
@@ -124,66 +120,12 @@ func (t *touches) rows(more bool) []ledger.Operation {
 		if len(files) == 0 {
 			continue
 		}
-		row := filesRow(x.act, files, more)
-		if x.kind == ofDispatches && !more {
-			if op, why := Command(files); op != "" {
-				row.Kind, row.Why = op, why
-			}
-		}
-		rows = append(rows, row)
+		rows = append(rows, filesRow(x.act, files, more))
 	}
 	return rows
 }
 
-// Command returns which command of muster may have changed the files in an overlay's dispatches
-// directory, and what it did; empty if none changes them so. The files are those of one overlay. It
-// needs the content of state.yaml only. A person may have made the same changes with git.
-func Command(files []branch.Edit) (op ledger.Kind, why string) {
-	if len(files) == 1 && path.Base(files[0].Path) == stateFile {
-		if failures, closed := closesBreaker(files[0]); closed {
-			return ledger.CloseBreaker, fmt.Sprintf("closes the circuit breaker after %s", ledger.Count(failures, "failed order"))
-		}
-		return "", ""
-	}
-	added := map[string]bool{}
-	var removed []string
-	for _, f := range files {
-		dir, name := path.Split(f.Path)
-		switch id, manifest := strings.CutSuffix(name, ".yaml"); {
-		case name == "kustomization.yaml" && !f.Added && !f.Removed:
-		case manifest && f.Added && path.Base(dir) == "withdrawn":
-			added[id] = true
-		case manifest && f.Removed && path.Base(dir) == "dispatches":
-			removed = append(removed, id)
-		default:
-			return "", ""
-		}
-	}
-	if len(removed) == 0 || len(removed) != len(added) || slices.ContainsFunc(removed, func(id string) bool { return !added[id] }) {
-		return "", ""
-	}
-	if rest := len(removed) - maxNamed; rest > 0 {
-		removed = append(removed[:maxNamed], fmt.Sprintf("and %d more", rest))
-	}
-	return ledger.Cancel, "cancels " + strings.Join(removed, ", ")
-}
-
-// closesBreaker reports whether an edit of state.yaml removes the circuit breaker and nothing
-// else, and how many orders had failed.
-func closesBreaker(f branch.Edit) (failures int, closed bool) {
-	var before, after map[string]any
-	var old struct{ Breaker plan.Breaker }
-	if yaml.Unmarshal(f.Before, &before) != nil || yaml.Unmarshal(f.Before, &old) != nil || yaml.Unmarshal(f.After, &after) != nil {
-		return 0, false
-	}
-	if f.Removed { // the state is empty
-		after = map[string]any{"apiVersion": before["apiVersion"], "kind": before["kind"]}
-	}
-	delete(before, "breaker")
-	return old.Breaker.Failures, old.Breaker.Failures > 0 && reflect.DeepEqual(before, after)
-}
-
-// maxNamed is the maximum number of files in a text.
+// maxNamed is the maximum number of files or dispatches in a text.
 const maxNamed = 3
 
 // filesRow returns a row that names files without describing their changes.

@@ -101,3 +101,48 @@ func TestPeople(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsOfCommands: the rows of muster cancel and muster close-breaker are of their trailers. They need
+// no files, and concern people.
+func TestRowsOfCommands(t *testing.T) {
+	const begin = "a: cancel\n\nOverlay: overlays/a\nOperation: "
+	const end = "Muster: v1\nReason: wrong image\n"
+	base := "\nBased-on: " + strings.Repeat("b", 40) + "\n"
+	var five string
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		five += "Dispatch: " + id + " agents=2\n"
+	}
+	var commits []branch.Commit
+	for i, message := range []string{
+		begin + "cancel" + base + "Dispatch: x agents=4\n" + end, begin + "cancel" + base + five + end,
+		begin + "close-breaker" + base + "Failures: 3\n" + end, begin + "cancel" + base + end,
+	} {
+		commits = append(commits, branch.Commit{ID: fmt.Sprint(i), Author: "Bob", At: simulation.Start(), Message: message, Parents: []string{fmt.Sprint(i - 1)}})
+	}
+	var count history.Count
+	var digest history.Digest
+	var got []string
+	config := history.Config{Overlays: "overlays", Count: &count}
+	for r, err := range config.Rows(ledger.Read("overlays", newestFirst(commits))) {
+		check(t, err)
+		digest.Add(r)
+		got = append(got, fmt.Sprintf("%s %s %d: %s, by %s: %s", r.Overlay, r.Kind, r.Agents(), r.Why, r.Author, r.Reason))
+	}
+	want := []string{
+		"a damaged 0: cannot be read: Dispatch: there is no such trailer, by Bob: ",
+		"a close-breaker 0: closes the circuit breaker after 3 failed orders, by Bob: wrong image",
+		"a cancel 10: cancels a, b, c, and 2 more, by Bob: wrong image",
+		"a cancel 4: cancels x, by Bob: wrong image",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if x := digest.Totals()[0]; count.Others != 3 || count.Malformed != 1 || count.Muster != 0 || x.Edits != 3 || x.Malformed != 1 {
+		t.Errorf("counted %+v, %+v", count, x)
+	}
+	for _, kinds := range [][]ledger.Kind{{ledger.Cancel, ledger.CloseBreaker}, {ledger.Dispatch}} {
+		if (history.Filter{Operations: kinds}).People() {
+			t.Errorf("%v need files", kinds)
+		}
+	}
+}

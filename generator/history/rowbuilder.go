@@ -6,6 +6,7 @@ package history
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"path"
 	"slices"
@@ -28,7 +29,7 @@ type Config struct {
 	Since time.Time
 	// Edits returns the changes of commits by people below the directories of [Config.Selection], one
 	// value for each commit. trees contains the trees of nearby commits. If Edits is nil, commits by
-	// people are omitted.
+	// people are omitted, except those of commands.
 	Edits func(commits []branch.Commit, trees map[string]string) ([]branch.Edits, error)
 	// Count counts all commits unless it is nil.
 	Count *Count
@@ -41,7 +42,7 @@ type Count struct {
 	Muster  int `json:"muster"`
 	// Malformed commits are by muster and cannot be parsed.
 	Malformed int `json:"malformed"`
-	// Others are by people. Unrelated of them change nothing that muster reads, and the changes of
+	// Others are by people, also with commands of muster. Unrelated of them change nothing that muster reads, and the changes of
 	// Unknown of them cannot be determined.
 	Others    int `json:"others"`
 	Unrelated int `json:"unrelated"`
@@ -58,15 +59,12 @@ func (c Config) base() string { return path.Join(path.Dir(path.Clean(c.Overlays)
 func (c Config) Selection() branch.Selection {
 	return branch.Selection{
 		Below:   []string{path.Clean(c.Overlays), c.base()},
-		Content: func(name string) bool { return path.Base(name) == policyFile || path.Base(name) == stateFile },
+		Content: func(name string) bool { return path.Base(name) == policyFile },
 	}
 }
 
-// Files of an overlay whose content is compared.
-const (
-	policyFile = "scaling.yaml"
-	stateFile  = "state.yaml"
-)
+// policyFile is the file of an overlay whose content is compared.
+const policyFile = "scaling.yaml"
 
 // Rows completes the operations of a log, which must be newest first, in the same order: it adds reasons
 // and outcomes, and replaces each commit by people by its edits. With Edits, the operations are
@@ -130,9 +128,12 @@ const maxOld = 256
 func (b *rowBuilder) add(r ledger.Operation) bool {
 	b.Count.Commits++
 	switch {
-	case r.ByMuster():
-		b.Count.Muster++
-		b.complete(&r)
+	case r.ByMuster(), r.Kind.Command():
+		if b.complete(&r); r.ByMuster() {
+			b.Count.Muster++
+		} else {
+			b.Count.Others++
+		}
 		if b.Edits != nil { // many are held
 			r = r.Brief()
 		}
@@ -189,7 +190,7 @@ func (b *rowBuilder) release() bool {
 	return true
 }
 
-// complete sets the reason and the outcome of an operation by muster.
+// complete sets the reason and the outcome of an operation that the trailers state.
 func (b *rowBuilder) complete(o *ledger.Operation) {
 	b.outcomes.note(o)
 	switch o.Kind {
@@ -200,6 +201,14 @@ func (b *rowBuilder) complete(o *ledger.Operation) {
 		if len(o.Repaired) == 1 {
 			o.Why = o.Repaired[0] + " was edited"
 		}
+	case ledger.Cancel:
+		ids := o.Dispatches()
+		if rest := len(ids) - maxNamed; rest > 0 {
+			ids = append(ids[:maxNamed], fmt.Sprintf("and %d more", rest))
+		}
+		o.Why, o.Reason = "cancels "+strings.Join(ids, ", "), reasonOf(o.Message)
+	case ledger.CloseBreaker:
+		o.Why, o.Reason = "closes the circuit breaker after "+ledger.Count(o.Failures, "failed order"), reasonOf(o.Message)
 	default:
 		o.Why = ledger.OutcomeOf(o.Orders)
 	}

@@ -13,9 +13,9 @@ import (
 
 // Cancel withdraws dispatches of one overlay: no syncer applies their manifests any more. Their agents
 // count until the lease expires, because the cluster may have started them.
-func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
+func Cancel(o *fleet.Overlay, ids []string) (Edit, error) {
 	var todo, pruned []string
-	agents := 0
+	var orders []ledger.Order
 	var until time.Time
 	var e Edit
 	for _, id := range ids {
@@ -28,7 +28,7 @@ func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
 			e.Notes = append(e.Notes, id+" is already cancelled.")
 			continue
 		}
-		todo, agents = append(todo, id), agents+d.Agents
+		todo, orders = append(todo, id), append(orders, ledger.Order{ID: id, Agents: d.Agents})
 		e.Says = append(e.Says, fmt.Sprintf("%s of %s, ordered at %s", id, ledger.Count(d.Agents, "agent"), d.At.UTC().Format(time.RFC3339)))
 		if !o.KeepsJob(d) {
 			pruned = append(pruned, id)
@@ -45,6 +45,8 @@ func Cancel(o *fleet.Overlay, ids []string, now time.Time) (Edit, error) {
 		return Edit{}, err
 	}
 	e.Changes = changes
+	e.Operation = operation(ledger.Cancel, o)
+	e.Operation.Orders = orders
 	if len(todo) == 1 {
 		e.Subject = fmt.Sprintf("%s: cancel dispatch %s", o.Name, todo[0])
 	} else {

@@ -20,7 +20,8 @@ func CloseBreaker(o *fleet.Overlay) (Edit, error) {
 	}
 	state := o.State
 	state.Breaker = plan.Breaker{}
-	e := Edit{Subject: o.Name + ": close the circuit breaker", Changes: o.WriteState(state)}
+	e := Edit{Subject: o.Name + ": close the circuit breaker", Changes: o.WriteState(state), Operation: operation(ledger.CloseBreaker, o)}
+	e.Operation.Failures = b.Failures
 	open := "open"
 	if !b.Open() {
 		open = "closed"

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/generator/fleet"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/gitops/branch"
@@ -22,17 +23,37 @@ type Edit struct {
 	// Changes are the files that are written and removed. If it is empty, there is nothing to do, and
 	// Notes contain the reason.
 	Changes []branch.Change
+	// Operation is the operation of [Cancel] and [CloseBreaker], without its base and the version of
+	// muster. It has no kind for other edits.
+	Operation ledger.Operation
 }
 
-// Message returns the commit message with a reason, which may be empty. Mentions and keywords are
-// escaped, so that it notifies nobody and closes no issue.
-func (e Edit) Message(reason string) string {
+// Message returns the message of a commit on base, with a reason, which may be empty. It has the trailers
+// of the operation, if there is one. version is the version of muster. Mentions and keywords are escaped,
+// so that it notifies nobody and closes no issue.
+func (e Edit) Message(base, version, reason string) string {
+	var trailers []string
+	if o := e.Operation; o.Kind != "" {
+		o.Base, o.Version = base, version
+		trailers = o.Trailers()
+	}
+	return e.message(trailers, reason)
+}
+
+// ProposedMessage is Message for a commit of a pull request. It has no trailers of an operation: the merge
+// may make another commit of it, with another parent.
+func (e Edit) ProposedMessage(reason string) string { return e.message(nil, reason) }
+
+func (e Edit) message(trailers []string, reason string) string {
 	text := ledger.Plain(e.Subject) + "\n"
 	if len(e.Says) > 0 {
 		text += "\n" + strings.Join(plain(e.Says), "\n") + "\n"
 	}
 	if reason = ledger.Plain(reason); reason != "" {
-		text += "\n" + history.ReasonTrailer + ": " + reason + "\n"
+		trailers = append(trailers, history.ReasonTrailer+": "+reason)
+	}
+	if len(trailers) > 0 {
+		text += "\n" + strings.Join(trailers, "\n") + "\n"
 	}
 	return text
 }
@@ -45,6 +66,11 @@ func (e Edit) Proposal(reason string) (title, text string) {
 		text += "\n\n" + history.ReasonTrailer + ": " + reason
 	}
 	return ledger.Plain(e.Subject), text
+}
+
+// operation returns an operation on an overlay.
+func operation(kind ledger.Kind, o *fleet.Overlay) ledger.Operation {
+	return ledger.Operation{Kind: kind, Path: o.Path, Overlay: o.Name, Identity: o.State.Identity.ID}
 }
 
 func plain(lines []string) []string {

@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"muster/generator/fleet"
 	"muster/generator/ledger"
@@ -28,9 +27,9 @@ type Past struct {
 // Revert reverts a commit, whether or not there are later commits. It cancels an order as [Cancel] does.
 // A retirement and a repair cannot be reverted, and neither can changes that conflict with later ones:
 // the error contains the reason.
-func Revert(tree fs.FS, loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
+func Revert(tree fs.FS, loaded []fleet.Overlay, p Past) (Edit, error) {
 	if p.ByMuster() {
-		return revertOwn(loaded, p, now)
+		return revertOwn(loaded, p)
 	}
 	if len(p.Parents) != 1 {
 		return Edit{}, fmt.Errorf("%.7s is a merge or the first commit: revert one of the commits that it brought in", p.ID)
@@ -70,7 +69,7 @@ func subject(message string) string {
 }
 
 // revertOwn reverts a commit by muster.
-func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
+func revertOwn(loaded []fleet.Overlay, p Past) (Edit, error) {
 	at := slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return o.Path == p.Path })
 	switch {
 	case p.Kind == ledger.Retire:
@@ -95,10 +94,11 @@ func revertOwn(loaded []fleet.Overlay, p Past, now time.Time) (Edit, error) {
 	if len(left) == 0 {
 		return Edit{Notes: notes}, nil
 	}
-	e, err := Cancel(o, left, now)
+	e, err := Cancel(o, left)
 	if err != nil {
 		return Edit{}, err
 	}
+	e.Operation = ledger.Operation{} // the commit is a person's revert
 	e.Notes = append(notes, e.Notes...)
 	if len(e.Changes) > 0 {
 		e.Says = append(e.Says, "This reverts commit "+p.ID+".")

@@ -1,6 +1,7 @@
 package verification
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +14,8 @@ type unit struct {
 	op ledger.Operation
 	// inPlace reports whether an operation of muster is where it was pushed: its parent is the commit
 	// that it was decided on, or an operation in place that was decided on the same commit. Of each
-	// overlay there is one operation of each kind. Commits that were rebased, squashed, cherry-picked or
-	// copied are not in place.
+	// overlay there is one operation of each kind. A command makes one commit, on its parent. Commits that
+	// were rebased, squashed, cherry-picked or copied are not in place.
 	inPlace bool
 	known   bool // inPlace is known; true for other commits
 	wanted  bool // in the range
@@ -78,7 +79,7 @@ func (s *sequence) excludes(c *branch.Commit) bool {
 
 // add adds the next operation, calls done for the units that are known, and reports whether to continue.
 func (s *sequence) add(r ledger.Operation, done func(*unit)) bool {
-	u := &unit{op: r, known: !r.ByMuster()}
+	u := &unit{op: r, known: !r.ByMuster(), inPlace: r.Kind.Command() && slices.Contains(r.Parents, r.Base)}
 	switch {
 	case s.ended:
 	case s.excludes(&r.Commit):

@@ -11,11 +11,13 @@ import (
 	"strings"
 
 	"muster/generator"
+	"muster/generator/fleet"
 	"muster/generator/ledger"
+	"muster/generator/manual"
 	"muster/gitops/branch"
 )
 
-// own verifies a commit by muster. It returns an error if the commit cannot be read.
+// own verifies a commit by muster or by one of its commands. It returns an error if the commit cannot be read.
 func (w *worker) own(ctx context.Context, u *unit) (Finding, error) {
 	e := &u.op
 	f := finding(e)
@@ -37,9 +39,12 @@ func (w *worker) own(ctx context.Context, u *unit) (Finding, error) {
 		if !u.inPlace {
 			return differs(fmt.Sprintf("it is not where it was pushed: it was decided on commit %.7s, and commits that were not are in between", e.Base))
 		}
-		if e.Kind == ledger.Repair {
+		switch {
+		case e.Kind == ledger.Repair:
 			err = w.repair(ctx, e, changed, &f)
-		} else {
+		case e.Kind.Command():
+			err = w.command(ctx, e, changed, &f)
+		default:
 			err = w.recompute(ctx, e, changed, &f)
 		}
 	}
@@ -103,7 +108,7 @@ func (w *worker) claims(e *ledger.Operation, changed []branch.Difference) []stri
 		switch {
 		case plain && (name == "kustomization.yaml" || name == "state.yaml"):
 		case plain && e.Kind == ledger.Dispatch && d.Before.ID == "" && name == id+".yaml" && slices.Contains(e.Dispatches(), id):
-		case plain && e.Kind == ledger.Withdraw && slices.Contains(e.Dispatches(), id) && (d.After.ID == "" || name == "withdrawn/"+id+".yaml"):
+		case plain && (e.Kind == ledger.Withdraw || e.Kind == ledger.Cancel) && slices.Contains(e.Dispatches(), id) && (d.After.ID == "" || name == "withdrawn/"+id+".yaml"):
 		case plain && e.Kind == ledger.Retire && slices.Contains(e.Dispatches(), id) && d.After.ID == "":
 		default:
 			files = append(files, d.Path)
@@ -146,26 +151,64 @@ func (w *worker) recompute(ctx context.Context, e *ledger.Operation, changed []b
 		f.Why = []string{fmt.Sprintf("recomputed, the decision has nothing to %s", e.Kind)}
 		return nil
 	}
-	if keys := ledger.Differing(e.Message, ops[i].Operation(e.Version)); len(keys) > 0 {
-		f.Why = []string{"recomputed, it has other trailers: " + strings.Join(keys, ", ")}
+	return w.compare(ctx, e, ops[i].Operation(e.Version), ops[i].Changes, changed, f)
+}
+
+// command runs the command of a commit again on the files that it names, and compares trailers and files.
+func (w *worker) command(ctx context.Context, e *ledger.Operation, changed []branch.Difference, f *Finding) error {
+	overlays, failed, err := w.replayer(e).load(ctx, e.Base, []string{e.Overlay})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // else there is no directory of overlays
+		return err
+	}
+	f.Verdict = Differs
+	i := slices.IndexFunc(overlays, func(o fleet.Overlay) bool { return o.Path == e.Path })
+	if i < 0 {
+		f.Why = []string{fmt.Sprintf("commit %.7s, which it was made on, has no overlay %q", e.Base, e.Overlay)}
 		return nil
 	}
-	files, err := w.compare(ctx, e, ops[i], changed)
+	var edit manual.Edit
+	if e.Kind == ledger.Cancel {
+		edit, err = manual.Cancel(&overlays[i], e.Dispatches())
+	} else {
+		edit, err = manual.CloseBreaker(&overlays[i])
+	}
+	switch {
+	case *failed != nil:
+		return *failed
+	case err != nil:
+		f.Why = []string{"repeated, the command fails: " + err.Error()}
+		return nil
+	case len(edit.Changes) == 0:
+		f.Why = []string{"repeated, the command changes nothing"}
+		return nil
+	}
+	again := edit.Operation
+	again.Base, again.Version = e.Base, e.Version
+	return w.compare(ctx, e, again, edit.Changes, changed, f)
+}
+
+// compare compares the trailers and the files of a commit with those of a recomputed operation.
+func (w *worker) compare(
+	ctx context.Context, e *ledger.Operation, again ledger.Operation, changes []branch.Change, changed []branch.Difference, f *Finding,
+) error {
+	if keys := ledger.Differing(e.Message, again); len(keys) > 0 {
+		f.Verdict, f.Why = Differs, []string{"recomputed, it has other trailers: " + strings.Join(keys, ", ")}
+		return nil
+	}
+	files, err := w.differing(ctx, e, changes, changed)
 	if err != nil {
 		return err
 	}
-	if len(files) > 0 {
-		f.Why = []string{"its files are not those of its decision: " + some(files)}
-		return nil
+	if f.Verdict = Reproduced; len(files) > 0 {
+		f.Verdict, f.Why = Differs, []string{"its files are not those of its decision: " + some(files)}
 	}
-	f.Verdict = Reproduced
 	return nil
 }
 
-// compare returns the files of a commit that differ, in any byte, from those of an operation.
-func (w *worker) compare(ctx context.Context, e *ledger.Operation, a ledger.Draft, changed []branch.Difference) ([]string, error) {
+// differing returns the files of a commit that differ, in any byte, from those of changes.
+func (w *worker) differing(ctx context.Context, e *ledger.Operation, changes []branch.Change, changed []branch.Difference) ([]string, error) {
 	wanted := map[string][]byte{}
-	for _, c := range a.Changes {
+	for _, c := range changes {
 		wanted[c.Path] = c.Content
 	}
 	var files []string

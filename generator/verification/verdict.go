@@ -20,14 +20,15 @@ type Verdict string
 
 const (
 	// Reproduced is the verdict if the decision, repeated on the commit that the trailers name and with
-	// the observation in them, gives the same trailers and files. Of a repair, whose other inputs are not
+	// the observation in them, or the command, repeated on that commit, gives the same trailers and files.
+	// Of a repair, whose other inputs are not
 	// in git, it means that it changes only the directory that muster owns, and writes dispatches as they
 	// were ordered.
 	Reproduced Verdict = "reproduced"
-	// Differs is the verdict if the commit states that muster made it, and its trailers, its files or its
+	// Differs is the verdict if the commit states that muster or its command made it, and its trailers, its files or its
 	// place in the log are not those of the decision.
 	Differs Verdict = "differs"
-	// NotMuster is the verdict if a commit that is not by muster changes files that muster owns.
+	// NotMuster is the verdict if a commit without muster's trailers changes files that muster owns.
 	NotMuster Verdict = "not-by-muster"
 	// Unknown is the verdict if the repository lacks the files that the decision was based on, or another
 	// version of muster made the commit, and this version's result differs.
@@ -44,8 +45,7 @@ type Finding struct {
 	Author string    `json:"author"`
 	Email  string    `json:"email"`
 	At     time.Time `json:"at"`
-	// Overlay is the overlay's name, and Operation the operation as in muster history: of a commit by
-	// people, the command of muster that makes such changes. They are empty if unknown.
+	// Overlay is the overlay's name; empty if unknown. Operation is the operation that the trailers state.
 	Overlay   string      `json:"overlay,omitempty"`
 	Operation ledger.Kind `json:"operation,omitempty"`
 	// Version is the version of muster that the commit names; empty if unset.
@@ -61,12 +61,13 @@ type Finding struct {
 
 // Failed reports whether the commit differs from its decision, or its signature had to be verified and
 // is not valid.
-func (f *Finding) Failed() bool {
-	return f.Verdict == Differs || f.Verdict != NotMuster && f.unproven()
-}
+func (f *Finding) Failed() bool { return f.Verdict == Differs || f.unproven() }
 
-// unproven reports whether the signature was verified and is not good.
-func (f *Finding) unproven() bool { return f.Signature != "" && f.Signature != Good }
+// unproven reports whether the signature of a commit by muster was verified and is not good. People, who
+// also make the commits of commands, need not sign.
+func (f *Finding) unproven() bool {
+	return f.Signature != "" && f.Signature != Good && f.Verdict != NotMuster && !f.Operation.Command()
+}
 
 // Signature is git's verdict on a commit's signature.
 type Signature string
@@ -90,12 +91,13 @@ const (
 
 // Count is the number of commits of each kind.
 type Count struct {
-	// Commits is the number of commits that were read, and Muster that of commits by muster.
+	// Commits is the number of commits that were read, and Muster that of commits by muster and by its
+	// commands.
 	Commits int `json:"commits"`
 	Muster  int `json:"muster"`
 	// Verdicts is the number of commits with each verdict.
 	Verdicts map[Verdict]int `json:"verdicts"`
-	// Unproven is the number of commits whose signature is not good.
+	// Unproven is the number of commits by muster whose signature is not good.
 	Unproven int `json:"unproven,omitempty"`
 	// Failed is the number of commits that failed.
 	Failed int `json:"failed"`
@@ -114,7 +116,7 @@ func (c *Count) add(f *Finding) {
 	if f.Verdict != NotMuster {
 		c.Muster++
 	}
-	if f.unproven() && f.Verdict != NotMuster {
+	if f.unproven() {
 		c.Unproven++
 	}
 	if f.Failed() {

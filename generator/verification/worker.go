@@ -73,7 +73,7 @@ func (w *worker) job(ctx context.Context, j *job) error {
 	}
 	for _, u := range j.units {
 		verify := w.own
-		if !u.op.ByMuster() {
+		if u.op.Kind == "" || u.op.Damage != nil {
 			verify = w.others
 		}
 		f, err := verify(ctx, u)
@@ -106,7 +106,7 @@ func (w *worker) sign(ctx context.Context, found []Finding) error {
 // finding returns the finding of an operation without its files.
 func finding(o *ledger.Operation) Finding {
 	f := Finding{Commit: o.ID, Author: o.Author, Email: o.Email, At: o.At}
-	if o.ByMuster() {
+	if o.Damage == nil {
 		f.Overlay, f.Operation, f.Version = o.Overlay, o.Kind, o.Version
 	}
 	return f
