@@ -220,3 +220,42 @@ func TestForgedCommands(t *testing.T) {
 		t.Errorf("an order after a command: %+v", found)
 	}
 }
+
+// TestCancelledDispatchDeleted: agents of a cancelled dispatch no longer count once a person deletes its
+// file, also if muster reads both commits at once.
+func TestCancelledDispatchDeleted(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		for _, restarted := range []bool{false, true} {
+			a := twins(t)
+			a.commandAt(t, "overlays/a", cancel(a.d.ID))
+			if between {
+				tick(t, a.g)
+			}
+			a.fleet.edit("a person", branch.Change{Path: a.withdrawn})
+			if restarted {
+				a.g = a.generator()
+			}
+			if got := kinds(tick(t, a.g).Operations); got != "a: dispatch 5" {
+				t.Errorf("tick between %t, restarted %t: %q, want the agents ordered again", between, restarted, got)
+			}
+		}
+	}
+}
+
+// TestCancelledDispatchEdited: a dispatch that was cancelled after edits counts with the largest number,
+// as if it were not cancelled.
+func TestCancelledDispatchEdited(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		a := twins(t)
+		for _, agents := range []string{"8", "6"} {
+			a.fleet.edit("a person", rewrite(lowered, "$1: "+agents)(a.file, a.text)...)
+		}
+		a.commandAt(t, "overlays/a", cancel(a.d.ID))
+		if restarted {
+			a.g = a.generator()
+		}
+		if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Figures.InFlight != 8 {
+			t.Errorf("restarted %t: %q, %d in flight", restarted, kinds(r.Operations), r.Decisions[0].Figures.InFlight)
+		}
+	}
+}

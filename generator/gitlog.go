@@ -292,13 +292,16 @@ func (dr *drift) readLog(ctx context.Context, head branch.Head, loaded []fleet.O
 func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fleet.Overlay, p pushed) error {
 	p.others, p.settled, p.retired, p.repairs = 0, map[string]bool{}, map[string][]string{}, map[string][]string{}
 	p.commits = map[string][]string{}
+	inGit := map[string]bool{}
 	for i := range loaded {
 		for _, d := range loaded[i].Dispatches {
+			inGit[d.ID] = true
 			p.settled[d.ID] = p.settled[d.ID] || !isCopy(&loaded[i], d)
 		}
 	}
 	for i := range loaded {
 		for _, e := range loaded[i].Edits() { // what they were has to be known
+			inGit[e.ID] = true
 			delete(p.settled, e.ID)
 		}
 	}
@@ -310,6 +313,7 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 		reached = reached || slices.Contains(r.Commit.Parents, p.known)
 		if !r.ByMuster() {
 			p.others++
+			p.cancel(&r, inGit)
 		} else if err := dr.rememberOperation(ctx, &r, loaded, &p); err != nil {
 			return err
 		}
@@ -331,6 +335,19 @@ func (dr *drift) rememberLog(ctx context.Context, head branch.Head, loaded []fle
 		dr.commits[overlay] = append(commits, dr.commits[overlay]...)[:min(commitsKept, len(commits)+len(dr.commits[overlay]))]
 	}
 	return nil
+}
+
+// cancel notes the dispatches that a command cancelled and that are not in git any more: a cancelled one
+// counts while its file is in git.
+func (p *pushed) cancel(o *ledger.Operation, inGit map[string]bool) {
+	if o.Kind != ledger.Cancel {
+		return
+	}
+	for _, id := range o.Dispatches() {
+		if !inGit[id] {
+			p.retired[id] = append(p.retired[id], o.Path)
+		}
+	}
 }
 
 // rememberOperation reads one commit of a muster.
