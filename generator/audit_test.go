@@ -1,7 +1,6 @@
 package generator_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -19,7 +18,6 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/simulation"
-	"muster/gitops/branch"
 	"muster/gitops/leaktest"
 )
 
@@ -86,7 +84,6 @@ type order struct {
 	agents     map[int]string // the last of each index
 	exited     bool           // given up by a person
 	retired    bool           // by a muster
-	first      int            // agents, before any edit
 	off        map[int]bool   // indexes that a breaker did not count on, so that others were ordered
 	given      int            // agents that were late, so that others may have been ordered
 }
@@ -191,8 +188,7 @@ func (a *audit) checkFiles(c *commit) {
 	seen := map[string]bool{}
 	dir := c.operation.Path + "/dispatches"
 	for _, x := range c.operation.Changes {
-		below := path.Dir(x.Path)
-		if below != dir && below != dir+"/withdrawn" || seen[x.Path] {
+		if path.Dir(x.Path) != dir || seen[x.Path] {
 			a.failf("%s of %s writes %s", c.operation.Kind, c.operation.Path, x.Path)
 		}
 		seen[x.Path] = true
@@ -204,28 +200,10 @@ func (a *audit) checkFiles(c *commit) {
 		case !isManifest:
 		case c.operation.Kind == ledger.Dispatch && (there || x.Content == nil):
 			a.failf("an order changes the manifest %s", x.Path)
-		case c.operation.Kind == ledger.Retire && (!there || x.Content != nil):
-			a.failf("a retirement does more than remove %s (%d bytes before)", x.Path, len(before))
-		case c.operation.Kind == ledger.Repair && !a.restores(c, x):
-			a.failf("a repair changes the manifest %s", x.Path)
+		case c.operation.Kind != ledger.Dispatch && (!there || x.Content != nil):
+			a.failf("a %s does more than remove %s (%d bytes before)", c.operation.Kind, x.Path, len(before))
 		}
 	}
-}
-
-// restores reports whether a repair writes a manifest as it was first committed, or
-// moves it to where no syncer applies it.
-func (a *audit) restores(c *commit, x branch.Change) bool {
-	if x.Content == nil {
-		moved := path.Join(path.Dir(x.Path), "withdrawn", path.Base(x.Path))
-		return slices.ContainsFunc(c.operation.Changes, func(y branch.Change) bool { return y.Path == moved && y.Content != nil }) ||
-			c.parent.tree.files[moved] != nil
-	}
-	for _, past := range a.w.fleet.history() {
-		if first, ok := past.tree.files[x.Path]; ok {
-			return bytes.Equal(first, x.Content)
-		}
-	}
-	return false
 }
 
 // checkOrder asserts that an order follows the policy, given what muster can observe.
@@ -270,7 +248,7 @@ func (a *audit) checkOrder(m *muster, c *commit, o plan.Overlay) {
 	if p.MaxPerHour > 0 {
 		for _, x := range a.orders { // the hour ends at the time that the orders bear
 			if x.overlay.name == o.Name && x.At.After(d.Dispatch[0].At.Add(-time.Hour)) && x.At.After(a.forgotAt[x.overlay]) {
-				total += x.first
+				total += x.Agents
 			}
 		}
 		if total > p.MaxPerHour {
@@ -557,13 +535,8 @@ func takes(tags, rules []string) bool {
 // checkRetire demands a reason for each manifest that leaves git.
 func (a *audit) checkRetire(m *muster, c *commit, o plan.Overlay) {
 	for _, r := range c.operation.Decision.Retire {
-		all := a.promised(o.Dispatches, a.w.byPath(c.operation.Path)) // a repair of the same push may have restored it
+		all := a.promised(o.Dispatches, a.w.byPath(c.operation.Path))
 		i := slices.IndexFunc(all, func(x plan.Dispatch) bool { return x.ID == r.ID })
-		if _, again := c.parent.tree.files[withdrawnPath(c.operation.Path, r.ID)]; i < 0 && again {
-			// A person has taken back what another muster had withdrawn. This one saw neither,
-			// and let it count once more: it orders less for that, and not more.
-			continue
-		}
 		if i < 0 {
 			a.failf("%s retires %s, which is not there", o.Name, r.ID)
 			return
@@ -575,6 +548,9 @@ func (a *audit) checkRetire(m *muster, c *commit, o plan.Overlay) {
 		if r.Reason == plan.Withdrawn {
 			a.checkWithdrawal(m, o, x)
 			continue
+		}
+		if a.w.edited(c.parent.tree, c.operation.Path, r.ID) && slices.ContainsFunc(m.snapshot.Agents, func(g plan.Agent) bool { return tagOf(g.Tags, "dispatch") == r.ID }) {
+			a.failf("%s retires %s, whose manifest was edited and whose agents are connected", o.Name, r.ID)
 		}
 		if c.operation.Decision.At().After(x.NotAfter.Add(plan.Grace)) {
 			continue
@@ -630,6 +606,29 @@ func (a *audit) checkTree(t *tree, pushed []*commit) {
 		if !slices.Equal(list.Resources, there) {
 			a.failf("%s lists %v and holds %v", o.Name, list.Resources, there)
 		}
+		a.checkState(o.Overlay, x, pushed)
+	}
+}
+
+// checkState asserts that state.yaml contains the orders of the books after a push to the overlay: each one
+// whose agents may still come, with the values that it was made with, and no other.
+func (a *audit) checkState(o plan.Overlay, x *overlay, pushed []*commit) {
+	at := slices.IndexFunc(pushed, func(c *commit) bool { return c.operation.Path == x.path() })
+	if at < 0 || a.w.server.Now().Before(x.fixed.Add(time.Minute)) {
+		return
+	}
+	now := pushed[at].operation.Decision.At()
+	for _, d := range o.Dispatches {
+		b := a.dispatches[d.ID]
+		if b == nil || d.Agents != b.Agents || !d.At.Equal(b.At) || !d.NotAfter.Equal(b.NotAfter) || d.Purpose != b.Purpose || !slices.Equal(d.Tags, b.Tags) {
+			a.failf("%s: the state has %+v, which was ordered as %+v", o.Name, d, b)
+		}
+	}
+	for _, b := range a.orders {
+		there := slices.ContainsFunc(o.Dispatches, func(d plan.Dispatch) bool { return d.ID == b.ID })
+		if b.overlay == x && !there && !b.retired && !b.exited && !now.After(b.NotAfter.Add(plan.Grace)) && len(b.registered) < b.Agents {
+			a.failf("%s: the state lacks %s, whose agents may still come", o.Name, b.ID)
+		}
 	}
 }
 
@@ -638,7 +637,7 @@ func (a *audit) book(c *commit) {
 	d := c.operation.Decision
 	o := a.w.byPath(c.operation.Path)
 	for _, x := range d.Dispatch {
-		entry := &order{Dispatch: x, first: x.Agents, overlay: o, registered: map[int]bool{}, agents: map[int]string{}, off: map[int]bool{}}
+		entry := &order{Dispatch: x, overlay: o, registered: map[int]bool{}, agents: map[int]string{}, off: map[int]bool{}}
 		a.dispatches[x.ID] = entry
 		a.orders = append(a.orders, entry)
 	}
@@ -649,7 +648,7 @@ func (a *audit) book(c *commit) {
 
 // withdrawn is called before a person says that the agents of an order that have not
 // come will not: they may come anyway.
-func (a *audit) withdrawn(o *overlay, id string) {
+func (a *audit) withdrawn(id string) {
 	if x := a.dispatches[id]; x != nil && !x.exited {
 		x.exited = true
 		a.loose += x.Agents - len(x.registered)

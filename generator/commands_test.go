@@ -34,7 +34,12 @@ func (l anyLog) commandOn(t testing.TB, dir string, run func(*fleet.Overlay) (ma
 
 // cancel is muster cancel.
 func cancel(ids ...string) func(*fleet.Overlay) (manual.Edit, error) {
-	return func(o *fleet.Overlay) (manual.Edit, error) { return manual.Cancel(o, ids) }
+	return func(o *fleet.Overlay) (manual.Edit, error) { return manual.Cancel(o, ids, false) }
+}
+
+// neverCreated is muster cancel --never-created.
+func neverCreated(ids ...string) func(*fleet.Overlay) (manual.Edit, error) {
+	return func(o *fleet.Overlay) (manual.Edit, error) { return manual.Cancel(o, ids, true) }
 }
 
 // commandAt commits a command on an overlay.
@@ -53,7 +58,7 @@ func (w *scenario) cancelOne(t *testing.T) {
 	}
 	for i := range overlays {
 		for _, d := range overlays[i].Dispatches {
-			if e, err := manual.Cancel(&overlays[i], []string{d.ID}); err == nil && len(e.Changes) > 0 {
+			if e, err := manual.Cancel(&overlays[i], []string{d.ID}, false); err == nil && len(e.Changes) > 0 {
 				w.fleet.edit(e.Message(w.fleet.head().id, "v0", ""), e.Changes...)
 				return
 			}
@@ -135,10 +140,12 @@ func TestForgedCommands(t *testing.T) {
 	b := twins(t)
 	a.fleet.edit("break it", branch.Change{Path: "overlays/b/dispatches/state.yaml", Content: []byte(brokenState)})
 	l := logOf(t, a.fleet)
-	from, to, list, state := a.file, a.withdrawn, dispatches+"/kustomization.yaml", "overlays/b/dispatches/state.yaml"
+	from, list, state := a.file, dispatches+"/kustomization.yaml", "overlays/b/dispatches/state.yaml"
 	cancelling, moved := l.commandOn(t, "overlays/a", cancel(a.d.ID))
+	forgetting, forgotten := l.commandOn(t, "overlays/a", neverCreated(a.d.ID))
 	closing, cleared := l.commandOn(t, "overlays/b", manual.CloseBreaker)
 	write := func(name, content string) branch.Change { return branch.Change{Path: name, Content: []byte(content)} }
+	more := write(moved[2].Path, strings.Replace(string(moved[2].Content), `"agents":5`, `"agents":4`, 1))
 	person := branch.Commit{Message: "Read me\n", At: a.now}
 	based := func(message string, on anyLog) string {
 		return strings.Replace(message, "Based-on: "+l.commits[0].ID, "Based-on: "+on.commits[0].ID, 1)
@@ -155,36 +162,39 @@ func TestForgedCommands(t *testing.T) {
 		want    verification.Verdict
 		why     string
 	}{
-		"as it was":                 {l, cancelling, edit{}, moved, verification.Reproduced, ""},
-		"another reason":            {l, cancelling, edit{"Reason: not now", "Reason: never"}, moved, verification.Reproduced, ""},
-		"other prose":               {l, cancelling, edit{"a: cancel", "a: retire"}, moved, verification.Reproduced, ""},
-		"another dispatch":          {l, cancelling, edit{"Dispatch: " + a.d.ID, "Dispatch: a-other"}, moved, verification.Differs, `a has no dispatch "a-other"`},
-		"another number":            {l, cancelling, edit{"agents=5", "agents=4"}, moved, verification.Differs, "it has other trailers: Dispatch"},
-		"an outcome":                {l, cancelling, edit{"agents=5", "agents=5 registered=5 reason=registered"}, moved, verification.Differs, "it has other trailers: Dispatch"},
-		"an observation":            {l, cancelling, edit{"Muster: ", "Observation: {}\nMuster: "}, moved, verification.Differs, "it has other trailers: Observation"},
-		"another identity":          {l, cancelling, edit{"Identity: ", "Identity: x"}, moved, verification.Differs, "it has other trailers: Identity"},
-		"another overlay":           {l, cancelling, edit{"Overlay: overlays/a", "Overlay: overlays/b"}, moved, verification.Differs, "outside of overlays/b/dispatches/"},
-		"no such overlay":           {l, cancelling, edit{"Overlay: overlays/a", "Overlay: overlays/c"}, nil, verification.Differs, `has no overlay "c"`},
-		"another operation":         {l, cancelling, edit{"Operation: cancel", "Operation: withdraw"}, moved, verification.Differs, "Observation: there is no such trailer"},
-		"no trailers":               {l, "Not now\n", edit{}, moved, verification.NotMuster, "changes " + from},
-		"no trailers, a breaker":    {l, "Not now\n", edit{}, cleared, verification.NotMuster, "changes " + state},
-		"moved and edited":          {l, cancelling, edit{}, []branch.Change{{Path: from}, write(to, "# more\n"+a.text), moved[2]}, verification.Differs, "its files are not those"},
-		"deleted":                   {l, cancelling, edit{}, []branch.Change{{Path: from}, moved[2]}, verification.Differs, "its files are not those"},
-		"nothing":                   {l, cancelling, edit{}, nil, verification.Differs, "its files are not those"},
-		"another list":              {l, cancelling, edit{}, []branch.Change{moved[0], moved[1], write(list, "a: 1\n")}, verification.Differs, "its files are not those"},
-		"and a policy":              {l, cancelling, edit{}, append(slices.Clone(moved), write("overlays/a/scaling.yaml", "a: 1\n")), verification.Differs, "it changes overlays/a/scaling.yaml, outside"},
-		"of another version":        {l, cancelling, edit{"Muster: v0", "Muster: v9"}, []branch.Change{{Path: from}, write(to, "# more\n"+a.text), moved[2]}, verification.Unknown, "it was made by v9"},
-		"no version's":              {l, cancelling, edit{"Muster: v0", "Muster: v9"}, append(slices.Clone(moved), write(dispatches+"/mine.yaml", a.text)), verification.Differs, "which its trailers do not name"},
-		"cancelled again":           {cancelled, based(cancelling, cancelled), edit{}, nil, verification.Differs, "the command changes nothing"},
-		"rebased":                   {l.then(person, write("README.md", "x")), cancelling, edit{}, moved, verification.Differs, "it is not where it was pushed"},
-		"one base for two":          {cancelled, closing, edit{}, cleared, verification.Differs, "it is not where it was pushed"},
-		"based on what is not here": {missing, cancelling, edit{}, moved, verification.Differs, "it is not where it was pushed"},
-		"the breaker":               {l, closing, edit{}, cleared, verification.Reproduced, ""},
-		"after fewer failures":      {l, closing, edit{"Failures: 3", "Failures: 2"}, cleared, verification.Differs, "it has other trailers: Failures"},
-		"after none":                {l, closing, edit{"Failures: 3\n", ""}, cleared, verification.Differs, "it has other trailers: Failures"},
-		"another state":             {l, closing, edit{}, []branch.Change{write(state, brokenState+"servedAt: 2026-11-21T02:00:00Z\n")}, verification.Differs, "its files are not those"},
-		"a closed breaker":          {l, closing, edit{"overlays/b", "overlays/a"}, nil, verification.Differs, "the command changes nothing"},
-		"of both overlays":          {l, closing, edit{}, append(slices.Clone(moved), cleared...), verification.Differs, "outside of overlays/b/dispatches/"},
+		"as it was":                  {l, cancelling, edit{}, moved, verification.Reproduced, ""},
+		"another reason":             {l, cancelling, edit{"Reason: not now", "Reason: never"}, moved, verification.Reproduced, ""},
+		"other prose":                {l, cancelling, edit{"a: cancel", "a: retire"}, moved, verification.Reproduced, ""},
+		"another dispatch":           {l, cancelling, edit{"Dispatch: " + a.d.ID, "Dispatch: a-other"}, moved, verification.Differs, `a has no dispatch "a-other"`},
+		"another number":             {l, cancelling, edit{"agents=5", "agents=4"}, moved, verification.Differs, "it has other trailers: Dispatch"},
+		"an outcome":                 {l, cancelling, edit{"agents=5", "agents=5 registered=5 reason=registered"}, moved, verification.Differs, "it has other trailers: Dispatch"},
+		"an observation":             {l, cancelling, edit{"Muster: ", "Observation: {}\nMuster: "}, moved, verification.Differs, "it has other trailers: Observation"},
+		"another identity":           {l, cancelling, edit{"Identity: ", "Identity: x"}, moved, verification.Differs, "it has other trailers: Identity"},
+		"another overlay":            {l, cancelling, edit{"Overlay: overlays/a", "Overlay: overlays/b"}, moved, verification.Differs, "outside of overlays/b/dispatches/"},
+		"no such overlay":            {l, cancelling, edit{"Overlay: overlays/a", "Overlay: overlays/c"}, nil, verification.Differs, `has no overlay "c"`},
+		"another operation":          {l, cancelling, edit{"Operation: cancel", "Operation: withdraw"}, moved, verification.Differs, "Observation: there is no such trailer"},
+		"no trailers":                {l, "Not now\n", edit{}, moved, verification.NotMuster, "changes " + from},
+		"no trailers, a breaker":     {l, "Not now\n", edit{}, cleared, verification.NotMuster, "changes " + state},
+		"more of it":                 {l, cancelling, edit{}, []branch.Change{moved[0], moved[1], more}, verification.Differs, "its files are not those"},
+		"deleted":                    {l, cancelling, edit{}, moved[:2], verification.Differs, "its files are not those"},
+		"never created":              {l, forgetting, edit{}, forgotten, verification.Reproduced, ""},
+		"cancelled as never created": {l, cancelling, edit{}, forgotten, verification.Differs, "its files are not those"},
+		"never created, but counts":  {l, forgetting, edit{}, moved, verification.Differs, "its files are not those"},
+		"nothing":                    {l, cancelling, edit{}, nil, verification.Differs, "its files are not those"},
+		"another list":               {l, cancelling, edit{}, []branch.Change{moved[0], write(list, "a: 1\n"), moved[2]}, verification.Differs, "its files are not those"},
+		"and a policy":               {l, cancelling, edit{}, append(slices.Clone(moved), write("overlays/a/scaling.yaml", "a: 1\n")), verification.Differs, "it changes overlays/a/scaling.yaml, outside"},
+		"of another version":         {l, cancelling, edit{"Muster: v0", "Muster: v9"}, []branch.Change{moved[0], moved[1], more}, verification.Unknown, "it was made by v9"},
+		"no version's":               {l, cancelling, edit{"Muster: v0", "Muster: v9"}, append(slices.Clone(moved), write(dispatches+"/mine.yaml", a.text)), verification.Differs, "which its trailers do not name"},
+		"cancelled again":            {cancelled, based(cancelling, cancelled), edit{}, nil, verification.Differs, "the command changes nothing"},
+		"rebased":                    {l.then(person, write("README.md", "x")), cancelling, edit{}, moved, verification.Differs, "it is not where it was pushed"},
+		"one base for two":           {cancelled, closing, edit{}, cleared, verification.Differs, "it is not where it was pushed"},
+		"based on what is not here":  {missing, cancelling, edit{}, moved, verification.Differs, "it is not where it was pushed"},
+		"the breaker":                {l, closing, edit{}, cleared, verification.Reproduced, ""},
+		"after fewer failures":       {l, closing, edit{"Failures: 3", "Failures: 2"}, cleared, verification.Differs, "it has other trailers: Failures"},
+		"after none":                 {l, closing, edit{"Failures: 3\n", ""}, cleared, verification.Differs, "it has other trailers: Failures"},
+		"another state":              {l, closing, edit{}, []branch.Change{write(state, brokenState+"servedAt: 2026-11-21T02:00:00Z\n")}, verification.Differs, "its files are not those"},
+		"a closed breaker":           {l, closing, edit{"overlays/b", "overlays/a"}, nil, verification.Differs, "the command changes nothing"},
+		"of both overlays":           {l, closing, edit{}, append(slices.Clone(moved), cleared...), verification.Differs, "outside of overlays/b/dispatches/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !strings.Contains(c.message, c.edit[0]) {
@@ -221,41 +231,69 @@ func TestForgedCommands(t *testing.T) {
 	}
 }
 
-// TestCancelledDispatchDeleted: agents of a cancelled dispatch no longer count once a person deletes its
-// file, also if muster reads both commits at once.
-func TestCancelledDispatchDeleted(t *testing.T) {
-	for _, between := range []bool{false, true} {
+// TestNeverCreated: agents of an order no longer count once a person says that its Job was never created,
+// also if it was cancelled before, and if muster reads both commits at once. A revert of that makes it count
+// again.
+func TestNeverCreated(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
 		for _, restarted := range []bool{false, true} {
 			a := twins(t)
-			a.commandAt(t, "overlays/a", cancel(a.d.ID))
-			if between {
-				tick(t, a.g)
+			before := a.fleet.head()
+			if cancelled {
+				a.commandAt(t, "overlays/a", cancel(a.d.ID))
 			}
-			a.fleet.edit("a person", branch.Change{Path: a.withdrawn})
+			a.commandAt(t, "overlays/a", neverCreated(a.d.ID))
 			if restarted {
 				a.g = a.generator()
 			}
 			if got := kinds(tick(t, a.g).Operations); got != "a: dispatch 5" {
-				t.Errorf("tick between %t, restarted %t: %q, want the agents ordered again", between, restarted, got)
+				t.Errorf("cancelled %t, restarted %t: %q, want the agents ordered again", cancelled, restarted, got)
+			}
+			verifyAll(t, a.fleet)
+			a.fleet.edit("put back", branch.Change{Path: stateOfA, Content: before.tree.files[stateOfA]})
+			if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Figures.InFlight != 10 || a.at(a.file) != "" {
+				t.Errorf("cancelled %t, restarted %t, put back: %q, %d in flight", cancelled, restarted, kinds(r.Operations), r.Decisions[0].Figures.InFlight)
 			}
 		}
 	}
 }
 
-// TestCancelledDispatchEdited: a dispatch that was cancelled after edits counts with the largest number,
-// as if it were not cancelled.
-func TestCancelledDispatchEdited(t *testing.T) {
+// TestCancelReverted: an order that was cancelled stays withdrawn if a person reverts that, in a process
+// that has seen the command and in a new one.
+func TestCancelReverted(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		a := twins(t)
-		for _, agents := range []string{"8", "6"} {
-			a.fleet.edit("a person", rewrite(lowered, "$1: "+agents)(a.file, a.text)...)
-		}
+		before := a.fleet.head()
 		a.commandAt(t, "overlays/a", cancel(a.d.ID))
+		tick(t, a.g)
+		a.fleet.revertTo(before)
 		if restarted {
 			a.g = a.generator()
 		}
-		if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Figures.InFlight != 8 {
+		if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Figures.InFlight != 5 || a.at(a.file) != "" {
 			t.Errorf("restarted %t: %q, %d in flight", restarted, kinds(r.Operations), r.Decisions[0].Figures.InFlight)
+		}
+	}
+}
+
+// TestCommandAfterRevert: a person reverts an order, and before the next tick another one runs a command,
+// whose commit has the state without the order. It counts nevertheless.
+func TestCommandAfterRevert(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		a := twins(t)
+		first := a.d
+		a.jobs("a", 7)
+		second := tick(t, a.g).Operations[0].Decision.Dispatch[0]
+		state := string(a.fleet.head().tree.files[stateOfA])
+		lines := slices.DeleteFunc(slices.Collect(strings.Lines(state)), func(line string) bool { return strings.HasPrefix(line, "  "+first.ID) })
+		a.fleet.edit("reverts", branch.Change{Path: a.file}, branch.Change{Path: stateOfA, Content: []byte(strings.Join(lines, ""))},
+			branch.Change{Path: dispatches + "/kustomization.yaml", Content: []byte(strings.Replace(a.at(dispatches+"/kustomization.yaml"), "- "+first.ID+".yaml\n", "", 1))})
+		a.commandAt(t, "overlays/a", cancel(second.ID))
+		if restarted {
+			a.g = a.generator()
+		}
+		if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Figures.InFlight != first.Agents+second.Agents {
+			t.Errorf("restarted %t: %q, %d in flight, want %d", restarted, kinds(r.Operations), r.Decisions[0].Figures.InFlight, first.Agents+second.Agents)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (w *scenario) compareOrder(t *testing.T, c *commit, x explanation.Explanati
 	for _, dispatch := range d.Dispatch {
 		o := w.audit.dispatches[dispatch.ID]
 		for index := range o.registered {
-			if index < o.first {
+			if index < o.Agents {
 				came++
 			}
 		}

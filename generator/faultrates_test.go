@@ -184,8 +184,7 @@ func (w *scenario) meddle() {
 		w.edit("empties the list of "+o.name, write("kustomization.yaml", fmt.Sprintf(kustomization, "[]")))
 	case 6:
 		w.edit("deletes the list of "+o.name, branch.Change{Path: file("kustomization.yaml")})
-	case 7, 8:
-		w.audit.forget(o)
+	case 7, 8: // muster restores it
 		w.edit("writes nonsense into the state of "+o.name, write("state.yaml", []string{"{", "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\nbreaker: {failures: -3}\n", "a: b\n"}[w.faults.IntN(3)]))
 	case 9:
 		w.edit("leaves things in "+dir, write("notes.txt", "mind the gap\n"), write("kustomization.yml", "resources: [notes.txt]\n"))
@@ -207,9 +206,6 @@ func (w *scenario) revert(c *commit) {
 		content, ok := c.parent.tree.files[x.Path]
 		if !ok {
 			content = nil
-		}
-		if id, isManifest := strings.CutSuffix(path.Base(x.Path), ".yaml"); isManifest && x.Content != nil && path.Base(path.Dir(x.Path)) == "withdrawn" {
-			w.audit.withdrawn(w.byPath(c.operation.Path), id) // this gives it up
 		}
 		if strings.HasSuffix(x.Path, "/state.yaml") {
 			w.audit.forget(w.byPath(c.operation.Path))

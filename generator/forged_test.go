@@ -266,9 +266,9 @@ func FuzzVerify(f *testing.F) {
 type takenLog struct {
 	anyLog
 	own, id string // own is muster's directory
-	// text is the order, and list what names it; without does not.
-	text, list, without string
-	message             string // a repair's
+	// text is the order's manifest, and list what names it; without does not. state contains the order.
+	text, list, without, state string
+	message                    string // a repair's
 }
 
 func takenAway(t *testing.T) takenLog {
@@ -286,6 +286,7 @@ func takenAway(t *testing.T) takenLog {
 	if x.text, x.list = string(files[file]), string(files[list]); x.text == "" || !strings.Contains(x.list, x.id) {
 		t.Fatalf("the order has %q and the list %q", x.text, x.list)
 	}
+	x.state = string(files[x.own+"/state.yaml"])
 	x.without = strings.Replace(x.list, "- "+x.id+".yaml\n", "", 1)
 	if !strings.Contains(x.without, "- ") {
 		x.without = strings.Replace(x.without, "resources:\n", "resources: []\n", 1)
@@ -315,32 +316,41 @@ func (x takenLog) repaired(t *testing.T, files map[string]string) (last verifica
 	return last, count
 }
 
-// TestForgedRepair: a repair writes what was ordered, and leaves a directory as muster
+// TestForgedRepair: a repair writes orders as they were made, and leaves a directory as muster
 // leaves it. What a person did before it is not looked at.
 func TestForgedRepair(t *testing.T) {
 	t.Parallel()
 	x := takenAway(t)
-	id, text, list, without := x.id, x.text, x.list, x.without
+	id, list, without := x.id, x.list, x.without
 	mine := id + "0" // in the list it stands where the other does
-	inPlace, withdrawn, named := x.own+"/"+id+".yaml", x.own+"/withdrawn/"+id+".yaml", x.own+"/kustomization.yaml"
-	more := strings.ReplaceAll(strings.ReplaceAll(text, "completions: ", "completions: 1"), "parallelism: ", "parallelism: 1")
-	if more == text {
-		t.Fatal("the order has no number of agents")
+	named, state := x.own+"/kustomization.yaml", x.own+"/state.yaml"
+	lineOf := func(text string) string {
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "  "+id+": ") {
+				return line
+			}
+		}
+		t.Fatalf("no line of %s in\n%s", id, text)
+		return ""
 	}
+	withdrawn := strings.Replace(x.state, lineOf(x.state), strings.Replace(lineOf(x.state), `,"manifest"`, `,"withdrawn":true,"manifest"`, 1), 1)
+	more := strings.Replace(withdrawn, lineOf(withdrawn), strings.Replace(lineOf(withdrawn), `"agents":`, `"agents":1`, 1), 1)
 	for name, c := range map[string]struct {
 		changes map[string]string // nothing: the file is deleted
 		want    verification.Verdict
 		why     string
 	}{
-		"put back as it was":          {map[string]string{inPlace: text, named: list}, verification.Reproduced, ""},
-		"withdrawn as it was":         {map[string]string{inPlace: "", withdrawn: text, named: without}, verification.Reproduced, ""},
-		"put back with more agents":   {map[string]string{inPlace: more, named: list}, verification.Differs, "it writes " + id + " otherwise than commit"},
-		"withdrawn with more, forged": {map[string]string{inPlace: "", withdrawn: more, named: without}, verification.Differs, "it writes " + id + " otherwise than commit"},
-		"what nobody ordered": {map[string]string{x.own + "/" + mine + ".yaml": strings.ReplaceAll(text, id, mine),
-			named: strings.Replace(list, id, mine, 1)}, verification.Differs, "it writes " + mine + ", which no commit before it has ordered"},
-		"a list with patches": {map[string]string{inPlace: text, named: list + "patches: []\n"}, verification.Differs, "it leaves kustomization.yaml in another state than muster does"},
-		"a list without it":   {map[string]string{inPlace: text, named: without}, verification.Differs, "it leaves kustomization.yaml in another state than muster does: it did not list " + id},
-		"the circuit breaker": {map[string]string{x.own + "/state.yaml": "a: 1\n"}, verification.Differs, "which a repair only deletes"},
+		"withdrawn":                   {map[string]string{state: withdrawn}, verification.Reproduced, ""},
+		"withdrawn with more, forged": {map[string]string{state: more}, verification.Differs, "it writes " + id + " otherwise than commit"},
+		"what nobody ordered": {map[string]string{state: strings.Replace(withdrawn, lineOf(withdrawn), lineOf(withdrawn)+strings.ReplaceAll(lineOf(withdrawn), id, mine), 1)},
+			verification.Differs, "it writes " + mine + ", which no commit before it has ordered"},
+		"cancelled":           {map[string]string{state: strings.Replace(x.state, lineOf(x.state), "", 1)}, verification.Differs, "it cancels " + id},
+		"put back":            {map[string]string{x.own + "/" + id + ".yaml": x.text, named: list}, verification.Differs, "which a repair only deletes"},
+		"a list with patches": {map[string]string{state: withdrawn, named: without + "patches: []\n"}, verification.Differs, "it leaves kustomization.yaml in another state than muster does"},
+		"a list with it":      {map[string]string{state: withdrawn, named: list}, verification.Differs, "it leaves kustomization.yaml in another state than muster does: it listed"},
+		"not withdrawn":       {map[string]string{named: without + "# none\n"}, verification.Differs, "it leaves " + id + ".yaml in another state than muster does"},
+		"the circuit breaker": {map[string]string{state: strings.Replace(withdrawn, "identity:", "breaker: {failures: 3, at: 2026-01-05T06:00:00Z}\nidentity:", 1)},
+			verification.Differs, "it changes the first document of state.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

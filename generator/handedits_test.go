@@ -1,7 +1,6 @@
 package generator_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"muster/generator"
 	"muster/generator/ledger"
 	"muster/generator/plan"
-	"muster/generator/verification"
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
 
@@ -88,9 +86,9 @@ func (a *archive) generator() *generator.Generator {
 // handed is an archive with a dispatch that a person edits.
 type handed struct {
 	*archive
-	g                     *generator.Generator
-	d                     plan.Dispatch
-	file, withdrawn, text string // its manifest, where a repair may move it, and what it says
+	g          *generator.Generator
+	d          plan.Dispatch
+	file, text string // its manifest, and what it says
 }
 
 // twins are two overlays of one queue, the first of which has five agents in
@@ -117,24 +115,19 @@ func twinsOf(t *testing.T, job string) *handed {
 		t.Fatalf("began with %q", got)
 	}
 	a.d = ops[0].Decision.Dispatch[0]
-	a.file, a.withdrawn = dispatches+"/"+a.d.ID+".yaml", dispatches+"/withdrawn/"+a.d.ID+".yaml"
+	a.file = dispatches + "/" + a.d.ID + ".yaml"
 	a.text = a.at(a.file)
 	return a
 }
 
-// handEdit is what a person does to a dispatch.
+// handEdit is what a person does to a manifest.
 type handEdit struct {
 	name string
 	// change makes the changes; file is the manifest's path and text what it says.
 	change func(file, text string) []branch.Change
-	want   string // what is done about it
-	fault  string // and what the repair says
-	moved  bool   // to where no syncer applies it
-	agents int    // in flight from then on
-	// suspended: the overlay is, until the person restores the file.
-	suspended bool
-	// unseen: a process that has just started cannot know.
-	unseen bool
+	fault  string // what the repair says; empty without a repair
+	// suspended is the reason, if the overlay is.
+	suspended plan.SuspensionCode
 }
 
 // deleted is the edit that deletes the dispatch.
@@ -149,66 +142,55 @@ func rewrite(old, new string) func(file, text string) []branch.Change {
 const lowered = "(?m)(completions|parallelism): 5$"
 
 func handEdits() []handEdit {
-	other := strings.NewReplacer(".yaml", "x.yaml")
+	edited := func(name, old, new string) handEdit {
+		return handEdit{name: name, change: rewrite(old, new), suspended: plan.Drifted}
+	}
 	return []handEdit{
-		{name: "fewer agents", change: rewrite(lowered, "$1: 1"), want: "a: repair", fault: "was edited (agents 5 → 1)", agents: 5},
-		{name: "more agents", change: rewrite(lowered, "$1: 50"), want: "a: repair", fault: "was edited (agents 5 → 50)", moved: true, agents: 50},
-		{name: "only more in parallel", change: rewrite("parallelism: 5", "parallelism: 50"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
-		{name: "only fewer in parallel", change: rewrite("parallelism: 5", "parallelism: 1"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
-		{name: "a shorter lease", change: rewrite("T06:10:00Z", "T06:00:00Z"), want: "a: repair", fault: "was edited (lease 2026-01-05T06:10:00Z → 2026-01-05T06:00:00Z)", agents: 5},
-		{name: "a longer lease", change: rewrite("T06:10:00Z", "T06:20:00Z"), want: "a: repair", fault: "was edited (lease 2026-01-05T06:10:00Z → 2026-01-05T06:20:00Z)", moved: true, agents: 5},
-		{name: "other tags", change: rewrite("queue=a,", "queue=a,os=linux,"), want: "a: repair", fault: "was edited (other tags)", agents: 5},
-		{name: "another queue", change: rewrite("queue=a,", "queue=b,"), want: "a: repair", fault: "was edited (other tags)", agents: 5},
-		{name: "another overlay", change: rewrite("overlay=a,", "overlay=z,"), want: "a: repair", fault: "was edited (other tags)", agents: 5},
-		{name: "a comment", change: rewrite("^", "# mine\n"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
+		edited("fewer agents", lowered, "$1: 1"),
+		edited("more agents", lowered, "$1: 50"),
+		edited("only more in parallel", "parallelism: 5", "parallelism: 50"),
+		edited("a shorter lease", "T06:10:00Z", "T06:00:00Z"),
+		edited("a longer lease", "T06:10:00Z", "T06:20:00Z"),
+		edited("other tags", "queue=a,", "queue=a,os=linux,"),
+		edited("another queue", "queue=a,", "queue=b,"),
+		edited("another overlay", "overlay=a,", "overlay=z,"),
+		edited("another image", "agent:3", "agent:2"),
+		edited("no cluster", `(?m)^ *muster.dev/cluster.*\n`, ""),
+		edited("another's", "muster.dev/overlay: a", "muster.dev/overlay: b"),
+		{name: "a comment", change: rewrite("^", "# mine\n")},
 		{name: "another format", change: func(file, text string) []branch.Change {
 			content, err := yaml.YAMLToJSON([]byte(text))
 			if err != nil {
 				panic(err)
 			}
 			return []branch.Change{{Path: file, Content: content}}
-		}, agents: 5},
-		{name: "another image", change: rewrite("agent:3", "agent:2"), want: "a: repair", fault: "was edited (it was not as muster wrote it)", agents: 5},
-		{name: "fewer agents, no digest", change: func(file, text string) []branch.Change {
-			return rewrite(lowered, "$1: 1")(file, regexp.MustCompile(`(?m)^ *muster.dev/digest.*\n`).ReplaceAllString(text, ""))
-		}, want: "a: repair", fault: "was edited (agents 5 → 1)", agents: 5},
-		{name: "fewer agents, no digest and no template", change: func(file, text string) []branch.Change {
-			text = regexp.MustCompile(`(?m)^ *muster.dev/(digest|template).*\n`).ReplaceAllString(text, "")
-			return rewrite(lowered, "$1: 1")(file, text)
-		}, suspended: true, agents: 5},
-		{name: "no cluster", change: rewrite(`(?m)^ *muster.dev/cluster.*\n`, ""), suspended: true, agents: 5},
-		{name: "fewer agents and their digest", change: func(file, text string) []branch.Change {
-			return []branch.Change{{Path: file, Content: []byte(sealed(setAgents(text, 1)))}}
-		}, agents: 5, unseen: true},
-		{name: "deleted", change: deleted, want: "a: repair", fault: "was deleted, and its agents may still come", moved: true, agents: 5},
+		}},
+		{name: "deleted", change: deleted, fault: "was deleted, and its agents may still come"},
+		{name: "unreadable", change: rewrite("(?s)^", "<<<<<<< HEAD\n"), fault: "was put back or could not be read, and its agents may still come"},
+		{name: "not a Job", change: rewrite("kind: Job", "kind: CronJob"), fault: "was put back or could not be read, and its agents may still come"},
+		{name: "another name", change: rewrite("name: a-", "name: b-"), fault: "was put back or could not be read, and its agents may still come"},
 		{name: "renamed", change: func(file, text string) []branch.Change {
-			return []branch.Change{{Path: file}, {Path: other.Replace(file), Content: []byte(text)}}
-		}, suspended: true, agents: 5},
+			return []branch.Change{{Path: file}, {Path: other(file), Content: []byte(text)}}
+		}, suspended: plan.Invalid},
 		{name: "copied", change: func(file, text string) []branch.Change {
-			return []branch.Change{{Path: other.Replace(file), Content: []byte(text)}}
-		}, suspended: true, agents: 5},
+			return []branch.Change{{Path: other(file), Content: []byte(text)}}
+		}, suspended: plan.Invalid},
 		{name: "copied with its name", change: func(file, text string) []branch.Change {
 			id := strings.TrimSuffix(file[strings.LastIndexByte(file, '/')+1:], ".yaml")
-			return []branch.Change{{Path: other.Replace(file), Content: []byte(strings.ReplaceAll(text, id, id+"x"))}}
-		}, suspended: true, agents: 10},
-		{name: "unreadable", change: rewrite("(?s).*", "<<<<<<< HEAD\n"), suspended: true, agents: 5},
-		{name: "unreadable, with more agents", change: rewrite("(?s)kind: Job(.*)completions: 5", "kind: CronJob${1}completions: 9"), suspended: true, agents: 9},
-		{name: "another's", change: rewrite("muster.dev/overlay: a", "muster.dev/overlay: b"), suspended: true, agents: 5},
+			return []branch.Change{{Path: other(file), Content: []byte(strings.ReplaceAll(text, id, id+"x"))}}
+		}, suspended: plan.Invalid},
 	}
 }
 
-// TestHandEdits: whatever a person does to a dispatch, its agents count as in
-// flight until its lease is over, so that no overlay of the queue orders them
-// again. An edit that can be read is undone, and what was deleted lies where it
-// counts and no syncer applies it. A process that has just started does the same.
+// TestHandEdits: whatever a person does to a manifest, the agents of its order count as in flight until
+// its lease is over, so that no overlay of the queue orders them again. muster rewrites no manifest: one
+// that is missing or no Job is withdrawn, and an edited one suspends the overlay. A process that has just
+// started does the same.
 func TestHandEdits(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
 	for _, e := range handEdits() {
 		for _, restarted := range []bool{false, true} {
-			if restarted && e.unseen {
-				continue
-			}
 			t.Run(fmt.Sprintf("%s/restarted %t", e.name, restarted), func(t *testing.T) {
 				t.Parallel()
 				a := twins(t)
@@ -217,40 +199,92 @@ func TestHandEdits(t *testing.T) {
 					t.Fatal("nothing was edited")
 				}
 				a.fleet.edit("a person", changes...)
+				edited := a.at(a.file)
 				if restarted {
 					a.g = a.generator()
 				}
 				r := tick(t, a.g)
-				if got := kinds(r.Operations); got != e.want {
-					t.Fatalf("%q, want %q; suspended %v", got, e.want, r.Suspended)
+				want := map[bool]string{true: "a: repair"}[e.fault != ""]
+				if got := kinds(r.Operations); got != want {
+					t.Fatalf("%q, want %q; suspended %v", got, want, r.Suspended)
 				}
-				fault := ledger.Fault{File: a.d.ID + ".yaml", Problem: e.fault}
-				if e.fault != "" && (len(r.Operations[0].Faults) == 0 || r.Operations[0].Faults[0] != fault) {
-					t.Errorf("the repair says %q, want %q", r.Operations[0].Faults, e.fault)
+				fault := ledger.Fault{File: a.d.ID + ".yaml", Problem: e.fault, Withdrawn: true}
+				if e.fault != "" && (r.Operations[0].Faults[0] != fault || a.at(a.file) != "") {
+					t.Errorf("the repair says %+v, want %q", r.Operations[0].Faults, e.fault)
 				}
-				if suspended := len(r.Suspended) > 0; suspended != e.suspended {
-					t.Errorf("suspended %v, want %t", r.Suspended, e.suspended)
+				var suspended plan.SuspensionCode
+				if len(r.Suspended) > 0 {
+					suspended = r.Suspended[0].Why.Code
 				}
-				if got := r.Decisions[0].Figures.InFlight; got != e.agents {
-					t.Errorf("%d in flight, want %d", got, e.agents)
+				if suspended != e.suspended {
+					t.Errorf("suspended %v, want %q", r.Suspended, e.suspended)
 				}
-				if e.want != "" {
-					restored := a.at(a.file)
-					if e.moved == (restored == a.text) || e.moved == (a.at(a.withdrawn) == "") || e.moved && restored != "" {
-						t.Errorf("moved %t; the file is\n%s", !e.moved, restored)
-					}
+				if by := fmt.Sprintf("by commit %.7s of %q", a.fleet.head().id, "a person"); e.suspended == plan.Drifted && !strings.Contains(r.Suspended[0].Why.Finding, by) {
+					t.Errorf("suspended %v, want it to say %s", r.Suspended, by)
 				}
-				a.reusable(t, a.g, e.agents)
+				if got := r.Decisions[0].Figures.InFlight; got != 5 {
+					t.Errorf("%d in flight, want 5", got)
+				}
+				if e.fault == "" && a.at(a.file) != edited {
+					t.Errorf("the manifest was rewritten:\n%s", a.at(a.file))
+				}
+				if e.suspended == plan.Invalid { // until the person corrects it
+					a.fleet.edit("a person", branch.Change{Path: other(a.file)})
+					tick(t, a.g)
+				}
+				a.reusable(t, a.g, 5)
 			})
 		}
 	}
 }
 
-// TestRepairAndOrderVerify asserts that an order verifies if the same tick has repaired a dispatch with
-// fewer agents, which counted as it was ordered.
+func other(file string) string { return strings.TrimSuffix(file, ".yaml") + "x.yaml" }
+
+// TestRestoredManifest: once a person restores an edited manifest, muster orders again.
+func TestRestoredManifest(t *testing.T) {
+	a := twins(t)
+	a.fleet.edit("a person", rewrite(lowered, "$1: 50")(a.file, a.text)...)
+	a.jobs("a", 3)
+	a.overlays[1].spec.max = 0
+	a.fleet.edit("a person", branch.Change{Path: "overlays/b/scaling.yaml", Content: a.overlays[1].policyText()})
+	if got := kinds(tick(t, a.g).Operations); got != "" {
+		t.Fatalf("%q, want nothing ordered while the manifest is edited", got)
+	}
+	a.fleet.edit("a person", branch.Change{Path: a.file, Content: []byte(a.text)})
+	if got := kinds(tick(t, a.g).Operations); got != "a: dispatch 3" {
+		t.Errorf("%q, want 3 ordered", got)
+	}
+	verifyAll(t, a.fleet)
+}
+
+// TestEditedManifestStays: an edited manifest leaves git only when its lease is over and none of its
+// agents is connected, because the edit may have removed what keeps its Job.
+func TestEditedManifestStays(t *testing.T) {
+	a := twins(t)
+	a.snapshot.Jobs = nil
+	for i := range a.d.Agents {
+		a.snapshot.Agents = append(a.snapshot.Agents, plan.Agent{ID: fmt.Sprint(i), State: plan.AgentBusy, Tags: append(slices.Clone(a.d.Tags), "dispatch="+a.d.ID, fmt.Sprintf("index=%d", i))})
+	}
+	tick(t, a.g)
+	a.fleet.edit("a person", rewrite("(?m)^ *kustomize.toolkit.fluxcd.io/prune: .*\n", "")(a.file, a.text)...)
+	for range 10 {
+		a.now = a.now.Add(5 * time.Minute)
+		if r := tick(t, a.g); kinds(r.Operations) != "" || len(r.Suspended) > 0 {
+			t.Fatalf("after %s: %q, suspended %v", a.now.Sub(scenarioStart()), kinds(r.Operations), r.Suspended)
+		}
+	}
+	a.snapshot.Agents = nil
+	a.now = a.now.Add(5 * time.Minute)
+	if got := kinds(tick(t, a.g).Operations); got != "a: retire 1" {
+		t.Errorf("once they have left: %q", got)
+	}
+}
+
+// TestRepairAndOrderVerify asserts that an order verifies if the same tick has repaired the overlay
+// before.
 func TestRepairAndOrderVerify(t *testing.T) {
 	a := twins(t)
-	a.fleet.edit("a person", rewrite(lowered, "$1: 1")(a.file, a.text)...)
+	a.fleet.edit("a person", deleted(a.file, "")...)
 	a.jobs("a", 3)
 	if got := kinds(tick(t, a.g).Operations); got != "a: repair; a: dispatch 3" {
 		t.Fatalf("%q", got)
@@ -283,93 +317,6 @@ func (a *archive) reusable(t *testing.T, g *generator.Generator, agents int) {
 	}
 }
 
-// TestRaisedOrderFails: a person raises the number of agents or the lease of an order, and no agent
-// registers. The order fails with the agents that muster ordered if the syncer had time to create its
-// Job before the edit, and its outcome is unknown otherwise. Either follows from what is in git.
-func TestRaisedOrderFails(t *testing.T) {
-	more, later := rewrite(lowered, "$1: 50"), rewrite("T06:10:00Z", "T06:12:00Z")
-	keeps := "(?m)^ *kustomize.toolkit.fluxcd.io/prune: .*\n"
-	for name, c := range map[string]struct {
-		changes []func(file, text string) []branch.Change // the first after some time, others at once
-		after   time.Duration
-		fails   bool
-	}{
-		"more agents":         {[]func(file, text string) []branch.Change{more}, 5 * time.Minute, true},
-		"a later lease":       {[]func(file, text string) []branch.Change{later}, 5 * time.Minute, true},
-		"more agents at once": {[]func(file, text string) []branch.Change{more}, time.Minute, false},
-		"more agents and no prune": {[]func(file, text string) []branch.Change{func(file, text string) []branch.Change {
-			return more(file, string(rewrite(keeps, "")(file, text)[0].Content))
-		}}, 5 * time.Minute, false},
-		"deleted":                   {[]func(file, text string) []branch.Change{deleted}, 5 * time.Minute, false},
-		"more agents, then deleted": {[]func(file, text string) []branch.Change{more, deleted}, 5 * time.Minute, false},
-	} {
-		for _, restarted := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/restarted %t", name, restarted), func(t *testing.T) {
-				t.Parallel()
-				a := twins(t)
-				next := func() {
-					if restarted {
-						a.g = a.generator()
-					}
-				}
-				a.now = a.now.Add(c.after)
-				for _, change := range c.changes {
-					a.fleet.edit("a person", change(a.file, a.text)...)
-				}
-				next()
-				if got := kinds(tick(t, a.g).Operations); got != "a: repair" {
-					t.Fatalf("%q, want a repair", got)
-				}
-				a.now = scenarioStart().Add(15 * time.Minute)
-				next()
-				ops := tick(t, a.g).Operations
-				at := slices.IndexFunc(ops, func(op ledger.Draft) bool { return op.Kind == ledger.Retire })
-				if at < 0 {
-					t.Fatalf("%q, want a retirement", kinds(ops))
-				}
-				r, breaker := ops[at].Decision.Retire[0], ops[at].Decision.State.Breaker
-				if c.fails != (r.Failure == plan.NeverRegistered) || c.fails == r.Unknown || r.Agents != 5 || r.Registered != 0 {
-					t.Errorf("retired: %+v, want fails %t", r, c.fails)
-				}
-				if want := map[bool]int{true: 1}[c.fails]; breaker.Failures != want || breaker.Agents != 5*want {
-					t.Errorf("the circuit breaker is %+v, want %d failed orders", breaker, want)
-				}
-				if text := strings.Join(strings.Fields(ledger.Text(ops[at])), " "); !strings.Contains(text, "none of its 5 agents registered") || c.fails != strings.Contains(text, "After 3 failed orders in a row, the circuit breaker opens") {
-					t.Errorf("the message says %s", text)
-				}
-				_, count := logOf(t, a.fleet).verify(t, nil)
-				if count.Failed > 0 || count.Verdicts[verification.Reproduced] != count.Muster {
-					t.Errorf("not all commits verify: %+v", count)
-				}
-			})
-		}
-	}
-}
-
-// TestRaisedAgainDoesNotFail: a person puts back a raised order that was withdrawn soon after it was
-// made. It was not in place in between, so its outcome is unknown.
-func TestRaisedAgainDoesNotFail(t *testing.T) {
-	for _, restarted := range []bool{false, true} {
-		a := twins(t)
-		raised := rewrite(lowered, "$1: 50")(a.file, a.text)[0]
-		for _, after := range []time.Duration{10 * time.Second, 9 * time.Minute} {
-			a.now = scenarioStart().Add(after)
-			a.fleet.edit("a person", raised, branch.Change{Path: a.withdrawn})
-			if restarted {
-				a.g = a.generator()
-			}
-			if got := kinds(tick(t, a.g).Operations); got != "a: repair" {
-				t.Fatalf("restarted %t, after %s: %q, want a repair", restarted, after, got)
-			}
-		}
-		a.now = scenarioStart().Add(15 * time.Minute)
-		ops := tick(t, a.g).Operations
-		if at := slices.IndexFunc(ops, func(op ledger.Draft) bool { return op.Kind == ledger.Retire }); at < 0 || !ops[at].Decision.Retire[0].Unknown {
-			t.Errorf("restarted %t: %q, want a retirement without an outcome", restarted, kinds(ops))
-		}
-	}
-}
-
 // TestDeletedAtTheEnd: the decision's second determines whether a lease has expired. A dispatch that is
 // deleted in the last second counts as any other.
 func TestDeletedAtTheEnd(t *testing.T) {
@@ -381,83 +328,79 @@ func TestDeletedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestWithdrawnDispatchDeleted: agents of a deleted withdrawn dispatch no longer count.
-func TestWithdrawnDispatchDeleted(t *testing.T) {
-	for _, restarted := range []bool{false, true} {
-		a := twins(t)
-		a.fleet.edit("a person", branch.Change{Path: a.file})
-		tick(t, a.g)
-		a.fleet.edit("a person", branch.Change{Path: a.withdrawn})
-		if restarted {
-			a.g = a.generator()
-		}
-		if got := kinds(tick(t, a.g).Operations); got != "a: dispatch 5" {
-			t.Errorf("restarted %t: %q, want the agents ordered again", restarted, got)
-		}
-	}
-}
-
-// TestLostHistory asserts that ticks fail, with an error that names the remedy, while the
-// original of an edited or deleted dispatch cannot be read, however long that lasts. Then
-// the dispatch is restored. An edit that was undone meanwhile still counts: a syncer may have
-// created the larger Job.
-func TestLostHistory(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(file, text string) []branch.Change
-		undone bool
-		agents int
-	}{
-		"edited":            {rewrite(lowered, "$1: 1"), false, 5},
-		"deleted":           {deleted, false, 5},
-		"raised and undone": {rewrite(lowered, "$1: 50"), true, 50},
-	} {
-		a := twins(t)
-		a.fleet.edit("a person", test.change(a.file, a.text)...)
-		a.lost = errors.New("no answer")
-		for range 11 {
-			r, err := a.g.Tick(t.Context())
-			if !errors.Is(err, a.lost) || len(r.Operations) > 0 || !strings.Contains(err.Error(), "nothing is ordered until") {
-				t.Fatalf("%s: %q and %v, want a tick that fails", name, kinds(r.Operations), err)
+// TestOrderDeleted: a person deletes an order from state.yaml, with its manifest or without. It counts
+// nevertheless: only a command cancels an order.
+func TestOrderDeleted(t *testing.T) {
+	for _, withManifest := range []bool{false, true} {
+		for _, restarted := range []bool{false, true} {
+			a := twins(t)
+			state := dispatches + "/state.yaml"
+			lines := slices.DeleteFunc(slices.Collect(strings.Lines(a.at(state))), func(line string) bool { return strings.HasPrefix(line, "  "+a.d.ID) })
+			changes := []branch.Change{{Path: state, Content: []byte(strings.Join(lines, ""))}}
+			if withManifest {
+				changes = append(changes, branch.Change{Path: a.file})
 			}
-			a.now = a.now.Add(time.Minute)
-		}
-		a.lost = nil
-		if test.undone {
-			a.fleet.edit("a person", branch.Change{Path: a.file, Content: []byte(a.text)})
-		}
-		r := tick(t, a.g)
-		if repairs := kinds(r.Operations) == "a: repair"; repairs == test.undone || len(r.Suspended) != 0 || ordered(r) > 0 ||
-			r.Decisions[0].Figures.InFlight != test.agents {
-			t.Errorf("%s: then %q, %+v, suspended %v", name, kinds(r.Operations), r.Decisions[0].Figures, r.Suspended)
-		}
-	}
-}
-
-// TestLostOriginal asserts that an overlay is suspended while the log can be read but not
-// the commit that ordered an edited or deleted dispatch, and that no other overlay orders
-// agents for its jobs. Then the dispatch is restored.
-func TestLostOriginal(t *testing.T) {
-	for _, test := range []struct {
-		change func(file, text string) []branch.Change
-		says   string
-	}{
-		{rewrite(lowered, "$1: 1"), "was edited, and cannot be restored from the log: commit "},
-		{deleted, "is missing, and the reason cannot be determined: commit "},
-	} {
-		a := twins(t)
-		a.fleet.edit("a person", test.change(a.file, a.text)...)
-		a.lost, a.onlyFiles, a.edits = errors.New("no answer"), true, true
-		for range 3 {
+			before := a.at(state)
+			a.fleet.edit("a person", changes...)
+			if restarted {
+				a.g = a.generator()
+			}
 			r := tick(t, a.g)
-			if len(r.Operations) != 0 || len(r.Suspended) != 1 || !strings.Contains(r.Suspended[0].Why.Finding, test.says) || r.Decisions[0].Figures.InFlight != 5 {
-				t.Fatalf("%q, suspended %v, in flight %d", kinds(r.Operations), r.Suspended, r.Decisions[0].Figures.InFlight)
+			if got := kinds(r.Operations); got != "a: repair" || r.Decisions[0].Figures.InFlight != 5 {
+				t.Errorf("manifest %t, restarted %t: %q, %d in flight", withManifest, restarted, got, r.Decisions[0].Figures.InFlight)
+			}
+			if same := a.at(state) == before; same == withManifest {
+				t.Errorf("manifest %t, restarted %t: the state is\n%s", withManifest, restarted, a.at(state))
+			}
+			verifyAll(t, a.fleet)
+		}
+	}
+}
+
+// TestExpiredOrderDeleted: of an order whose lease is over, a person deletes the line, damages the manifest
+// and restores it. The manifest is removed, and nothing is suspended, also by a process that never saw the
+// order.
+func TestExpiredOrderDeleted(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		for _, damaged := range []bool{false, true} {
+			a := twins(t)
+			a.now = a.d.NotAfter.Add(plan.Grace + time.Second)
+			text := a.text
+			if damaged {
+				text = "<<<<<<< HEAD\n"
+			}
+			state := regexp.MustCompile(`(?m)^  a-.*\n`).ReplaceAllString(a.at(stateOfA), "")
+			a.fleet.edit("a person", branch.Change{Path: stateOfA, Content: []byte(state)}, branch.Change{Path: a.file, Content: []byte(text)})
+			a.snapshot.Jobs = nil
+			for range 2 {
+				if restarted {
+					a.g = a.generator()
+				}
+				if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || len(r.Suspended) > 0 || a.at(a.file) != "" {
+					t.Errorf("restarted %t, damaged %t: %q, suspended %v", restarted, damaged, kinds(r.Operations), r.Suspended)
+				}
+				a.fleet.edit("a person", branch.Change{Path: a.file, Content: []byte(a.text)})
 			}
 		}
-		a.lost = nil
-		a.now = a.now.Add(time.Minute)
-		if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || len(r.Suspended) != 0 {
-			t.Errorf("once it can be read: %q, suspended %v", kinds(r.Operations), r.Suspended)
+	}
+}
+
+// TestLostHistory asserts that ticks fail, with an error that names the remedy, while the log cannot be
+// read after somebody pushed, however long that lasts. Then the order is restored.
+func TestLostHistory(t *testing.T) {
+	a := twins(t)
+	a.fleet.edit("a person", deleted(a.file, "")...)
+	a.lost = errors.New("no answer")
+	for range 11 {
+		r, err := a.g.Tick(t.Context())
+		if !errors.Is(err, a.lost) || len(r.Operations) > 0 || !strings.Contains(err.Error(), "nothing is ordered until") {
+			t.Fatalf("%q and %v, want a tick that fails", kinds(r.Operations), err)
 		}
+		a.now = a.now.Add(time.Minute)
+	}
+	a.lost = nil
+	if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || len(r.Suspended) != 0 || r.Decisions[0].Figures.InFlight != 5 {
+		t.Errorf("then %q, %+v, suspended %v", kinds(r.Operations), r.Decisions[0].Figures, r.Suspended)
 	}
 }
 
@@ -482,7 +425,7 @@ func TestTheLogOfABranchThatMoves(t *testing.T) {
 		a := twins(t)
 		a.jobs("a", 2)
 		tick(t, a.generator()) // another muster's
-		a.fleet.edit("a person", rewrite(lowered, "$1: 1")(a.file, a.text)...)
+		a.fleet.edit("a person", branch.Change{Path: a.file}, branch.Change{Path: dispatches + "/state.yaml"})
 		a.movedAt = a.asked + n
 		r := tick(t, a.g)
 		log := a.log.String()
@@ -520,24 +463,49 @@ func TestUnknownManifestsAreSearchedOnce(t *testing.T) {
 	}
 }
 
-// TestRetirementReverted: a person reverts the retirement of a dispatch. Its agents remain registered,
-// and it is retired again.
+// TestRetirementReverted: a person reverts the retirement of an order, or puts its manifest back. With its
+// line, the order counts until its lease is over, and no syncer gets it; without, the manifest is removed.
 func TestRetirementReverted(t *testing.T) {
-	a := twins(t)
-	a.snapshot.Sightings, a.snapshot.Jobs = sightings(a.d, "a"), nil
-	a.now = a.now.Add(time.Minute)
-	tick(t, a.g)
-	a.now = a.now.Add(6 * time.Minute)
-	if got := kinds(tick(t, a.g).Operations); got != "a: retire 1" {
-		t.Fatalf("%q, want it retired", got)
-	}
-	a.fleet.edit("a person", branch.Change{Path: a.file, Content: []byte(a.text)})
-	if got := kinds(tick(t, a.g).Operations); got != "a: repair; a: retire 1" {
-		t.Errorf("%q, want it retired again", got)
-	}
-	a.now = a.now.Add(time.Minute)
-	if got := kinds(tick(t, a.g).Operations); got != "" {
-		t.Errorf("%q after that", got)
+	for _, whole := range []bool{false, true} {
+		for _, restarted := range []bool{false, true} {
+			a := twins(t)
+			a.snapshot.Sightings, a.snapshot.Jobs = sightings(a.d, "a"), nil
+			a.now = a.now.Add(time.Minute)
+			tick(t, a.g)
+			before := a.fleet.head()
+			a.now = a.now.Add(6 * time.Minute)
+			if got := kinds(tick(t, a.g).Operations); got != "a: retire 1" {
+				t.Fatalf("%q, want it retired", got)
+			}
+			if whole {
+				a.fleet.revertTo(before)
+			} else {
+				a.fleet.edit("a person", branch.Change{Path: a.file, Content: []byte(a.text)})
+			}
+			a.snapshot.Sightings = nil
+			if restarted {
+				a.g = a.generator()
+			}
+			var all []string
+			for range 14 {
+				r := tick(t, a.g)
+				for _, op := range r.Operations {
+					all = append(all, kinds([]ledger.Draft{op}))
+					if op.Kind == ledger.Retire && (!op.Decision.Retire[0].Unknown || op.Decision.State.Breaker.Failures > 0) {
+						t.Errorf("whole %t, restarted %t: its outcome counts again: %+v", whole, restarted, op.Decision.Retire[0])
+					}
+				}
+				if a.at(a.file) != "" {
+					t.Error("the syncer gets it again")
+				}
+				a.now = a.now.Add(time.Minute)
+			}
+			want := map[bool]string{false: "a: repair", true: "a: repair; a: retire 1"}[whole]
+			if got := strings.Join(all, "; "); got != want {
+				t.Errorf("whole %t, restarted %t: %q, want %q", whole, restarted, got, want)
+			}
+			verifyAll(t, a.fleet)
+		}
 	}
 }
 
@@ -550,7 +518,7 @@ func TestUnreadLog(t *testing.T) {
 		tick(t, g)
 		a.jobs("a", 5)
 		d := tick(t, a.generator()).Operations[0].Decision.Dispatch[0]
-		a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/kustomization.yaml"})
+		a.fleet.edit("a person", branch.Change{Path: dispatches + "/" + d.ID + ".yaml"}, branch.Change{Path: dispatches + "/state.yaml"})
 		a.lost = errors.New("no answer")
 		for range 9 {
 			if r, err := g.Tick(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the commits since the last tick: ") || len(r.Operations) > 0 {
@@ -572,19 +540,15 @@ func TestUnreadLog(t *testing.T) {
 // one ended.
 func TestLogReadContinues(t *testing.T) {
 	b := newBench("a")
-	const agents = 5 * plan.JobAgents
-	b.overlays[0].spec.max = agents
-	b.fleet = newFleet(b.Now, files(b.overlays))
+	const agents = 9
 	a := &archive{bench: b, onlyFiles: true}
 	g := a.generator()
 	tick(t, g)
-	a.jobs("a", agents)
-	var changes []branch.Change
-	for _, op := range tick(t, a.generator()).Operations {
-		for _, c := range op.Changes {
-			changes = append(changes, branch.Change{Path: c.Path})
-		}
+	for range agents {
+		a.jobs("a", 1)
+		tick(t, a.generator())
 	}
+	changes, _ := a.below(t, dispatches, "")
 	a.fleet.edit("a person", changes...)
 	a.everyThird, a.lost = true, errors.New("no answer")
 	for failed := 0; ; failed++ {
@@ -602,50 +566,44 @@ func TestLogReadContinues(t *testing.T) {
 	}
 }
 
-// TestWithdrawalReverted: a person reverts their own edit, or deletion, after muster has withdrawn the
-// dispatch, or reverts the withdrawal. The version that may start more agents stays.
+// TestWithdrawalReverted: a person restores a deleted manifest after muster has withdrawn the order, or
+// reverts the repair. The order stays withdrawn: no syncer gets it again.
 func TestWithdrawalReverted(t *testing.T) {
-	for name, test := range map[string]struct {
-		agents   string // written first; empty: deleted
-		again    string // written then; empty: as it was
-		revert   bool   // the withdrawn file is deleted then
-		inFlight int
-		moved    bool // at the end
-	}{
-		"deleted":             {"", "", false, 5, false},
-		"raised":              {"50", "", false, 50, true},
-		"raised twice":        {"50", "60", false, 60, true},
-		"raised, then less":   {"50", "20", false, 50, true},
-		"deleted and lowered": {"", "1", false, 5, true},
-		"deleted and raised":  {"", "20", false, 20, true},
-		"repair reverted":     {"50", "50", true, 50, true},
-	} {
+	for _, repair := range []bool{false, true} {
 		for _, restarted := range []bool{false, true} {
 			a := twins(t)
-			change := branch.Change{Path: a.file}
-			if test.agents != "" {
-				change = rewrite(lowered, "$1: "+test.agents)(a.file, a.text)[0]
-			}
-			a.fleet.edit("a person", change)
+			a.fleet.edit("a person", deleted(a.file, "")...)
+			before := a.fleet.head()
 			tick(t, a.g)
 			tick(t, a.g) // sees it there
-			changes := rewrite(lowered, "$1: "+cmp.Or(test.again, "5"))(a.file, a.text)
-			if test.revert {
-				changes = append(changes, branch.Change{Path: a.withdrawn})
+			if repair {
+				a.fleet.revertTo(before)
+			} else {
+				a.fleet.edit("a person", branch.Change{Path: a.file, Content: []byte(a.text)})
 			}
-			a.fleet.edit("a person", changes...)
 			if restarted {
 				a.g = a.generator()
 			}
 			r := tick(t, a.g)
-			if got := kinds(r.Operations); got != "a: repair" || r.Decisions[0].Figures.InFlight != test.inFlight {
-				t.Errorf("%s, restarted %t: %q, %d in flight", name, restarted, got, r.Decisions[0].Figures.InFlight)
-			}
-			if moved := a.at(a.file) == ""; moved != test.moved || moved == (a.at(a.withdrawn) == "") {
-				t.Errorf("%s, restarted %t: moved %t, want %t", name, restarted, moved, test.moved)
+			if got := kinds(r.Operations); got != "a: repair" || r.Decisions[0].Figures.InFlight != 5 || a.at(a.file) != "" {
+				t.Errorf("repair %t, restarted %t: %q, %d in flight, the manifest is %q", repair, restarted, got, r.Decisions[0].Figures.InFlight, a.at(a.file))
 			}
 		}
 	}
+}
+
+// revertTo is a person's commit after which all files are as in an earlier one.
+func (f *fleetRepository) revertTo(c *commit) {
+	var changes []branch.Change
+	for name := range f.head().tree.files {
+		if _, there := c.tree.files[name]; !there {
+			changes = append(changes, branch.Change{Path: name})
+		}
+	}
+	for name, text := range c.tree.files {
+		changes = append(changes, branch.Change{Path: name, Content: text})
+	}
+	f.edit("reverts", changes...)
 }
 
 // TestLeaseOfAnotherPolicy: how far back a new process searches for deleted orders does not depend on
@@ -685,46 +643,6 @@ func ordered(r generator.Result) int {
 	return n
 }
 
-// TestEditsBetweenPolls: each version of an edited or deleted dispatch that others have committed
-// since the last tick counts: a syncer may have created a Job from any.
-func TestEditsBetweenPolls(t *testing.T) {
-	raised, longer := rewrite(lowered, "$1: 50"), rewrite("T06:10:00Z", "T06:20:00Z")
-	for _, test := range []struct {
-		name   string
-		first  func(file, text string) []branch.Change
-		then   func(file, text string) []branch.Change
-		agents int
-		until  time.Duration // of the lease
-		look   time.Duration // the first after that
-	}{
-		{"raised and deleted", raised, deleted, 50, 10 * time.Minute, 0},
-		{"raised and raised less", raised, rewrite(lowered, "$1: 9"), 50, 10 * time.Minute, 0},
-		{"raised and another lease", raised, longer, 50, 20 * time.Minute, 0},
-		{"longer and deleted", longer, deleted, 5, 20 * time.Minute, 0},
-		{"longer and deleted, seen late", longer, deleted, 5, 20 * time.Minute, 15 * time.Minute},
-		{"unreadable and deleted", rewrite("(?s).*", "<<<<<<< HEAD\n"), deleted, 5, 10 * time.Minute, 0},
-		{"deleted and edited", deleted, rewrite(lowered, "$1: 1"), 5, 10 * time.Minute, 0},
-	} {
-		for _, restarted := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/restarted %t", test.name, restarted), func(t *testing.T) {
-				a := twins(t)
-				a.fleet.edit("a person", test.first(a.file, a.text)...)
-				a.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("Else.\n")})
-				a.fleet.edit("a person", test.then(a.file, a.text)...)
-				if restarted {
-					a.g = a.generator()
-				}
-				for _, after := range []time.Duration{test.look, test.until + time.Minute} {
-					a.now = scenarioStart().Add(after)
-					if r := tick(t, a.g); r.Decisions[0].Figures.InFlight != test.agents || ordered(r) > 0 {
-						t.Errorf("after %s: %q with %d in flight, want %d and nothing ordered", after, kinds(r.Operations), r.Decisions[0].Figures.InFlight, test.agents)
-					}
-				}
-			})
-		}
-	}
-}
-
 const dispatches = "overlays/a/dispatches"
 
 // TestRefusedDispatchIsWithdrawn: the syncer refuses a dispatch, and a person
@@ -747,8 +665,8 @@ func TestRefusedDispatchIsWithdrawn(t *testing.T) {
 	if got, want := kinds(tick(t, g).Operations), "a: dispatch 2; a: withdraw 1"; got != want {
 		t.Fatalf("after 4 minutes: %q, want %q", got, want)
 	}
-	if b.at(path.Join(dispatches, d.ID+".yaml")) != "" || b.at(path.Join(dispatches, "withdrawn", d.ID+".yaml")) == "" {
-		t.Error("the dispatch was not moved")
+	if b.at(path.Join(dispatches, d.ID+".yaml")) != "" || !strings.Contains(b.at(path.Join(dispatches, "state.yaml")), `"withdrawn":true`) {
+		t.Error("the dispatch was not withdrawn")
 	}
 	if list := b.at(path.Join(dispatches, "kustomization.yaml")); strings.Contains(list, d.ID) {
 		t.Errorf("the syncer still applies it:\n%s", list)

@@ -15,28 +15,37 @@ import (
 )
 
 // identities completes the identities of overlays that their files show; see [fleet.Loader]. Between
-// ticks it keeps the identity of each overlay in case state.yaml is deleted or damaged.
+// ticks it keeps the state of each overlay in case state.yaml is deleted or damaged.
 type identities struct {
 	repository Repository
 	branch     string // empty: unknown
 	log        *slog.Logger
-	known      map[string]plan.Identity // by the overlay's directory
-	logged     map[string]bool          // copies, by directory
+	known      map[string]plan.State // by the overlay's directory
+	logged     map[string]bool       // copies, by directory
 }
 
 func newIdentities(cfg Config) *identities {
 	return &identities{
 		repository: cfg.Repository, branch: cfg.Branch, log: cfg.Log,
-		known: map[string]plan.Identity{}, logged: map[string]bool{},
+		known: map[string]plan.State{}, logged: map[string]bool{},
 	}
 }
 
-// note stores the identities that muster has pushed.
+// note stores the states that muster has pushed.
 func (k *identities) note(done []ledger.Draft) {
 	for _, a := range done {
-		if id := a.Decision.State.Identity; id.ID != "" {
-			k.known[a.Path] = id
+		for _, c := range a.Changes {
+			if s := fleet.ReadState(c.Content); c.Path == fleet.StateFile(a.Path) && s.Identity.ID != "" {
+				k.known[a.Path] = s
+			}
 		}
+	}
+}
+
+// forget drops the states of overlays that other processes have written since.
+func (k *identities) forget(paths []string) {
+	for _, path := range paths {
+		delete(k.known, path)
 	}
 }
 
@@ -61,13 +70,15 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 		id, before := o.Identity, k.known[o.Path]
 		if o.State.Identity.ID == "" && !o.LostState() { // somebody has removed it
 			delete(k.known, o.Path)
-			before = plan.Identity{}
+			before = plan.State{}
 		}
 		if id.ID == "" && id.CopiedFrom == "" && o.LostState() {
-			var err error
-			if id, err = k.lost(ctx, o, before, wrote(o.Path), free); err != nil {
+			state, err := k.lost(ctx, o, before, wrote(o.Path), free)
+			if err != nil {
 				return err
 			}
+			o.RestoreState(state)
+			id = state.Identity
 		}
 		if id.ID != "" && id.Branch != "" && k.branch != "" && id.Branch != k.branch {
 			if _, asked := branches[id.Branch]; !asked {
@@ -80,7 +91,7 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 			if err != nil {
 				return err
 			}
-			if branches[id.Branch] || merged.ID != "" { // otherwise that branch was renamed
+			if branches[id.Branch] || merged.Identity.ID != "" { // otherwise that branch was renamed
 				id = plan.Identity{CopiedFrom: id.ID}
 			}
 		}
@@ -89,13 +100,13 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 			if err != nil {
 				return err
 			}
-			id.ID = before.ID
+			id.ID = before.Identity.ID
 		}
 		id.ID = cmp.Or(id.ID, plan.NewID(commit, k.branch, o.Path))
 		id.Overlay, id.Branch = o.Path, cmp.Or(k.branch, id.Branch)
 		owner[id.ID] = o.Path
 		if o.Identity = id; id == o.State.Identity {
-			k.known[o.Path] = id
+			k.known[o.Path] = o.State
 		}
 		k.report(o)
 	}
@@ -103,44 +114,45 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 	return nil
 }
 
-// lost returns the identity of an overlay without state.yaml: what this process knows, what muster's
-// last commits contain, or the one that its last dispatch was ordered by; the zero value if it had none.
-func (k *identities) lost(ctx context.Context, o *fleet.Overlay, before plan.Identity, wrote []string, free func(plan.Identity, string) bool) (plan.Identity, error) {
-	if id, err := k.owned(ctx, o, before, wrote, func(x plan.Identity) bool { return free(x, o.Path) }); id.ID != "" || err != nil {
-		return id, err
+// lost returns the state of an overlay without state.yaml: what this process knows, what muster's last
+// commits contain, or only the identity that its last order has; the zero value if it had none.
+func (k *identities) lost(ctx context.Context, o *fleet.Overlay, before plan.State, wrote []string, free func(plan.Identity, string) bool) (plan.State, error) {
+	if s, err := k.owned(ctx, o, before, wrote, func(x plan.Identity) bool { return free(x, o.Path) }); s.Identity.ID != "" || err != nil {
+		return s, err
 	}
 	byAge := slices.SortedFunc(slices.Values(o.Dispatches), func(a, b plan.Dispatch) int { return b.At.Compare(a.At) })
 	for _, d := range byAge {
 		id, _ := plan.TagValue(d.Tags, plan.TagIdentity)
 		if x := (plan.Identity{ID: id}); free(x, o.Path) {
-			return x, nil
+			return plan.State{Identity: x}, nil
 		}
 	}
-	return plan.Identity{}, nil
+	return plan.State{}, nil
 }
 
-// owned returns the identity that this process knows if it is accepted, otherwise what written returns.
-func (k *identities) owned(ctx context.Context, o *fleet.Overlay, before plan.Identity, wrote []string, accept func(plan.Identity) bool) (plan.Identity, error) {
-	if accept(before) {
+// owned returns the state that this process knows if its identity is accepted, otherwise what written
+// returns.
+func (k *identities) owned(ctx context.Context, o *fleet.Overlay, before plan.State, wrote []string, accept func(plan.Identity) bool) (plan.State, error) {
+	if accept(before.Identity) {
 		return before, nil
 	}
 	return k.written(ctx, o, wrote, accept)
 }
 
-// written returns the newest accepted identity in muster's last commits to the overlay; the zero value
-// if they contain no such identity.
-func (k *identities) written(ctx context.Context, o *fleet.Overlay, wrote []string, accept func(plan.Identity) bool) (plan.Identity, error) {
+// written returns the newest state with an accepted identity in muster's last commits to the overlay; the
+// zero value if they contain none.
+func (k *identities) written(ctx context.Context, o *fleet.Overlay, wrote []string, accept func(plan.Identity) bool) (plan.State, error) {
 	for _, commit := range wrote {
 		data, err := k.repository.File(ctx, commit, fleet.StateFile(o.Path))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return plan.Identity{}, fmt.Errorf("fleet repository: reading the former identity of overlay %s in commit %.12s: %w", o.Name, commit, err)
+			return plan.State{}, fmt.Errorf("fleet repository: reading the former state of overlay %s in commit %.12s: %w", o.Name, commit, err)
 		}
-		if id := fleet.ReadIdentity(data); accept(id) {
-			k.known[o.Path] = id
-			return id, nil
+		if s := fleet.ReadState(data); accept(s.Identity) {
+			k.known[o.Path] = s
+			return s, nil
 		}
 	}
-	return plan.Identity{}, nil
+	return plan.State{}, nil
 }
 
 // report logs once that an overlay is a copy.

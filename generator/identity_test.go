@@ -176,7 +176,7 @@ func TestCopiedBranch(t *testing.T) {
 			if s.Current != 2 || s.InFlight != 2 || s.Dispatch != 1 || now.ID == id || now.CopiedFrom != id || r.Decisions[0].Observation.Capacity("a").OtherFleets != 1 {
 				t.Errorf("a copy: %+v, %+v", s, now)
 			}
-			if got := kinds(r.Operations); got != "a: dispatch 1; a: withdraw 1" || b.fleet.head().tree.files["overlays/a/dispatches/withdrawn/"+d.ID+".yaml"] == nil {
+			if got := kinds(r.Operations); got != "a: dispatch 1; a: withdraw 1" || b.fleet.head().tree.files["overlays/a/dispatches/"+d.ID+".yaml"] != nil {
 				t.Errorf("a copy: %s, want its dispatch withdrawn", got)
 			}
 			if n := strings.Count(b.log.String(), "the overlay is a copy, and gets an identifier of its own"); n != 1 {
@@ -184,6 +184,9 @@ func TestCopiedBranch(t *testing.T) {
 			}
 			if again := b.identity("a"); again != now || again.Branch != "west" {
 				t.Errorf("a copy: state.yaml has %+v, want %+v", again, now)
+			}
+			if got := kinds(tick(t, g).Operations); got != "" {
+				t.Errorf("a copy, in the next tick: %s", got)
 			}
 			b.now = b.now.Add(time.Hour) // the copied dispatch leaves, and nothing is a copy any more
 			b.snapshot.Jobs = nil
@@ -259,7 +262,7 @@ func TestBranchCreatedLater(t *testing.T) {
 // TestIdentityIsNotRead asserts that a tick fails if it cannot read what an identity depends on, and that
 // the next tick finds the identity.
 func TestIdentityIsNotRead(t *testing.T) {
-	for what, want := range map[string]string{"file": "reading the former identity of overlay a in commit ", "branch": `looking up the branch "east": `} {
+	for what, want := range map[string]string{"file": "reading the commits since the last tick: order ", "branch": `looking up the branch "east": `} {
 		b := newBench("a")
 		b.jobs("a", 3)
 		tick(t, b.generator(onBranch("east")))
@@ -384,6 +387,7 @@ func TestCopiedOverOverlay(t *testing.T) {
 }
 
 // TestCopiedState: if only state.yaml is another overlay's, the overlay keeps its own orders as they are.
+// Those of the other count until their deadline, and no syncer gets them.
 func TestCopiedState(t *testing.T) {
 	b := newBench("a", "z")
 	b.jobs("a", 3)
@@ -392,33 +396,8 @@ func TestCopiedState(t *testing.T) {
 	tick(t, g)
 	b.fleet.edit("a person", branch.Change{Path: fleet.StateFile("overlays/z"), Content: b.fleet.head().tree.files[stateOfA]})
 	r := tick(t, g)
-	if z := r.Decisions[1].Figures; z.InFlight != 2 || z.Dispatch != 0 || kinds(r.Operations) != "" {
-		t.Errorf("%+v, %s; want two agents in flight, and nothing to do", z, kinds(r.Operations))
-	}
-}
-
-// TestIdentityOfARemovedOverlay: of several copies without state.yaml, one has the identifier in their
-// dispatches.
-func TestIdentityOfARemovedOverlay(t *testing.T) {
-	b := newBench("a")
-	b.jobs("a", 3)
-	tick(t, b.generator(onBranch("main")))
-	id := b.identity("a").ID
-	var all []branch.Change
-	for name, text := range b.fleet.head().tree.files {
-		if rest, ok := strings.CutPrefix(name, "overlays/a/"); ok {
-			all = append(all, branch.Change{Path: name})
-			for _, to := range []string{"y", "z"} {
-				if name != stateOfA {
-					all = append(all, branch.Change{Path: "overlays/" + to + "/" + rest, Content: bytes.ReplaceAll(text, []byte("queue: a"), []byte("queue: "+to))})
-				}
-			}
-		}
-	}
-	b.fleet.edit("replaces an overlay by two copies", all...)
-	r := tick(t, b.generator(onBranch("main")))
-	if y, z := r.Input.Overlays[0].Identity.ID, r.Input.Overlays[1].Identity.ID; y != id || z == id || z == "" {
-		t.Errorf("the identifiers are %q and %q, and that of the original was %q", y, z, id)
+	if z := r.Decisions[1].Figures; z.InFlight != 2 || z.Stopping != 3 || z.Dispatch != 0 || kinds(r.Operations) != "z: repair" {
+		t.Errorf("%+v, %s; want two agents in flight, and a repair", z, kinds(r.Operations))
 	}
 }
 
@@ -515,6 +494,77 @@ func TestMergedBranch(t *testing.T) {
 			if got := r.Input.Overlays[0].Identity; got.ID != id || s.Current != 4 || s.Dispatch != 0 {
 				t.Errorf("restarted %t, east exists %t: %+v, want %s; %d current, %d dispatched", restarted, exists, got, id, s.Current, s.Dispatch)
 			}
+		}
+	}
+}
+
+// TestUnknownOrders: the branch is set back while no muster runs, so that an order is lost. While others of
+// its agents may follow those that are connected, nothing is ordered. A process that has seen the order
+// counts it, and orders.
+func TestUnknownOrders(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		b := newBench("a")
+		b.limit(20)
+		b.jobs("a", 1)
+		g := b.generator(onBranch("main"))
+		tick(t, g)
+		back := len(b.fleet.history()) - 1
+		b.now = b.now.Add(time.Minute)
+		b.jobs("a", 4)
+		d := tick(t, g).Operations[0].Decision.Dispatch[0]
+		b.fleet.reset(back)
+		b.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("x")})
+		b.now = b.now.Add(time.Minute)
+		b.snapshot.Agents = []plan.Agent{{ID: "1", State: plan.AgentBusy, Connected: b.now, Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index=0")}}
+		b.jobs("a", 9)
+		if restarted {
+			g = b.generator(onBranch("main"))
+		}
+		r := tick(t, g)
+		until := b.now.Add(10*time.Minute + plan.Grace)
+		if !restarted {
+			if len(r.Suspended) > 0 || r.Decisions[0].Figures.InFlight != d.Agents || ordered(r) == 0 {
+				t.Errorf("%s, %d in flight, suspended %v", kinds(r.Operations), r.Decisions[0].Figures.InFlight, r.Suspended)
+			}
+			continue
+		}
+		if len(r.Suspended) != 1 || r.Suspended[0].Why.Code != plan.UnknownOrders || len(r.Operations) > 0 || !strings.Contains(r.Suspended[0].Why.Finding, until.Format(time.RFC3339)) {
+			t.Errorf("%s, suspended %v, want nothing ordered until %s", kinds(r.Operations), r.Suspended, until)
+		}
+		b.now = until
+		if r = tick(t, g); len(r.Suspended) > 0 || ordered(r) == 0 {
+			t.Errorf("then %s, suspended %v, want agents ordered", kinds(r.Operations), r.Suspended)
+		}
+		verifyAll(t, b.fleet)
+	}
+}
+
+// TestSwappedOverlays: two overlays exchange their names. Each keeps its orders.
+func TestSwappedOverlays(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		b := newBench("a", "z")
+		b.jobs("a", 3)
+		b.jobs("z", 2)
+		g := b.generator(onBranch("main"))
+		tick(t, g)
+		var all []branch.Change
+		for name, text := range b.fleet.head().tree.files {
+			for from, to := range map[string]string{"overlays/a/": "overlays/z/", "overlays/z/": "overlays/a/"} {
+				if rest, ok := strings.CutPrefix(name, from); ok {
+					all = append(all, branch.Change{Path: to + rest, Content: text})
+					if b.fleet.head().tree.files[to+rest] == nil {
+						all = append(all, branch.Change{Path: name})
+					}
+				}
+			}
+		}
+		b.fleet.edit("swaps two overlays", all...)
+		if restarted {
+			g = b.generator(onBranch("main"))
+		}
+		r := tick(t, g)
+		if got := r.Decisions; kinds(r.Operations) != "" || len(r.Suspended) > 0 || got[0].Figures.InFlight != 2 || got[1].Figures.InFlight != 3 {
+			t.Errorf("restarted %t: %s, suspended %v, in flight %d and %d", restarted, kinds(r.Operations), r.Suspended, got[0].Figures.InFlight, got[1].Figures.InFlight)
 		}
 	}
 }

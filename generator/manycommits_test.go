@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -18,7 +19,7 @@ import (
 )
 
 // TestOrderOfAnotherBehindManyCommits asserts that another muster's order that was deleted
-// before this muster read it counts with the largest version in the log.
+// before this muster read it counts as it was ordered.
 func TestOrderOfAnotherBehindManyCommits(t *testing.T) {
 	a := &archive{bench: newBench("a")}
 	g := a.generator()
@@ -29,11 +30,11 @@ func TestOrderOfAnotherBehindManyCommits(t *testing.T) {
 	a.fleet.crowd(300)
 	a.fleet.edit("a person", rewrite(lowered, "$1: 7")(file, a.at(file))...)
 	a.fleet.crowd(300)
-	a.fleet.edit("a person", branch.Change{Path: file}, branch.Change{Path: dispatches + "/kustomization.yaml"})
+	a.fleet.edit("a person", branch.Change{Path: file}, branch.Change{Path: dispatches + "/state.yaml"})
 	a.fleet.crowd(2000)
 	a.asked = 0
-	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Figures.InFlight != 7 {
-		t.Errorf("%q, %d in flight, want a repair and 7", kinds(r.Operations), r.Decisions[0].Figures.InFlight)
+	if r := tick(t, g); kinds(r.Operations) != "a: repair" || r.Decisions[0].Figures.InFlight != 5 {
+		t.Errorf("%q, %d in flight, want a repair and 5", kinds(r.Operations), r.Decisions[0].Figures.InFlight)
 	}
 	if a.asked > 20 {
 		t.Errorf("the past was read %d times", a.asked)
@@ -77,6 +78,9 @@ func (g *graph) Commits(context.Context, string, branch.Limit) iter.Seq2[branch.
 }
 
 func (g *graph) File(_ context.Context, commit, _ string) ([]byte, error) {
+	if commit == "old" {
+		return nil, fs.ErrNotExist
+	}
 	return nil, fmt.Errorf("%w: a file of %s", errWanted, commit)
 }
 
@@ -100,7 +104,7 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 		op := ledger.Draft{Kind: kind, Path: "overlays/a", Base: "c0ffee"}
 		op.Decision.Overlay, op.Decision.Observation.At = "a", b.now.Add(observed)
 		if kind == ledger.Dispatch {
-			op.Decision.Dispatch = []plan.Dispatch{{ID: "a-lost", Agents: 5}}
+			op.Decision.Dispatch = []plan.Dispatch{{ID: "a-lost", Agents: 5, NotAfter: b.now.Add(10 * time.Minute)}}
 			op.Decision.Figures.Dispatch = 5
 		}
 		return branch.Commit{ID: id, Parents: parents, At: b.now.Add(made), Message: ledger.Message(op, "v0")}
@@ -139,6 +143,19 @@ func TestLogIsReadToItsEnds(t *testing.T) {
 		if _, err := without.generator(func(c *generator.Config) { c.Repository = g }).Tick(t.Context()); err != nil || g.read != read {
 			t.Errorf("without state.yaml, muster's last commit %s ago: %v after %d commits, want %d", -age, err, g.read, read)
 		}
+	}
+}
+
+// TestShallowDryRun: a dry run on a shallow history counts the orders in state.yaml, and says so.
+func TestShallowDryRun(t *testing.T) {
+	a := twins(t)
+	g := &graph{bench: a.bench, log: []branch.Commit{{ID: a.fleet.head().id, At: a.now, Parents: []string{"nowhere"}}}}
+	m := a.bench.generator(func(c *generator.Config) { c.Repository, c.DryRun = g, true })
+	if r := tick(t, m); !r.Unverified || r.Decisions[0].Figures.InFlight != 5 || len(r.Suspended) > 0 {
+		t.Errorf("unverified %t, %d in flight, suspended %v", r.Unverified, r.Decisions[0].Figures.InFlight, r.Suspended)
+	}
+	if r := tick(t, a.bench.generator(func(c *generator.Config) { c.DryRun = true })); r.Unverified {
+		t.Error("a complete history is unverified")
 	}
 }
 

@@ -157,9 +157,6 @@ func (m *muster) Head(context.Context) (branch.Head, error) {
 		head = head.parent // a mirror that lags behind
 	}
 	m.meanwhile()
-	if m != m.w.other {
-		m.w.audit.noticed(head.tree)
-	}
 	return head.head(), m.die()
 }
 

@@ -305,7 +305,7 @@ func (p *publisher) maxJobs(loaded []fleet.Overlay) map[string]int {
 	for i := range loaded {
 		n := limits.Files - besides
 		if one := loaded[i].DispatchBytes(); one > 0 {
-			n = min(n, limits.Bytes*3/4/one) // a quarter is for the rest
+			n = min(n, (limits.Bytes*3/4-loaded[i].StateBytes())/one) // a quarter is for the rest
 		}
 		most[loaded[i].Name] = max(n, least)
 	}

@@ -82,27 +82,48 @@ func Render(base string, o fleet.Overlay, d plan.Decision) ([]ledger.Draft, erro
 			remove = append(remove, r.ID)
 		}
 	}
-	o, changes, err := o.Add(d.Dispatch)
-	if err != nil {
-		return nil, err
+	before := o.State
+	left := 0 // operations after this one
+	for _, n := range []int{len(d.Dispatch), len(withdraw), len(remove)} {
+		if n > 0 {
+			left++
+		}
 	}
-	op(ledger.Dispatch, changes)
-	if len(changes) > 0 && len(d.Retire) > 0 {
-		state := d.Ordered(o.State)
-		last := &ops[len(ops)-1]
-		last.Changes = append(last.Changes, o.WriteState(state)...)
-		o.State = state
+	next := func() { // an operation that others follow leaves to them what they decide
+		if left--; left > 0 {
+			o.State = d.Ordered(before)
+		} else {
+			o.State = d.State
+		}
 	}
-	if o, changes, err = o.Withdraw(withdraw); err != nil {
-		return nil, err
+	if len(d.Dispatch) > 0 {
+		next()
+		after, changes, err := o.Add(d.Dispatch)
+		if err != nil {
+			return nil, err
+		}
+		op(ledger.Dispatch, changes)
+		for _, x := range d.Dispatch {
+			at := slices.IndexFunc(after.Dispatches, func(y plan.Dispatch) bool { return y.ID == x.ID })
+			ops[0].Added = append(ops[0].Added, after.Dispatches[at])
+		}
+		o = after
 	}
-	op(ledger.Withdraw, changes)
-	if o, changes, err = o.Remove(remove); err != nil {
-		return nil, err
-	}
-	op(ledger.Retire, changes)
-	if last := len(ops) - 1; last >= 0 {
-		ops[last].Changes = append(slices.Clip(ops[last].Changes), o.WriteState(d.State)...)
+	for _, x := range []struct {
+		kind ledger.Kind
+		ids  []string
+		do   func(*fleet.Overlay, []string) (fleet.Overlay, []branch.Change, error)
+	}{{ledger.Withdraw, withdraw, (*fleet.Overlay).Withdraw}, {ledger.Retire, remove, (*fleet.Overlay).Remove}} {
+		if len(x.ids) == 0 {
+			continue
+		}
+		next()
+		after, changes, err := x.do(&o, x.ids)
+		if err != nil {
+			return nil, err
+		}
+		op(x.kind, changes)
+		o = after
 	}
 	return ops, nil
 }

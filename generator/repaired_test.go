@@ -2,10 +2,8 @@ package generator_test
 
 import (
 	"context"
-	"path"
 	"slices"
 	"testing"
-	"time"
 
 	"muster/generator"
 	"muster/gitops/branch"
@@ -35,33 +33,6 @@ func TestRefusedRepair(t *testing.T) {
 			if got := kinds(r.Operations); err != nil || got != want || !slices.Equal(suspended, []string{"a"}) || !slices.Equal(warned, edited) {
 				t.Errorf("one by one %t, %v edited: %q, %v; suspended %v, warned of %v", oneByOne, edited, got, err, suspended, warned)
 			}
-		}
-	}
-}
-
-// TestWithdrawnFileDeleted: a person deletes the file of a dispatch that muster has withdrawn, because its
-// agents will not start. They no longer count, also in a new process.
-func TestWithdrawnFileDeleted(t *testing.T) {
-	for _, restarted := range []bool{false, true} {
-		b := newBench("a")
-		b.jobs("a", 3)
-		g := b.generator()
-		d := tick(t, g).Operations[0].Decision.Dispatch[0]
-		b.correct()
-		b.now = b.now.Add(3 * time.Minute)
-		tick(t, g)
-		b.now = b.now.Add(time.Minute)
-		tick(t, g)
-		file := path.Join(dispatches, "withdrawn", d.ID+".yaml")
-		if b.at(file) == "" {
-			t.Fatal("nothing was withdrawn")
-		}
-		b.fleet.edit("a person", branch.Change{Path: file})
-		if restarted {
-			g = b.generator()
-		}
-		if got := kinds(tick(t, g).Operations); got != "a: dispatch 3" {
-			t.Errorf("restarted %t: %q, want the agents ordered again", restarted, got)
 		}
 	}
 }

@@ -1,16 +1,19 @@
 package generator_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
+	"muster/generator/fleet"
+	"muster/generator/manual"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 )
@@ -33,7 +36,6 @@ type tampering struct {
 var (
 	agentsField = regexp.MustCompile(`(?m)^( +)(completions|parallelism): \d+$`)
 	leaseField  = regexp.MustCompile(`(muster.dev/not-after: ")([^"]+)"`)
-	digestField = regexp.MustCompile(`(?m)^ +muster.dev/digest: (.*)\n`)
 )
 
 // setAgents writes another number of agents.
@@ -53,14 +55,6 @@ func addLease(text string, by time.Duration) string {
 	})
 }
 
-// sealed writes the digest that belongs to a text, as who knows how it is made can.
-func sealed(text string) string {
-	old := digestField.FindStringSubmatch(text)[1]
-	blank := strings.Replace(text, old, "sha256-"+strings.Repeat("0", 32), 1)
-	sum := sha256.Sum256([]byte(blank))
-	return strings.Replace(text, old, "sha256-"+hex.EncodeToString(sum[:])[:32], 1)
-}
-
 func tamperings() []tampering {
 	return []tampering{
 		{name: "fewer agents", change: func(_ *rand.Rand, text string) string { return setAgents(text, 1) }},
@@ -71,8 +65,12 @@ func tamperings() []tampering {
 			return strings.ReplaceAll(text, "agent-tags: queue=", "agent-tags: queue=not-")
 		}},
 		{name: "a comment", change: func(_ *rand.Rand, text string) string { return "# mind the gap\n" + text }},
-		{name: "fewer agents and no digest", change: func(_ *rand.Rand, text string) string {
-			return digestField.ReplaceAllString(setAgents(text, 1), "")
+		{name: "another format", change: func(_ *rand.Rand, text string) string {
+			content, err := yaml.YAMLToJSON([]byte(text))
+			if err != nil {
+				return text
+			}
+			return string(content)
 		}},
 	}
 }
@@ -91,11 +89,8 @@ func (w *scenario) live(o *overlay, dir string) []string {
 
 // tamper is a person who edits a dispatch, deletes, renames or copies it.
 func (w *scenario) tamper(r *rand.Rand) {
-	o, dice, which := w.overlays[r.IntN(len(w.overlays))], r.IntN(13), r.IntN(1<<30)
+	o, dice, which := w.overlays[r.IntN(len(w.overlays))], r.IntN(14), r.IntN(1<<30)
 	dir := o.path() + "/dispatches"
-	if dice == 12 { // somebody says that they do not come
-		dir += "/withdrawn"
-	}
 	files := w.live(o, dir)
 	if len(files) == 0 {
 		return
@@ -120,13 +115,16 @@ func (w *scenario) tamper(r *rand.Rand) {
 		}
 		w.leave(o, "renames or copies "+id, changes, []branch.Change{{Path: path.Join(dir, id+"x.yaml")}})
 	case 11: // cannot be read
-		if o.broken > 0 {
-			return
-		}
-		w.leave(o, "leaves conflict markers in "+id, []branch.Change{{Path: file, Content: []byte("<<<<<<< HEAD\n" + text)}}, []branch.Change{{Path: file, Content: []byte(text)}})
+		w.edit("leaves conflict markers in "+id, branch.Change{Path: file, Content: []byte("<<<<<<< HEAD\n" + text)})
+		w.server.At(w.server.Now().Add(time.Duration(w.faults.Int64N(int64(30*time.Minute)))), func() {
+			w.edit("restores "+id, branch.Change{Path: file, Content: []byte(text)})
+		})
 	case 12:
-		w.audit.withdrawn(o, id)
-		w.edit("gives up "+id, branch.Change{Path: file})
+		state := string(w.fleet.head().tree.files[dir+"/state.yaml"])
+		lines := slices.DeleteFunc(slices.Collect(strings.Lines(state)), func(line string) bool { return strings.HasPrefix(line, "  "+id+":") })
+		w.edit("deletes the line of "+id, branch.Change{Path: dir + "/state.yaml", Content: []byte(strings.Join(lines, ""))})
+	case 13:
+		w.neverCreated(o, id)
 	default:
 		all := tamperings()
 		e := all[dice%len(all)]
@@ -134,6 +132,23 @@ func (w *scenario) tamper(r *rand.Rand) {
 		w.audit.edited(x, after, e.useless)
 		w.edit("edits "+id+": "+e.name, branch.Change{Path: file, Content: []byte(after)})
 	}
+}
+
+// neverCreated is muster cancel --never-created.
+func (w *scenario) neverCreated(o *overlay, id string) {
+	head := w.fleet.head()
+	loaded, err := fleet.NewLoader("overlays").Load(head.tree)
+	at := slices.IndexFunc(loaded, func(x fleet.Overlay) bool { return x.Path == o.path() })
+	if err != nil || at < 0 {
+		return
+	}
+	e, err := manual.Cancel(&loaded[at], []string{id}, true)
+	if err != nil {
+		return // the files are damaged
+	}
+	w.audit.withdrawn(id)
+	w.trace("person: cancels %s, never created", id)
+	w.fleet.edit(e.Message(head.id, "v0", ""), e.Changes...)
 }
 
 // leave is a person's mistake, and its end after a while.
@@ -147,61 +162,50 @@ func (w *scenario) leave(o *overlay, what string, changes, back []branch.Change)
 	})
 }
 
-// edited enters what may come of an order that a person has edited: no muster has
-// to answer for it before it has seen that.
+// edited enters what may come of an order that a person has edited beyond what muster counts: agents that
+// were not ordered, and those that start after their order's deadline.
 func (a *audit) edited(x *order, text string, useless bool) {
-	most := *x
-	most.raise(text)
-	a.loose += most.Agents - x.Agents
-	if useless {
-		a.loose += most.Agents
-	}
-}
-
-// noticed enters what a muster sees of edits.
-func (a *audit) noticed(t *tree) {
-	for _, x := range a.orders {
-		if x.overlay.kube.tampered[x.ID] && !x.retired {
-			if text, ok := t.files[dispatchPath(x)]; ok {
-				x.raise(string(text))
-			}
-		}
-	}
-}
-
-func withdrawnPath(overlay, id string) string {
-	return overlay + "/dispatches/withdrawn/" + id + ".yaml"
-}
-
-func dispatchPath(x *order) string { return x.overlay.path() + "/dispatches/" + x.ID + ".yaml" }
-
-// raise makes an order as large as a text of its manifest says.
-func (x *order) raise(text string) {
-	if strings.Contains(text, "<<<<<<<") { // also below a comment that was written since
-		return // nobody can read that
-	}
+	agents, until := x.Agents, x.NotAfter
 	for _, m := range agentsField.FindAllString(text, -1) {
 		var n int
 		if _, err := fmt.Sscanf(m[strings.IndexByte(m, ':')+1:], "%d", &n); err == nil {
-			x.Agents = max(x.Agents, n)
+			agents = max(agents, n)
 		}
 	}
 	if m := leaseField.FindStringSubmatch(text); m != nil {
-		if t, err := time.Parse(time.RFC3339, m[2]); err == nil && t.After(x.NotAfter) {
-			x.NotAfter = t
+		if t, err := time.Parse(time.RFC3339, m[2]); err == nil {
+			until = later(until, t)
 		}
+	}
+	a.loose += agents - x.Agents
+	if useless || until.After(x.NotAfter) {
+		a.loose += agents
 	}
 }
 
-// promised are the dispatches of an overlay that may still come, by the books: those
+// edited reports whether the manifest of an order has other values at a commit than its order wrote.
+func (w *scenario) edited(t *tree, overlay, id string) bool {
+	file := path.Join(overlay, "dispatches", id+".yaml")
+	text, there := t.files[file]
+	if !there {
+		return false
+	}
+	var is, was map[string]any
+	if yaml.Unmarshal(text, &is) != nil {
+		return false
+	}
+	for _, c := range w.fleet.history() {
+		if first, ok := c.tree.files[file]; ok {
+			return yaml.Unmarshal(first, &was) == nil && !reflect.DeepEqual(is, was)
+		}
+	}
+	return false
+}
+
+// promised are the orders of an overlay whose agents may still come, by the books: those
 // in git, and those that are not there because a person has meddled.
 func (a *audit) promised(inGit []plan.Dispatch, o *overlay) []plan.Dispatch {
 	all := slices.Clone(inGit)
-	for i := range all {
-		if x := a.dispatches[all[i].ID]; x != nil {
-			all[i].Agents, all[i].NotAfter = max(all[i].Agents, x.Agents), later(all[i].NotAfter, x.NotAfter)
-		}
-	}
 	for _, x := range a.orders {
 		if x.overlay == o && !x.exited && !x.retired && !slices.ContainsFunc(all, func(d plan.Dispatch) bool { return d.ID == x.ID }) {
 			all = append(all, x.Dispatch)

@@ -79,7 +79,7 @@ type Generator struct {
 	cfg       Config
 	git       *timedRepository // cfg.Repository
 	overlays  overlayReader
-	drift     *drift
+	memory    *memory
 	ids       *identities
 	poller    *poller
 	publisher *publisher
@@ -109,7 +109,7 @@ func New(cfg Config) *Generator {
 	}
 	return &Generator{
 		cfg: cfg, git: git, overlays: overlayReader{loader: loader}, poller: poll, reporter: rep, trigger: next,
-		drift:     newDrift(cfg, poll),
+		memory:    newMemory(cfg, poll),
 		ids:       newIdentities(cfg),
 		publisher: &publisher{repository: cfg.Repository, clock: cfg.Clock, reporter: rep, refused: map[string]refusal{}, onLanded: cfg.Landed},
 	}
@@ -152,6 +152,9 @@ type Result struct {
 	Repairs map[string]Repair
 	// Rewritten is the last time that the branch was rewritten; nil if it was not lately.
 	Rewritten *Rewritten
+	// Unverified reports that a dry run counts the orders in state.yaml, because the log that could
+	// contain others is incomplete.
+	Unverified bool
 	// Metrics is why Buildkite's metrics cannot be read; nil: they can, or are not.
 	Metrics error
 	// Triggers are the problems of [Triggers.Problems].
@@ -279,14 +282,20 @@ func (g *Generator) attempt(ctx context.Context, repaired *branch.Head) (Result,
 		result.Suspended = []Suspended{invalid(dir, fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir))}
 		return result, nil
 	}
-	if loaded, err = g.drift.withEdits(ctx, head, loaded); err != nil {
+	joined, err := g.memory.join(ctx, head, loaded)
+	switch result.Unverified = errors.Is(err, errShallow) && g.cfg.DryRun; {
+	case err == nil:
+		loaded = joined
+	case !result.Unverified:
 		return result, err
 	}
-	result.Rewritten = g.drift.recentRewrite()
-	if err = g.ids.complete(ctx, head.Commit, loaded, g.drift.wrote); err != nil {
+	result.Rewritten = g.memory.recentRewrite()
+	g.ids.forget(g.memory.others)
+	if err = g.ids.complete(ctx, head.Commit, loaded, g.memory.wrote); err != nil {
 		return result, err
 	}
-	result.Repairs = g.drift.past.repairsOf(loaded)
+	g.memory.forgetCopies(loaded)
+	result.Repairs = g.memory.repairsOf(loaded)
 	edited := loaded
 	loaded = g.publisher.withRefused(head, edited)
 	result.Warnings = warnings(loaded)
@@ -328,6 +337,7 @@ func (g *Generator) attempt(ctx context.Context, repaired *branch.Head) (Result,
 	ops, failed := render(head.Commit, loaded, result.Decisions)
 	result.Operations = append(result.Operations, ops...) // in a dry run after repairs
 	result.Suspended = append(suspended(loaded, result.Decisions), failed...)
+	g.memory.nameEditors(ctx, head, loaded, result.Suspended)
 	if len(ops) == 0 || g.cfg.DryRun {
 		g.poller.done()
 		return result, nil
@@ -346,15 +356,15 @@ func (g *Generator) repair(ctx context.Context, head branch.Head, loaded []fleet
 	if len(ops) == 0 {
 		return nil, nil
 	}
-	g.drift.past.suspect(ctx, head, ops)
+	g.memory.suspect(ctx, head, ops)
 	if g.cfg.DryRun {
 		r.Operations = ops
 		return ops, nil
 	}
 	g.reporter.enter(StepCommit)
 	next, done, err := g.publisher.commitRepairs(ctx, head, g.publisher.inTurn(ops))
-	g.drift.noteOperations(head, next, done)
-	r.Head, r.Operations, r.Repairs = next, done, g.drift.past.repairsOf(loaded)
+	g.memory.noteOperations(head, next, done)
+	r.Head, r.Operations, r.Repairs = next, done, g.memory.repairsOf(loaded)
 	if err != nil {
 		return ops, fmt.Errorf("committing: %w", err)
 	}
@@ -381,19 +391,20 @@ func (g *Generator) decide(r *Result, most map[string]int) {
 func (g *Generator) write(ctx context.Context, loaded []fleet.Overlay, result Result) (Result, error) {
 	head, ops, snapshot := result.Head, g.publisher.inTurn(result.Operations), result.Input.Snapshot
 	next, done, err := g.publisher.commit(ctx, head, ops)
-	g.drift.noteOperations(head, next, done)
+	g.memory.noteOperations(head, next, done)
 	g.ids.note(done)
 	if errors.Is(err, branch.ErrMoved) {
 		g.poller.keep(snapshot)
 	} else {
 		g.poller.done()
 	}
-	result.Head, result.Operations, result.Repairs = next, done, g.drift.past.repairsOf(loaded)
+	result.Head, result.Operations, result.Repairs = next, done, g.memory.repairsOf(loaded)
 	if err != nil {
 		return result, fmt.Errorf("committing: %w", err)
 	}
 	if len(done) < len(ops) {
 		result.Suspended = suspended(g.publisher.withRefused(head, loaded), result.Decisions)
+		g.memory.nameEditors(ctx, head, loaded, result.Suspended)
 	}
 	return result, nil
 }

@@ -221,7 +221,7 @@ var incidents = []incident{
 		},
 	},
 	{
-		name: "dispatch edited", ownBuilds: true, want: ofOverlay(condition.Drifted, condition.EditedByHand),
+		name: "dispatch edited", ownBuilds: true, want: ofOverlay(condition.Suspended, string(plan.Drifted)),
 		prepare: orderBefore,
 		begin:   func(w *incidentWorld) { w.edit(w.dispatch(), ": 5\n", ": 4\n") },
 	},
@@ -233,11 +233,6 @@ var incidents = []incident{
 			w.edit("overlays/"+incidentOverlay+"/dispatches/kustomization.yaml", "- "+filepath.Base(file)+"\n", "")
 			w.commit(branch.Change{Path: file})
 		},
-	},
-	{
-		name: "dispatch raised", ownBuilds: true, want: ofOverlay(condition.Drifted, condition.EditedByHand),
-		prepare: orderBefore,
-		begin:   func(w *incidentWorld) { w.edit(w.dispatch(), ": 5\n", ": 9\n") },
 	},
 	{
 		name: "formatter", ownBuilds: true, fine: true, prepare: orderBefore,

@@ -31,29 +31,38 @@ import (
 
 func (p program) cancelCommand() *cobra.Command {
 	m := p.manualFlags()
-	return m.addTo(&cobra.Command{
+	neverCreated := false
+	c := m.addTo(&cobra.Command{
 		Use:   "cancel DISPATCH...",
 		Short: "Cancel orders of agents",
-		Long: `cancel moves the manifests of dispatches to a directory that no syncer applies. Jobs
-that the cluster has created stay, if their annotations prevent their deletion as in
-base/job.yaml. Agents that have not registered count until their lease expires,
+		Long: `cancel removes the manifests of dispatches, so that no syncer applies them any more.
+Jobs that the cluster has created stay, if their annotations prevent their deletion as
+in base/job.yaml. Agents that have not registered count until their lease expires,
 because the cluster may have started them: nothing is ordered twice.
+
+With --never-created they count no longer. Look first: kubectl get jobs -A -l
+muster.dev/dispatch=DISPATCH. If a Job exists after all, max may be exceeded.
 
 muster status OVERLAY lists an overlay's dispatches.`,
 		Example:           `  muster cancel linux-med3brs7 --reason "wrong image"`,
 		Args:              invocation.Arguments(1, invocation.Unlimited),
 		ValidArgsFunction: m.settings.git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Dispatches }),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if neverCreated && m.pr {
+				return output.Usage(errors.New("--never-created cannot be proposed with --pr: a merged proposal does not say that muster's command made it"))
+			}
 			return m.run(cmd.Context(), func(_ context.Context, f *fleetState) (manual.Edit, error) {
 				o, err := f.overlayWith(args)
 				if err != nil {
 					return manual.Edit{}, output.Usage(err)
 				}
-				e, err := manual.Cancel(o, args)
+				e, err := manual.Cancel(o, args, neverCreated)
 				return e, output.Usage(err)
 			})
 		},
 	})
+	c.Flags().BoolVar(&neverCreated, "never-created", false, "the cluster has created no Job of them: their agents no longer count")
+	return c
 }
 
 // overlayWith returns the overlay of the dispatches; one commit changes one overlay.
@@ -509,7 +518,7 @@ func (m *manualFlags) confirm(ctx context.Context, at *fleetState, e manual.Edit
 		if c.Content == nil {
 			to = "/dev/null"
 		}
-		if path.Base(path.Dir(c.Path)) == "withdrawn" || c.Content == nil && path.Base(path.Dir(c.Path)) == "dispatches" { // it is moved
+		if c.Content == nil && path.Base(path.Dir(c.Path)) == "dispatches" { // a whole manifest
 			fmt.Fprintf(p.Stdout, "diff %s %s\n", from, to)
 			continue
 		}

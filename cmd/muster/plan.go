@@ -67,6 +67,9 @@ current clone. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
 				if err := show(out, withoutTop(result, s.git.Overlays)); err != nil {
 					return err
 				}
+				if result.Unverified {
+					p.PrintMessage("unverified: the repository is shallow, so that orders which state.yaml lacks are not counted (git fetch --unshallow)")
+				}
 				if err := invalidOverlays(result.Suspended); err != nil && !w {
 					return err
 				}

@@ -22,6 +22,8 @@ var remedies = map[string]string{
 	string(plan.UnknownQueue):      queueRemedy,
 	string(plan.AmbiguousQueue):    queueRemedy,
 	string(plan.HostedQueue):       queueRemedy,
+	string(plan.Drifted):           "Restore the manifest as the commit that added it has it (git checkout COMMIT -- FILE), or wait: muster orders again when no agent of the order can register any more.",
+	string(plan.UnknownOrders):     "Nothing: muster orders again at that time. Find out who set the branch back, and protect it against force pushes.",
 	string(plan.AgentsCannotWork):  tagsRemedy,
 	Overdue:                        pods,
 	OrdersFailed:                   pods,

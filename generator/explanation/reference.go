@@ -50,7 +50,7 @@ var (
 	}
 	agentPageRule = regexp.MustCompile(`/agents(/|$|[?#])`)
 	// fileRule is a dispatch's file at a git host.
-	fileRule      = regexp.MustCompile(`/dispatches/(?:withdrawn/)?([a-z0-9-]+-[0-9a-hjkmnp-tv-z]{8})\.yaml`)
+	fileRule      = regexp.MustCompile(`/dispatches/([a-z0-9-]+-[0-9a-hjkmnp-tv-z]{8})\.yaml`)
 	buildkiteRule = regexp.MustCompile(`^https?://([a-z0-9-]+\.)*buildkite\.com(:[0-9]+)?(/|$|[?#])`)
 	// proxiedRule is a page of Buildkite on another host. A path on a git host may look like one.
 	proxiedRule = regexp.MustCompile(`/v2/organizations/|/builds/[0-9]+`)

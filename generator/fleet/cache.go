@@ -3,7 +3,6 @@ package fleet
 import (
 	"crypto/sha256"
 	"io/fs"
-	"maps"
 
 	"muster/gitops/branch"
 )
@@ -32,13 +31,6 @@ func identityKey(file string, e fs.DirEntry) (k key, ok bool) {
 		return k, false
 	}
 	return keyOf(file, 1, []byte(entry.Identity())), true
-}
-
-// know stores dispatches that were just written, so that they are not read again.
-func (l *Loader) know(written map[key]readDispatch) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	maps.Copy(l.valid, written)
 }
 
 // remembered contains the results of the last Load and of the current one, by the key of their

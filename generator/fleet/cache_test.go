@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"muster/generator/plan"
 )
 
 func TestRemembered(t *testing.T) {
@@ -90,15 +89,22 @@ func (e identifiedEntry) Identity() string {
 	return fmt.Sprintf("%x", sha256.Sum256(content))
 }
 
-// TestKnownDispatchesAreNotRead follows an overlay of a tree with identities
-// through commits: a manifest is read when it is new or changed, and not again.
-func TestKnownDispatchesAreNotRead(t *testing.T) {
+// TestKnownManifestsAreNotRead follows an overlay of a tree with identities through commits: a manifest is
+// read when it is new or changed, and an edited one again at each Load. The list and state.yaml always are.
+func TestKnownManifestsAreNotRead(t *testing.T) {
+	const a, b = "default-aaaaaaaa.yaml", "default-bbbbbbbb.yaml"
 	files, l := sound(t), NewLoader("overlays")
 	var o Overlay
 	expect := func(what string, read ...string) {
 		t.Helper()
 		tree := &identified{FS: files.tree()}
 		o = load(t, l, tree)[0]
+		slices.Sort(tree.read)
+		read = append(read, listFile)
+		if _, there := files[stateOf]; there {
+			read = append(read, stateFile)
+		}
+		slices.Sort(read)
 		if diff := cmp.Diff(read, tree.read); diff != "" {
 			t.Errorf("%s: read (-want +got)\n%s", what, diff)
 		}
@@ -106,73 +112,52 @@ func TestKnownDispatchesAreNotRead(t *testing.T) {
 			t.Errorf("%s: the overlay is not what it is when all is read: %s", what, cmp.Diff(plain.Dispatches, o.Dispatches))
 		}
 	}
-	expect("nothing there", listFile)
-	_, changes, err := o.Add([]plan.Dispatch{order("default-aaaaaaaa", 3), order("default-bbbbbbbb", 3)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	files.apply(changes)
-	expect("two were written", "default-aaaaaaaa.yaml", "default-bbbbbbbb.yaml", listFile)
-	expect("nothing changed", listFile)
-	files["overlays/default/dispatches/default-bbbbbbbb.yaml"] += "# a person's note\n"
-	expect("one was edited", "default-bbbbbbbb.yaml", listFile)
-	expect("nothing changed", listFile)
+	expect("nothing there")
+	files.ordered(t, order("default-aaaaaaaa", 3), order("default-bbbbbbbb", 3))
+	expect("two were written", a, b)
+	expect("nothing changed")
+	files["overlays/default/dispatches/"+b] += "# a person's note\n"
+	expect("a comment was added", b, b)
+	expect("nothing changed", b)
 	policy := files["overlays/default/scaling.yaml"]
 	files["overlays/default/scaling.yaml"] = "nonsense"
-	expect("the policy cannot be read", listFile)
+	expect("the policy cannot be read", b)
 	if o.Err() == nil || o.Policy.Queue != "default" {
 		t.Errorf("without its policy the overlay is held by %v and its agents are in queue %q", o.Err(), o.Policy.Queue)
 	}
 	files["overlays/default/scaling.yaml"] = policy
 	// The same file elsewhere is another.
-	files["overlays/default/dispatches/default-cccccccc.yaml"] = files["overlays/default/dispatches/default-aaaaaaaa.yaml"]
-	expect("one was copied", "default-cccccccc.yaml", listFile)
+	files["overlays/default/dispatches/default-cccccccc.yaml"] = files["overlays/default/dispatches/"+a]
+	expect("one was copied", b, "default-cccccccc.yaml")
 	if o.Err() == nil {
 		t.Error("a copied dispatch is treated as its own")
 	}
+	// A file that is too large is read once.
+	delete(files, "overlays/default/dispatches/default-cccccccc.yaml")
+	files["overlays/default/dispatches/"+b] = strings.Repeat("#", largestManifest+1)
+	expect("one is too large", b)
+	expect("one is too large")
+	if !o.Dispatches[1].Withdrawn {
+		t.Error("it counts as a manifest")
+	}
 }
 
-// TestNoDispatchIsReadOnce: what can be no dispatch, as a file that is too large, is
-// named at each Load, and read at the first only. Its agents count as far as it says.
-func TestNoDispatchIsReadOnce(t *testing.T) {
-	const dir = "overlays/default/" + dispatchDir + "/"
-	files, l := sound(t), NewLoader("overlays")
-	for i := range 3 {
-		files[fmt.Sprint(dir, "large", i, manifestType)] = strings.Repeat("#", largestDispatch+1)
-	}
-	files[dir+"none.yaml"] = "spec: {completions: 7}"
-	files[dir+withdrawnDir+"/other.yaml"] = "no: {dispatch"
-	want := []string{
-		dir + "large0.yaml: has 131073 bytes: a dispatch has at most 131072; " + repair,
-		dir + "large1.yaml: has 131073 bytes: a dispatch has at most 131072; " + repair,
-		dir + "large2.yaml: has 131073 bytes: a dispatch has at most 131072; " + repair,
-		dir + "none.yaml: apiVersion: is missing; " + repair,
-		dir + withdrawnDir + "/other.yaml:1: is not valid YAML: did not find expected ',' or '}'; " + repair,
-	}
-	for n, read := range []int{6, 1, 1} { // the list is read each time
-		tree := &identified{FS: files.tree()}
-		o := load(t, l, tree)[0]
-		if len(tree.read) != read {
-			t.Errorf("load %d: read %q", n, tree.read)
-		}
-		var got []string
-		for _, f := range o.findings {
-			got = append(got, f.Error())
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("load %d: findings (-want +got)\n%s", n, diff)
-		}
-		agents := 0
-		for _, e := range o.Edits() {
-			agents += e.Agents
-		}
-		if len(o.Edits()) != len(want) || agents != 7 {
-			t.Errorf("load %d: %d edits, %d agents", n, len(o.Edits()), agents)
+// TestUnreadManifest: a manifest that is known but cannot be read when an edit is suspected suspends the
+// overlay, and its order is neither withdrawn nor edited.
+func TestUnreadManifest(t *testing.T) {
+	files, l := soundWithDispatch(t), NewLoader("overlays")
+	files[stampedFile] += "# a person's note\n"
+	o := only(t, l, &identified{FS: files.tree()})
+	want := o.Dispatches
+	for range 2 {
+		s := &spy{FS: &identified{FS: files.tree()}, read: map[string]bool{}, broken: stampedFile}
+		o = load(t, l, s)[0]
+		o.Join(want, func(string) bool { return false }, want[0].At)
+		if o.Err() == nil || !strings.Contains(o.Err().Error(), stampedFile+": cannot be read: ") || strings.Contains(o.Err().Error(), "\n") || !cmp.Equal(want, o.Dispatches) || o.Repair() != nil {
+			t.Errorf("%v, %v, repair %v", o.Err(), o.Dispatches, o.Repair())
 		}
 	}
-	files[dir+"large0.yaml"] += "#"
-	tree := &identified{FS: files.tree()}
-	if o := load(t, l, tree)[0]; len(tree.read) != 2 || !strings.Contains(o.Err().Error(), "131074 bytes") {
-		t.Errorf("another file: read %q: %v", tree.read, o.Err())
+	if o = only(t, l, &identified{FS: files.tree()}); !cmp.Equal(want, o.Dispatches) || o.Repair() != nil {
+		t.Errorf("afterwards: %v, repair %v", o.Dispatches, o.Repair())
 	}
 }

@@ -37,7 +37,7 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 	var findings []finding.Finding
 	for i := range overlays {
 		o := &overlays[i]
-		findings = append(findings, o.findings...)
+		findings = append(findings, slices.Concat(o.findings, o.others, o.unexplainedFindings())...)
 		if o.template != nil {
 			findings = append(findings, o.refused...)
 			findings = append(findings, withoutFields(checkJob(o, o.template.job(), false), o.refused)...)
@@ -48,24 +48,20 @@ func (l *Loader) Check(ctx context.Context, tree fs.FS) ([]finding.Finding, erro
 		}
 		findings = append(findings, checkEdits(o)...)
 		if changes := o.Repair(); len(changes) > 0 {
-			findings = append(findings, finding.Finding{File: o.file(listFile), Problem: "does not list exactly the dispatches next to it", Remedy: "muster restores it with its next commit; until then the syncer may apply nothing of " + o.Path})
+			findings = append(findings, finding.Finding{File: o.file(o.Faults()[0].File), Problem: o.Faults()[0].Problem, Remedy: "muster restores its files with its next commit; until then the syncer may apply nothing of " + o.Path})
 		}
 	}
 	return append(findings, sharedObjects(tree, overlays)...), nil
 }
 
-// checkEdits returns a finding for each readable dispatch that was edited. Unreadable ones are found
-// when they are read.
+// checkEdits returns a finding for each manifest that was edited.
 func checkEdits(o *Overlay) []finding.Finding {
-	const outcome = "withdraws the dispatch if the edit may start more agents, " +
-		"and suspends the overlay if it does not find that commit"
 	var findings []finding.Finding
-	for _, e := range o.edits {
-		if e.Readable {
+	for _, d := range o.Dispatches {
+		if d.Edited && !o.Copied(d) {
 			findings = append(findings, finding.Finding{
-				File:    e.File,
-				Problem: "was edited: its content does not match " + AnnotationDigest,
-				Remedy:  repair + "; otherwise muster does so, " + outcome,
+				File: o.FileOf(d), Problem: "was edited since muster wrote it, which suspends the overlay while its agents may still register",
+				Remedy: "restore the file from git, as it was in the commit that added it",
 			})
 		}
 	}

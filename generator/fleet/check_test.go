@@ -130,7 +130,7 @@ func TestCheck(t *testing.T) {
 		{own, "resources:", "commonAnnotations: {a/b: c}\nresources:", []string{own + ":3: commonAnnotations: changes dispatches (metadata.annotations[a/b]): " + reach}},
 		{own, "resources:", "patches: [{target: {kind: ConfigMap}, patch: '- {op: add, path: /data, value: {a: b}}'}]\nresources:", nil},
 		{own, "resources:", "namespace: other\npatches: [{target: {kind: Job}, patch: '- {op: replace, path: /spec/parallelism, value: 0}'}]\nresources:", []string{own + ":3: namespace, patches: changes dispatches (metadata.namespace): " + reach}},
-		{"overlays/default/dispatches/kustomization.yaml", "resources: []", "resources: [x.yaml]", []string{"overlays/default/dispatches/kustomization.yaml: does not list exactly the dispatches next to it; muster restores it with its next commit; until then the syncer may apply nothing of overlays/default"}},
+		{"overlays/default/dispatches/kustomization.yaml", "resources: []", "resources: [x.yaml]", []string{"overlays/default/dispatches/kustomization.yaml: listed \"x.yaml\", which is not a dispatch; muster restores its files with its next commit; until then the syncer may apply nothing of overlays/default"}},
 	} {
 		t.Run(c.file+" "+c.old+" → "+c.new, func(t *testing.T) {
 			tree := sound(t).edit(t, c.file, c.old, c.new)
@@ -313,7 +313,7 @@ func TestCheckEnded(t *testing.T) {
 // read again: it must not come to the first of them.
 func TestHugeTemplate(t *testing.T) {
 	const file = "base/job.yaml"
-	for size, want := range map[int]int{largestDispatch / 2: 0, largestDispatch: 1} {
+	for size, want := range map[int]int{largestManifest / 2: 0, largestManifest: 1} {
 		tree := sound(t).edit(t, file, "            - {name: TAGS", "            - {name: BIG, value: "+strings.Repeat("x", size)+"}\n            - {name: TAGS")
 		findings := check(tree.tree(), "overlays")
 		if len(findings) != want {
@@ -377,7 +377,7 @@ func TestQuotedScalars(t *testing.T) {
 		o := only(t, NewLoader("overlays"), own.tree())
 		d := order(o.Slug()+"-00000001", 1)
 		d.Cluster = word
-		_, changes, err := o.Add([]plan.Dispatch{d})
+		next, changes, err := o.Add([]plan.Dispatch{d})
 		if err != nil {
 			t.Errorf("%s: %v", word, err)
 			continue
@@ -402,8 +402,10 @@ func TestQuotedScalars(t *testing.T) {
 			job.Metadata.Labels[LabelOverlay] != o.Slug() || job.Metadata.Annotations[AnnotationCluster] != word {
 			t.Errorf("%s: the dispatch is\n%s", word, written.Content)
 		}
-		if _, err := ParseDispatch(written.Path, written.Content); err != nil {
-			t.Errorf("%s: %v", word, err)
+		own.apply(changes)
+		own[written.Path] += "# a person's note\n"
+		if again := only(t, NewLoader("overlays"), own.tree()); !cmp.Equal(next.Dispatches, again.Dispatches) || again.Dispatches[0].Edited || len(again.Faults()) > 0 {
+			t.Errorf("%s: read again as %+v, faults %v", word, again.Dispatches, again.Faults())
 		}
 	}
 }

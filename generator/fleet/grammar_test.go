@@ -155,6 +155,9 @@ func (g grammar) overlay() {
 		g.write("kustomization.yaml", "resources: [configmap.yaml, dispatches]\n")
 	}
 	g.write("configmap.yaml", g.one("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bad}\n", g.content()))
+	if g.IntN(2) == 0 {
+		g.write("dispatches/state.yaml", g.state())
+	}
 	for range g.IntN(8) {
 		name := g.one("job.yaml", "x.yaml", "bomb.txt", "x.patch", "a", "dir/kustomization.yaml", "template/x.yaml", "template/bomb.txt", "template/x.patch", "template/a",
 			"dispatches/kustomization.yaml", "dispatches/kustomization.yaml/x", "dispatches/kustomization.yml", "dispatches/Kustomization", "dispatches/state.yaml", "dispatches/state.yaml/x",
@@ -162,6 +165,16 @@ func (g grammar) overlay() {
 			"inner/scaling.yaml", "a/b/c/d/e/f/scaling.yaml", "scaling.yaml/x")
 		g.write(name, g.one(g.content(), g.kustomization()))
 	}
+}
+
+// state is a state.yaml whose orders may be damaged.
+func (g grammar) state() string {
+	line := g.one(goodLine, strings.Replace(goodLine, "default-aaaaaaaa", g.one("bad-00000001", `"\x1b"`, `"a\nb"`, "state", "job"), 1), strings.Replace(goodLine, "3", g.one("0", "1e9", "[3]", "null"), 1))
+	text := "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n" + g.one("---\n", "--- # x\n", "\r\n---\r\n") + "orders:\n" + line + g.one("", goodLine, "<<<<<<< HEAD\n", "---\n"+goodLine)
+	if g.IntN(3) == 0 {
+		return text[:g.IntN(len(text))]
+	}
+	return text
 }
 
 // hostileTree is a valid overlay, good, and a hostile one.

@@ -58,21 +58,23 @@ func TestHostileFiles(t *testing.T) {
 			delete(f, "overlays/bad/dispatches/kustomization.yaml")
 			f["overlays/bad/dispatches/kustomization.yaml/x"] = ""
 		},
-		"another overlay's dispatch": func(f files) { f["overlays/bad/dispatches/default-00000001.yaml"] = f["dispatch"] },
+		"another overlay's manifest": func(f files) { f["overlays/bad/dispatches/default-00000001.yaml"] = f["dispatch"] },
+		"another overlay's orders":   func(f files) { f["overlays/bad/dispatches/state.yaml"] = f["state"] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := sound(t)
 			overlay := load(t, NewLoader("overlays"), tree.tree())[0]
 			_, changes, err := overlay.Add([]plan.Dispatch{order("default-00000001", 1)})
-			if err != nil {
-				t.Fatal(err)
+			if err != nil || len(changes) != 3 {
+				t.Fatal(changes, err)
 			}
 			tree = tree.copy("overlays/default", "overlays/bad")
 			tree["overlays/bad/template/kustomization.yaml"] = "resources: [job.yaml]\n"
 			tree["overlays/bad/template/job.yaml"] = tree["base/job.yaml"]
-			tree["dispatch"] = string(changes[0].Content)
+			tree["dispatch"], tree["state"] = string(changes[0].Content), string(changes[2].Content)
 			change(tree)
 			delete(tree, "dispatch")
+			delete(tree, "state")
 			for _, o := range load(t, NewLoader("overlays").BuildWith(builder, 0), tree.tree()) {
 				if bad := o.Name == "bad"; bad != (o.Err() != nil) {
 					t.Errorf("%s: %v", o.Name, o.Err())

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -22,8 +23,8 @@ func orderedBy(d plan.Dispatch) string {
 	return id
 }
 
-func another(file, of string) *finding.Finding {
-	return &finding.Finding{File: file, Field: "metadata.labels[" + LabelOverlay + "]", Problem: "is " + finding.Quote(of) + ": the dispatch is another overlay's", Remedy: "it is a copy of the same Job: delete it"}
+func another(file string, d plan.Dispatch) finding.Finding {
+	return finding.Finding{File: file, Problem: fmt.Sprintf("contains %s, an order of the overlay %s", d.ID, finding.Quote(orderedAs(d))), Remedy: "delete its line and its manifest"}
 }
 
 // identify sets the identities of the overlays that the files contain. If several directories
@@ -64,7 +65,7 @@ func identify(tree fs.FS, overlays []Overlay) {
 		if o.LostState() {
 			o.Identity = lost[o.Path]
 		}
-		o.rejectOthers(original, slugs)
+		o.original, o.slugs = original, slugs
 	}
 }
 
@@ -103,22 +104,31 @@ func unlessMissing(err error) error {
 	return err
 }
 
-// rejectOthers rejects dispatches that another overlay of the tree ordered, unless the overlay is a copy
+// rejectOthers rejects orders that another overlay of the tree made, unless the overlay is a copy
 // of that one: they would count twice.
-func (o *Overlay) rejectOthers(original map[string]string, slugs map[string]bool) {
+func (o *Overlay) rejectOthers() {
 	if o.Identity.CopiedFrom != "" {
 		return
 	}
-	o.Dispatches = slices.DeleteFunc(slices.Clone(o.Dispatches), func(d plan.Dispatch) bool {
+	o.Dispatches = slices.DeleteFunc(o.Dispatches, func(d plan.Dispatch) bool {
 		id, slug := orderedBy(d), orderedAs(d)
-		in, known := original[id]
+		in, known := o.original[id]
 		switch {
 		case known && in == o.Path, slug == "":
 			return false
-		case !known && (slug == o.Slug() || !slugs[slug]):
+		case !known && (slug == o.Slug() || !o.slugs[slug]):
 			return false
 		}
-		o.reject(*another(o.file(d.ID+manifestType), slug))
+		o.others = append(o.others, another(o.file(stateFile), d))
 		return true
 	})
+}
+
+// Carries reports whether a dispatch was ordered under the overlay's identifier, or by its name if the
+// dispatch has none.
+func (o *Overlay) Carries(d plan.Dispatch) bool {
+	if id := orderedBy(d); id != "" {
+		return id == o.Identity.ID
+	}
+	return orderedAs(d) == o.Slug()
 }

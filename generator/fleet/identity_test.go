@@ -43,19 +43,15 @@ func (f files) identified(t *testing.T, dir string, id plan.Identity) files {
 
 // TestIdentify moves and copies a directory that has a dispatch of its own.
 func TestIdentify(t *testing.T) {
-	const another = "default-7f3k9c2b.yaml: metadata.labels[muster.dev/overlay]: is \"default\": the dispatch is another overlay's; it is a copy of the same Job: delete it"
+	const (
+		another     = "overlays/linux/dispatches/state.yaml: contains default-7f3k9c2b, an order of the overlay \"default\"; delete its line and its manifest"
+		unexplained = "overlays/linux/dispatches/default-7f3k9c2b.yaml: is the manifest of no order: neither state.yaml nor the log of the branch explains it; delete it, or move it out of dispatches/"
+	)
 	first := plan.Identity{ID: "1d", Overlay: "overlays/default", Branch: "main"}
+	linux := plan.Identity{ID: "3d", Overlay: "overlays/linux", Branch: "main"}
 	second := plan.Identity{ID: "2d", Overlay: "overlays/default", Branch: "main"}
 	ordered := func() files {
-		f := sound(t).identified(t, "overlays/default", first)
-		o := only(t, NewLoader("overlays"), f.tree())
-		text, err := o.stamp(order("default-7f3k9c2b", 12))
-		if err != nil {
-			t.Fatal(err)
-		}
-		f["overlays/default/dispatches/default-7f3k9c2b.yaml"] = string(text)
-		f["overlays/default/dispatches/kustomization.yaml"] = string(list([]string{"default-7f3k9c2b"}))
-		return f
+		return sound(t).identified(t, "overlays/default", first).ordered(t, order("default-7f3k9c2b", 12))
 	}
 	const dispatch = "overlays/default/dispatches/default-7f3k9c2b.yaml"
 	without := func(f files, name string) files { delete(f, name); return f }
@@ -76,12 +72,12 @@ func TestIdentify(t *testing.T) {
 		"renamed, and another with an identity of its own is under its name": {
 			move(ordered(), "overlays/default", "overlays/linux").with(sound(t).identified(t, "overlays/default", second)), map[string]overlay{"linux": {first, 1, ""}, "default": {second, 0, ""}}},
 		"copied, and the first without state.yaml": {without(ordered().copy("overlays/default", "overlays/arm").copy("overlays/default", "overlays/linux"), stateOf),
-			map[string]overlay{"default": {first, 1, ""}, "arm": {copied("overlays/arm"), 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
+			map[string]overlay{"default": {first, 0, strings.ReplaceAll(unexplained, "linux", "default")}, "arm": {copied("overlays/arm"), 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
 		"copied, and state.yaml of the first is damaged": {ordered().copy("overlays/default", "overlays/linux").edit(t, stateOf, "identity:", "<<<<<<< HEAD\nidentity:"),
 			map[string]overlay{"default": {first, 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
-		"copied, and the identity of the first is invalid": {ordered().copy("overlays/default", "overlays/linux").edit(t, stateOf, "1d", "1D"),
+		"copied, and the identity of the first is invalid": {ordered().copy("overlays/default", "overlays/linux").edit(t, stateOf, "id: 1d", "id: 1D"),
 			map[string]overlay{"default": {first, 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
-		"copied, and the identity of the first removed": {ordered().copy("overlays/default", "overlays/linux").edit(t, stateOf, ordered()[stateOf], "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n"),
+		"copied, and the identity of the first removed": {ordered().copy("overlays/default", "overlays/linux").edit(t, stateOf, "identity:\n  branch: main\n  id: 1d\n  overlay: overlays/default\n", ""),
 			map[string]overlay{"default": {plan.Identity{}, 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
 		"copied": {ordered().copy("overlays/default", "overlays/linux"),
 			map[string]overlay{"default": {first, 1, ""}, "linux": {copied("overlays/linux"), 1, ""}}},
@@ -96,11 +92,13 @@ func TestIdentify(t *testing.T) {
 			map[string]overlay{"default": {copied("overlays/default"), 1, ""}}},
 		"the other directory of overlays is gone": {ordered().edit(t, stateOf, "overlays/default", "fleet/default"),
 			map[string]overlay{"default": {plan.Identity{ID: "1d", Overlay: "fleet/default", Branch: "main"}, 1, ""}}},
-		"a dispatch copied to another overlay": {ordered().with(files{"overlays/linux/dispatches/default-7f3k9c2b.yaml": ordered()[dispatch]}).with(sound(t).moved("overlays/default", "overlays/linux")),
-			map[string]overlay{"default": {first, 1, ""}, "linux": {plan.Identity{}, 0, "overlays/linux/dispatches/" + another}}},
-		"without state.yaml": {without(ordered(), stateOf), map[string]overlay{"default": {plan.Identity{}, 1, ""}}},
-		"without state.yaml, and renamed": {move(without(ordered(), stateOf), "overlays/default", "overlays/linux"),
-			map[string]overlay{"linux": {plan.Identity{}, 1, ""}}},
+		"a manifest copied to another overlay": {ordered().with(files{"overlays/linux/dispatches/default-7f3k9c2b.yaml": ordered()[dispatch]}).with(sound(t).moved("overlays/default", "overlays/linux")),
+			map[string]overlay{"default": {first, 1, ""}, "linux": {plan.Identity{}, 0, unexplained}}},
+		"an order copied to another overlay": {ordered().with(sound(t).identified(t, "overlays/default", linux).ordered(t, order("linux-7f3k9c2b", 1)).moved("overlays/default", "overlays/linux")).
+			with(files{"overlays/linux/dispatches/default-7f3k9c2b.yaml": ordered()[dispatch]}).edit(t, "overlays/linux/dispatches/state.yaml", "orders:\n", "orders:\n"+lineOf(t, ordered(), "default-7f3k9c2b")),
+			map[string]overlay{"default": {first, 1, ""}, "linux": {linux, 1, another}}},
+		"without state.yaml":              {without(ordered(), stateOf), map[string]overlay{"default": {plan.Identity{}, 0, strings.ReplaceAll(unexplained, "linux", "default")}}},
+		"without state.yaml, and renamed": {move(without(ordered(), stateOf), "overlays/default", "overlays/linux"), map[string]overlay{"linux": {plan.Identity{}, 0, unexplained}}},
 	} {
 		l := NewLoader("overlays")
 		for range 2 { // the second time, files are remembered

@@ -1,17 +1,16 @@
 // Package fleet reads and changes the overlays of a fleet repository: it reads policies, builds
-// templates with kustomize, stamps dispatches from templates, and parses them. It reads git trees
+// templates with kustomize, stamps manifests from templates, and keeps the orders. It reads git trees
 // and returns changes. It does not write, fetch or run anything, and does not use a clock.
 //
 // A tick goes through it like this:
 //
-//	tree ──Load──▶ []Overlay ──Repair──▶ ──Add──▶ ──Remove──▶
+//	tree ──Load──▶ []Overlay ──Join──▶ ──Repair──▶ ──Add──▶ ──Withdraw──▶ ──Remove──▶
 //
-// Each of the last three returns the changes of one commit and the resulting overlay, from which
+// Join adds what the files lack; each of the last four returns the changes of one commit and the resulting overlay, from which
 // the next one starts.
 package fleet
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -50,14 +49,13 @@ const (
 	policyFile   = "scaling.yaml"
 	templateDir  = "template"
 	dispatchDir  = "dispatches"
-	withdrawnDir = "withdrawn" // in dispatches/
 	listFile     = "kustomization.yaml"
 	stateFile    = "state.yaml"
 	manifestType = ".yaml"
 )
 
 // Loader reads overlays out of trees. It remembers which files each build read, so that it
-// never rebuilds an unchanged template, and which dispatches it has read. It is safe for
+// never rebuilds an unchanged template, and the digests of manifests. It is safe for
 // concurrent use, one Load at a time.
 type Loader struct {
 	dir      string
@@ -67,12 +65,10 @@ type Loader struct {
 	// memos are the results of the last Load's builds, and used those of the current Load, which
 	// drops unused results.
 	memos, used map[string]*memo
-	// valid are dispatches that were read, by path and content, and seen are the same by path
-	// and key of the content; see identityKey.
-	valid, seen map[key]readDispatch
-	// noDispatches are files that are never dispatches, whatever the other files contain, by
-	// path and key of the content: they are not read twice.
-	noDispatches remembered[noDispatch]
+	// manifests are files in dispatches/, by path and key of the content.
+	manifests remembered[manifest]
+	// states are read state.yaml files, by path and content.
+	states remembered[stateRead]
 	// policies are read policies, by path and content. readable is what keeps an overlay's
 	// dispatches from being read, by everything that they are stamped from. proofs are the
 	// dispatches that represent those of any overlay on a template.
@@ -106,7 +102,7 @@ type Loader struct {
 func NewLoader(dir string) *Loader {
 	return &Loader{
 		dir:     strings.TrimPrefix(path.Clean("/"+dir), "/"),
-		builder: kustomize.Here{}, slow: map[string]*running{}, zones: policy.Zones{}, valid: map[key]readDispatch{},
+		builder: kustomize.Here{}, slow: map[string]*running{}, zones: policy.Zones{},
 	}
 }
 
@@ -139,11 +135,12 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	defer l.mu.Unlock()
 	l.ctx, l.overrunning, l.findings = ctx, map[string]bool{}, 0
 	l.builtFor, l.ahead = map[string][]*memo{}, map[string]*running{}
-	l.used, l.seen = map[string]*memo{}, map[key]readDispatch{}
+	l.used = map[string]*memo{}
 	l.policies.begin()
 	l.readable.begin()
 	l.proofs.begin()
-	l.noDispatches.begin()
+	l.manifests.begin()
+	l.states.begin()
 	dir := cmp.Or(l.dir, ".")
 	entries, err := fs.ReadDir(tree, dir)
 	switch {
@@ -172,18 +169,14 @@ func (l *Loader) LoadContext(ctx context.Context, tree fs.FS) ([]Overlay, error)
 	rejectClashes(overlays)
 	identify(tree, overlays)
 	for i := range overlays {
-		o := &overlays[i]
-		if err := o.Err(); err != nil {
-			o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
-		} else if err := o.unorderable(); err != nil {
-			o.Refused = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
-		}
+		overlays[i].joined()
 	}
-	l.memos, l.valid, l.overran = l.used, l.seen, l.overrunning
+	l.memos, l.overran = l.used, l.overrunning
 	l.policies.end()
 	l.readable.end()
 	l.proofs.end()
-	l.noDispatches.end()
+	l.manifests.end()
+	l.states.end()
 	for key, r := range l.slow {
 		if !l.overrunning[key] { // its files are gone, or are no longer the same
 			r.stop()
@@ -242,6 +235,7 @@ func (l *Loader) policy(file string, data []byte) (plan.Policy, key, []finding.F
 // loadDispatches reads the overlay's directory dispatches: its list, and every manifest. It
 // ignores other files.
 func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
+	o.loaded, o.manifests = true, map[string]manifest{}
 	dir := path.Join(o.Path, dispatchDir)
 	entries, err := fs.ReadDir(tree, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -268,7 +262,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 			continue
 		}
 		if name != listFile && name != stateFile {
-			l.loadDispatch(tree, o, file, e)
+			l.loadManifest(tree, o, file, e)
 			continue
 		}
 		data, err := readFile(tree, file, e)
@@ -278,107 +272,50 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		case name == listFile:
 			o.list = data
 		default:
-			o.State, o.invalidState = readState(file, data)
-			if o.stateRead = o.invalidState == nil; !o.stateRead {
-				o.surplus = append(o.surplus, file)
-			}
+			l.readState(o, file, data)
 		}
 	}
-	l.loadWithdrawn(tree, o)
 	o.checkSize()
-	slices.SortFunc(o.Dispatches, func(a, b plan.Dispatch) int { return strings.Compare(a.ID, b.ID) })
-	for _, d := range o.Dispatches {
+	for _, d := range o.recorded {
 		if slices.Contains(o.jobs, d.ID) {
 			o.reject(finding.Finding{File: o.Path, Problem: "has a Job " + d.ID + " in addition to the dispatch of that name", Remedy: "rename it"})
 		}
 	}
 }
 
-// loadDispatch adds one manifest to the overlay, or rejects it.
-func (l *Loader) loadDispatch(tree fs.FS, o *Overlay, file string, e fs.DirEntry) {
-	key, known := identityKey(file, e)
-	d, valid := l.valid[key]
-	valid = valid && (d.proven || o.template == nil)
-	if no, ok := l.noDispatches.known(key); known && ok {
-		o.size += no.size
-		o.rejectFile(file, no)
+// loadManifest adds the digest of one manifest to the overlay.
+func (l *Loader) loadManifest(tree fs.FS, o *Overlay, file string, e fs.DirEntry) {
+	id := idOf(file)
+	k, known := identityKey(file, e)
+	if known {
+		if m, ok := l.manifests.known(k); ok {
+			o.size, o.manifests[id] = o.size+m.size, m
+			return
+		}
+	}
+	o.manifests[id] = manifest{unread: true}
+	if o.tooMuch(file) {
 		return
 	}
-	if !known || !valid {
-		if o.tooMuch(file) {
-			return
-		}
-		data, err := readFile(tree, file, e)
-		if err != nil {
-			o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
-			return
-		}
-		content := contentKey(file, data)
-		if !known {
-			key = content
-		}
-		if d, valid = l.valid[content]; !valid || !d.proven && o.template != nil {
-			var wrong *finding.Finding
-			var never bool
-			if d, never, wrong = l.dispatch(o, file, data); wrong != nil {
-				no := noDispatch{wrong, Rough(idOf(file), data), len(data)}
-				if known && never {
-					l.noDispatches.now[key] = no
-				}
-				o.size += no.size
-				o.rejectFile(file, no)
-				return
-			}
-		}
-		d.size = len(data)
+	data, err := readFile(tree, file, e)
+	if err != nil {
+		o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
+		return
 	}
-	l.seen[key] = d
-	o.size += d.size
-	d.Withdrawn = path.Base(path.Dir(file)) == withdrawnDir
-	if d.edited {
-		o.edits = append(o.edits, Edit{File: file, Dispatch: d.Dispatch, Readable: true})
+	m := manifest{digest: digestOf(data), size: len(data)}
+	if known {
+		l.manifests.now[k] = m
 	}
-	o.Dispatches = append(o.Dispatches, d.Dispatch)
-	if o.Policy.Queue == "" {
-		// Its own policy is invalid, but its orders must still count for their queue.
-		o.Policy = policyOf(d.Dispatch)
-	}
+	o.size, o.manifests[id] = o.size+m.size, m
 }
+
+func idOf(file string) string { return strings.TrimSuffix(path.Base(file), manifestType) }
 
 func readFile(tree fs.FS, file string, e fs.DirEntry) ([]byte, error) {
 	if !e.Type().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
 	return fs.ReadFile(tree, file)
-}
-
-// dispatch reads one manifest, and proves that kustomize can read it too, unless the overlay has
-// no template. The template's proof covers a file that equals what muster would write now. Any
-// other file was written from an older template or edited: it is built once, separately.
-// notDispatch reports that the file is not a dispatch, whatever the other files contain.
-func (l *Loader) dispatch(o *Overlay, file string, data []byte) (d readDispatch, notDispatch bool, wrong *finding.Finding) {
-	d, wrong = parseDispatch(file, data)
-	if wrong != nil {
-		return d, true, wrong
-	}
-	if d.overlay != o.Slug() && d.overlay != orderedAs(d.Dispatch) {
-		return d, false, another(file, d.overlay) // else identify examines it
-	}
-	if o.template == nil {
-		return d, false, nil // suspended; the proof waits until it is not
-	}
-	if stamped, err := o.stamp(d.Dispatch); err != nil || !bytes.Equal(stamped, data) {
-		v := &view{name: "alone ", over: map[string][]byte{
-			path.Join(file, listFile):                list([]string{"dispatch"}),
-			path.Join(file, "dispatch"+manifestType): data,
-		}}
-		if _, wrong, _ := l.build(v, "", file); wrong != nil { // nothing to read: no error
-			return d, false, &finding.Finding{File: file, Problem: wrong.Problem, Remedy: repair}
-		}
-		delete(l.used, v.name+file) // remembered by content instead
-	}
-	d.proven = true
-	return d, false, nil
 }
 
 // policyOf returns a policy that contains only the queue and tags of a dispatch's agents.

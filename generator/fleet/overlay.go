@@ -12,6 +12,7 @@ import (
 	"muster/gitops/branch"
 
 	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // Decidable returns the overlays with a valid policy. If another file is invalid, muster does
@@ -73,26 +74,52 @@ type Overlay struct {
 	objects      []object
 	proof, built []byte
 	jobs         []string
-	// invalidState is why state.yaml cannot be read. stateRead: it is valid.
-	invalidState *finding.Finding
-	stateRead    bool
+	// invalidState is why the first document of state.yaml cannot be read, and ordersProblem why the
+	// second cannot. stateThere: the file exists; stateRead: its first document is valid.
+	invalidState          *finding.Finding
+	ordersProblem         string
+	stateThere, stateRead bool
+	// loaded: dispatches/ was read. recorded are the orders in state.yaml, and manifests the files that may be manifests, by ID. over
+	// are those of finished orders, unexplained those of none, and lost the orders whose manifest is missing
+	// or no Job any more; see [Overlay.Join].
+	loaded            bool
+	recorded          []plan.Dispatch
+	manifests         map[string]manifest
+	over, unexplained []string
+	lost              map[string]bool
+	// original contains the directories of overlays by identifier, and slugs the overlays' slugs; see
+	// [Overlay.rejectOthers]. others are the orders that it rejects, and manifests that could not be read.
+	original map[string]string
+	slugs    map[string]bool
+	others   []finding.Finding
 	// list is the content of dispatches/kustomization.yaml, nil if the file is absent. surplus
 	// are files that keep kustomize from reading it.
 	list    []byte
 	surplus []string
+	// stateSize is the number of bytes of state.yaml.
+	stateSize int
 	// size is the number of bytes of dispatches/ that were read, now or before, and unread are
 	// the files that were not read because the total of those before them is too large.
 	size   int
 	unread []string
-	// edits are edited dispatches, and restored what the next repair does about them.
-	edits    []Edit
-	restored []restored
 }
 
 // Err is why the overlay is suspended: a policy or a dispatch that cannot be
 // read, a template or an overlay that does not build. Nothing of such an
 // overlay can be changed. Nil when its files are valid.
-func (o *Overlay) Err() error { return finding.Join(o.findings) }
+func (o *Overlay) Err() error {
+	return finding.Join(slices.Concat(o.findings, o.others, atMost(o, o.unexplainedFindings())))
+}
+
+// suspendInvalid suspends the overlay if its files are invalid.
+func (o *Overlay) suspendInvalid() {
+	o.Suspended, o.Refused = plan.Suspension{}, plan.Suspension{}
+	if err := o.Err(); err != nil {
+		o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
+	} else if err := o.unorderable(); err != nil {
+		o.Refused = plan.Suspension{Code: plan.Invalid, Finding: err.Error()}
+	}
+}
 
 // unorderable is why nothing can be ordered, although dispatches can be retired.
 func (o *Overlay) unorderable() error {
@@ -134,33 +161,28 @@ func list(ids []string) []byte {
 
 func (o *Overlay) file(name string) string { return path.Join(o.Path, dispatchDir, name) }
 
-// FileOf returns the path of a dispatch in the repository.
-func (o *Overlay) FileOf(d plan.Dispatch) string {
-	if d.Withdrawn {
-		return o.file(path.Join(withdrawnDir, d.ID+manifestType))
-	}
-	return o.file(d.ID + manifestType)
-}
-
+// ids returns the orders whose manifests the list contains, sorted.
 func (o *Overlay) ids() []string {
 	var ids []string
-	for _, d := range o.listed() {
-		ids = append(ids, d.ID)
+	for _, d := range o.Dispatches {
+		if o.listed(d) {
+			ids = append(ids, d.ID)
+		}
 	}
 	return ids
 }
 
-// relist completes an operation: it updates the overlay's list, adds it to the changes, and
-// returns the changes sorted by path.
-func (o *Overlay) relist(changes []branch.Change) []branch.Change {
+// finish completes an operation: it adds the list and state.yaml to the changes, and returns them sorted
+// by path.
+func (o *Overlay) finish(changes []branch.Change) []branch.Change {
 	o.list = list(o.ids())
-	changes = append(changes, branch.Change{Path: o.file(listFile), Content: o.list})
+	changes = append(changes, branch.Change{Path: o.file(listFile), Content: o.list}, branch.Change{Path: o.file(stateFile), Content: printState(o.State, o.Dispatches)})
 	slices.SortFunc(changes, func(a, b branch.Change) int { return strings.Compare(a.Path, b.Path) })
 	return changes
 }
 
 // InvalidState returns the reason why state.yaml is ignored, such as an invalid edit; nil if it is
-// valid. If it is ignored, the overlay has the zero state and Repair removes the file.
+// valid. If it is ignored, the overlay has the zero state unless [Overlay.RestoreState] replaces it.
 func (o *Overlay) InvalidState() error {
 	if o.invalidState == nil {
 		return nil
@@ -187,7 +209,7 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 	next := *o
 	next.Dispatches = slices.Clone(o.Dispatches)
 	var changes []branch.Change
-	written, size := map[key]readDispatch{}, 0
+	size := 0
 	for _, d := range dispatches {
 		d.At, d.NotAfter = d.At.UTC(), d.NotAfter.UTC()
 		if d.Tags == nil {
@@ -204,16 +226,20 @@ func (o *Overlay) Add(dispatches []plan.Dispatch) (Overlay, []branch.Change, err
 		if err != nil {
 			return *o, nil, fmt.Errorf("adding to %s: %w", o.Path, err)
 		}
+		d.Manifest = digestOf(content)
 		next.Dispatches = slices.Insert(next.Dispatches, at, d)
-		file := o.file(d.ID + manifestType)
-		changes = append(changes, branch.Change{Path: file, Content: content})
-		written[contentKey(file, content)] = readDispatch{Dispatch: d, proven: true}
+		changes = append(changes, branch.Change{Path: o.FileOf(d), Content: content})
 		if size += len(content); size > largestOrder {
 			return *o, nil, fmt.Errorf("adding to %s: the order has more than %d MiB of dispatches: keep large files of the template in a ConfigMap or in the image", o.Path, largestOrder>>20)
 		}
 	}
-	o.loader.know(written)
-	changes = next.relist(changes)
+	changes = next.finish(changes)
+	tooLarge := func(c branch.Change) bool {
+		return c.Path == o.file(stateFile) && len(c.Content) > largestState-reserved
+	}
+	if slices.ContainsFunc(changes, tooLarge) {
+		return *o, nil, fmt.Errorf("adding to %s: %s would have more than %d KiB: use fewer or shorter tags", o.Path, stateFile, (largestState-reserved)>>10)
+	}
 	return next, changes, nil
 }
 
@@ -223,6 +249,10 @@ func (o *Overlay) Remove(ids []string) (Overlay, []branch.Change, error) {
 	if err := o.Err(); err != nil {
 		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, err)
 	}
+	return o.remove(ids)
+}
+
+func (o *Overlay) remove(ids []string) (Overlay, []branch.Change, error) {
 	if len(ids) == 0 {
 		return *o, nil, nil
 	}
@@ -234,11 +264,79 @@ func (o *Overlay) Remove(ids []string) (Overlay, []branch.Change, error) {
 		if at < 0 {
 			return *o, nil, fmt.Errorf("removing from %s: there is no dispatch %s", o.Path, finding.Quote(id))
 		}
-		changes = append(changes, branch.Change{Path: o.FileOf(next.Dispatches[at])})
+		if o.listed(next.Dispatches[at]) {
+			changes = append(changes, branch.Change{Path: o.FileOf(next.Dispatches[at])})
+		}
 		next.Dispatches = slices.Delete(next.Dispatches, at, at+1)
 	}
-	changes = next.relist(changes)
+	changes = next.finish(changes)
 	return next, changes, nil
+}
+
+// Withdraw returns the changes that remove the manifests of orders, which count until their lease expires,
+// and the resulting overlay. It returns an error for a suspended overlay or an unknown ID.
+func (o *Overlay) Withdraw(ids []string) (Overlay, []branch.Change, error) {
+	if err := o.Err(); err != nil {
+		return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, err)
+	}
+	return o.withdraw(ids)
+}
+
+// Cancel is Withdraw for a person: it also works if the policy or the template is invalid, which
+// may be the reason to cancel. It returns an error if a file in dispatches/ cannot be explained or read.
+func (o *Overlay) Cancel(ids []string) (Overlay, []branch.Change, error) {
+	if o.unclear() {
+		return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, o.Err())
+	}
+	return o.withdraw(ids)
+}
+
+// Forget is Remove for a person, who says that the Jobs of the orders were never created. It works where
+// Cancel does.
+func (o *Overlay) Forget(ids []string) (Overlay, []branch.Change, error) {
+	if o.unclear() {
+		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, o.Err())
+	}
+	return o.remove(ids)
+}
+
+func (o *Overlay) withdraw(ids []string) (Overlay, []branch.Change, error) {
+	if len(ids) == 0 {
+		return *o, nil, nil
+	}
+	next := *o
+	next.Dispatches = slices.Clone(o.Dispatches)
+	var changes []branch.Change
+	for _, id := range ids {
+		at := slices.IndexFunc(next.Dispatches, func(d plan.Dispatch) bool { return d.ID == id && !d.Withdrawn })
+		if at < 0 {
+			return *o, nil, fmt.Errorf("withdrawing from %s: there is no dispatch %s", o.Path, finding.Quote(id))
+		}
+		next.Dispatches[at].Withdrawn, next.Dispatches[at].Edited = true, false
+		changes = append(changes, branch.Change{Path: o.FileOf(next.Dispatches[at])})
+	}
+	changes = next.finish(changes)
+	return next, changes, nil
+}
+
+// KeepsJob reports whether annotations of a manifest prevent Argo CD and Flux from deleting its Job
+// when it leaves git. It is false if either annotation is missing or the file cannot be
+// read. Sources: argo-cd "Sync Options" (Prune=false) and Flux "Kustomization"
+// (kustomize.toolkit.fluxcd.io/prune).
+func (o *Overlay) KeepsJob(d plan.Dispatch) bool {
+	text, err := fs.ReadFile(o.tree, o.FileOf(d))
+	if err != nil {
+		return false
+	}
+	manifest, wrong := finding.ParseOne("", text)
+	return wrong == nil && keepsJob(manifest)
+}
+
+// keepsJob is [Overlay.KeepsJob] of a Job.
+func keepsJob(manifest *yaml.Node) bool {
+	annotation := func(name string) string { return finding.Scalar(manifest, "metadata", "annotations", name) }
+	options := strings.Split(annotation("argocd.argoproj.io/sync-options"), ",")
+	return annotation("kustomize.toolkit.fluxcd.io/prune") == "disabled" && slices.Contains(options, "Prune=false")
 }
 
 // muster reads the files in dispatches/ when a process starts and when they change. Each file
@@ -256,13 +354,11 @@ const (
 )
 
 // tooMuch reports whether enough of dispatches/ was read, and then stores that the file is not read.
-// Which dispatch the file is, the log shows if muster ordered it.
 func (o *Overlay) tooMuch(file string) bool {
 	if o.size <= maxOfDispatches {
 		return false
 	}
 	o.unread = append(o.unread, file)
-	o.edits = append(o.edits, Edit{File: file, Dispatch: plan.Dispatch{ID: idOf(file)}})
 	return true
 }
 
@@ -278,6 +374,8 @@ func (o *Overlay) checkSize() {
 		}
 		f := finding.Finding{File: o.unread[0], Problem: fmt.Sprintf("is not read%s: the files in %s have more than %d MiB", others, dir, maxOfDispatches>>20), Remedy: "delete those that are not dispatches of muster"}
 		o.findings = atMost(o, append([]finding.Finding{f}, o.findings...)) // before the problems of thousands of files
+	case o.stateSize > largestState-2*reserved:
+		o.refused = append(slices.Clone(o.refused), finding.Finding{File: o.file(stateFile), Problem: fmt.Sprintf("has %d KiB of orders, and muster orders nothing more above %d KiB", o.stateSize>>10, (largestState-2*reserved)>>10), Remedy: "use fewer or shorter tags"})
 	case o.size > fullAt:
 		o.refused = append(slices.Clone(o.refused), finding.Finding{File: dir, Problem: fmt.Sprintf("has %d MiB of dispatches, and muster orders nothing more above %d MiB", o.size>>20, fullAt>>20), Remedy: "keep large files of the template in a ConfigMap or in the image"})
 	}

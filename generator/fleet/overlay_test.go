@@ -9,7 +9,11 @@ import (
 	"testing"
 
 	"muster/generator/plan"
+	"muster/gitops/branch"
 	"muster/gitops/unraced"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // TestManyBrokenOverlays: the findings on thousands of overlays are limited together, and each overlay
@@ -53,26 +57,22 @@ type large struct {
 func (f *large) ReadFile(name string) ([]byte, error) {
 	if f.files[name] {
 		f.reads++
-		return []byte(strings.Repeat("\x00", largestDispatch)), nil
+		return []byte(strings.Repeat("\x00", largestManifest)), nil
 	}
 	return fs.ReadFile(&f.identified, name)
 }
 
 // TestTotalOfDispatches: of an overlay whose files in dispatches/ come to more than a
 // fleet may have, the first are read and the others are not. It is suspended, in the same
-// words at each look, what it may have ordered is asked for, and its neighbour is served.
+// words at each look, and its neighbour is served.
 func TestTotalOfDispatches(t *testing.T) {
-	const fit, more = maxOfDispatches/largestDispatch + 1, 100
+	const fit, more = maxOfDispatches/largestManifest + 1, 100
 	tree := sound(t).copy("overlays/default", "overlays/next")
 	tree.edit(t, "overlays/next/scaling.yaml", "queue: default", "queue: next")
 	tree.edit(t, "overlays/next/configmap.yaml", "muster-default", "muster-next")
 	names := map[string]bool{}
 	for i := range fit + more {
-		dir := "overlays/default/" + dispatchDir
-		if i >= fit+more/2 {
-			dir = path.Join(dir, withdrawnDir)
-		}
-		names[path.Join(dir, fmt.Sprintf("x%05d", i)+manifestType)] = true
+		names[path.Join("overlays/default", dispatchDir, fmt.Sprintf("x%05d", i)+manifestType)] = true
 	}
 	for name := range names {
 		tree[name] = "#" // shown as larger
@@ -83,7 +83,7 @@ func TestTotalOfDispatches(t *testing.T) {
 		overlays := load(t, l, fs.FS(shown))
 		o := overlays[0]
 		want := fmt.Sprintf("overlays/default/dispatches/x%05d.yaml: is not read, as %d others: the files in overlays/default/dispatches have more than 192 MiB; delete those that are not dispatches of muster", fit, more-1)
-		if first, _, _ := strings.Cut(o.Suspended.Finding, "\n"); first != want || len(o.findings) != maxFindings {
+		if first, _, _ := strings.Cut(o.Suspended.Finding, "\n"); first != want || len(o.findings) != 1 || len(o.unexplainedFindings()) != fit+more {
 			t.Errorf("poll %d: %d findings, the first: %s", n, len(o.findings), first)
 		}
 		if len(o.unread) != more || o.unread[0] != fmt.Sprintf("overlays/default/dispatches/x%05d.yaml", fit) {
@@ -92,8 +92,8 @@ func TestTotalOfDispatches(t *testing.T) {
 		if shown.reads != reads {
 			t.Errorf("poll %d: %d files are read, want %d", n, shown.reads, reads)
 		}
-		if len(o.Edits()) != fit+more {
-			t.Errorf("poll %d: %d files may be dispatches", n, len(o.Edits()))
+		if len(o.unexplained) != fit+more {
+			t.Errorf("poll %d: %d files are unexplained", n, len(o.unexplained))
 		}
 		if overlays[1].Err() != nil {
 			t.Errorf("poll %d: the overlay beside it: %v", n, overlays[1].Err())
@@ -141,24 +141,169 @@ func TestLargestOrder(t *testing.T) {
 	}
 }
 
-// TestUnprovenIsReadOnce: the dispatches of an overlay without a template are read once, and proven
-// when there is a template.
-func TestUnprovenIsReadOnce(t *testing.T) {
-	tree, l := sound(t), NewLoader("overlays")
-	tree[stampedFile] = strings.Replace(stamped(t), "        env:\n", "        env: 5\n        more:\n", 1) // which kustomize cannot read
-	template := tree["overlays/default/template/kustomization.yaml"]
-	for n, broken := range []bool{true, true, false} {
-		tree["overlays/default/template/kustomization.yaml"] = template
-		if broken {
-			tree["overlays/default/template/kustomization.yaml"] = "resources: []\n"
+// TestWithdraw removes the manifest of an order: the overlay builds without it, its agents count, and it
+// can be retired.
+func TestWithdraw(t *testing.T) {
+	tree, d := soundWithDispatch(t), dispatchOf(t)
+	l := NewLoader("overlays")
+	o := only(t, l, tree.tree())
+	if got := o.Dispatches[0].Template; got == "" || got != o.Template {
+		t.Errorf("stamped from template %q, which is %q", got, o.Template)
+	}
+	next, changes, err := o.Withdraw([]string{d.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.apply(changes)
+	if _, there := tree[stampedFile]; there {
+		t.Error("the manifest is still there")
+	}
+	for _, f := range check(tree.tree(), "overlays") {
+		t.Error(f)
+	}
+	for _, loader := range []*Loader{l, NewLoader("overlays")} {
+		o = only(t, loader, tree.tree())
+		want := d
+		want.Withdrawn = true
+		if diff := cmp.Diff([]plan.Dispatch{want}, o.Dispatches); diff != "" || !cmp.Equal(next.Dispatches, o.Dispatches) {
+			t.Errorf("read again (-want +got)\n%s", diff)
 		}
-		shown := &identified{FS: tree.tree()}
-		o := load(t, l, shown)[0]
-		if read := slices.Contains(shown.read, path.Base(stampedFile)); read != (n != 1) {
-			t.Errorf("poll %d: read %q", n, shown.read)
+		if faults := o.Faults(); len(faults) > 0 || !o.RecordedWithdrawn(d.ID) {
+			t.Errorf("faults %v", faults)
 		}
-		if len(o.Dispatches) > 0 != broken || o.Err() == nil {
-			t.Errorf("poll %d: %d dispatches, %v", n, len(o.Dispatches), o.Err())
+	}
+	if _, _, err := o.Withdraw([]string{d.ID}); err == nil {
+		t.Error("it can be withdrawn twice")
+	}
+	if _, _, err := o.Add([]plan.Dispatch{d}); err == nil {
+		t.Error("its name can be used again")
+	}
+	next, changes, err = o.Remove([]string{d.ID})
+	if err != nil || len(next.Dispatches) > 0 {
+		t.Fatal(next.Dispatches, err)
+	}
+	tree.apply(changes)
+	if o = only(t, l, tree.tree()); len(o.Dispatches) > 0 || len(o.Faults()) > 0 || slices.ContainsFunc(changes, func(c branch.Change) bool { return c.Path == stampedFile }) {
+		t.Errorf("still there: %v, faults %v, changes %v", o.Dispatches, o.Faults(), changes)
+	}
+}
+
+// TestOperationsInOneTick: an operation starts from the result of the one before it, without a Load.
+func TestOperationsInOneTick(t *testing.T) {
+	tree := sound(t)
+	o := only(t, NewLoader("overlays"), tree.tree())
+	step := func(next Overlay, changes []branch.Change, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
 		}
+		tree.apply(changes)
+		o = next
+		if again := only(t, NewLoader("overlays"), tree.tree()); !cmp.Equal(again.Dispatches, o.Dispatches, cmpopts.EquateEmpty()) || len(again.Faults()) > 0 {
+			t.Errorf("read again: faults %v %s", again.Faults(), cmp.Diff(again.Dispatches, o.Dispatches))
+		}
+	}
+	step(o.Add([]plan.Dispatch{order("default-aaaaaaaa", 1), order("default-bbbbbbbb", 2)}))
+	step(o.Withdraw([]string{"default-aaaaaaaa"}))
+	step(o.Remove([]string{"default-bbbbbbbb"}))
+	step(o.Add([]plan.Dispatch{order("default-cccccccc", 1)}))
+	step(o.Remove([]string{"default-aaaaaaaa", "default-cccccccc"}))
+	if names := tree.below("overlays/default/dispatches/"); !slices.Equal(names, []string{listFile}) {
+		t.Errorf("left: %v", names)
+	}
+}
+
+// TestCancel: a person can withdraw an order of an overlay whose policy or template is invalid, but not if
+// dispatches/ contains what muster cannot explain.
+func TestCancel(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit    func(f files)
+		withers bool
+	}{
+		"valid":                 {func(files) {}, true},
+		"invalid policy":        {func(f files) { f["overlays/default/scaling.yaml"] = "nonsense" }, true},
+		"no template":           {func(f files) { delete(f, "overlays/default/template/kustomization.yaml") }, true},
+		"unexplained manifest":  {func(f files) { f["overlays/default/dispatches/mine.yaml"] = "a: 1" }, false},
+		"a directory of a name": {func(f files) { f["overlays/default/dispatches/mine.yaml/x"] = "" }, false},
+	} {
+		tree := soundWithDispatch(t)
+		c.edit(tree)
+		o := load(t, NewLoader("overlays"), tree.tree())[0]
+		next, changes, err := o.Cancel([]string{"default-7f3k9c2b"})
+		if withdrawn := err == nil && next.Dispatches[0].Withdrawn && len(changes) == 3; withdrawn != c.withers {
+			t.Errorf("%s: %v, %d changes, error %v", name, next.Dispatches, len(changes), err)
+		}
+	}
+}
+
+// TestLargestState: an order never makes state.yaml larger than what is read, and an overlay that is
+// close to it still withdraws and retires.
+func TestLargestState(t *testing.T) {
+	unraced.Only(t)
+	tree := sound(t)
+	o := only(t, NewLoader("overlays"), tree.tree())
+	var all []plan.Dispatch
+	for i := range 200 {
+		d := order(fmt.Sprintf("default-%08d", i), 1)
+		d.Tags = append(o.AgentTags(), "long="+strings.Repeat("x", 48<<10))
+		all = append(all, d)
+	}
+	if _, changes, err := o.Add(all); err == nil || changes != nil || !strings.Contains(err.Error(), "state.yaml would have more than 3840 KiB: use fewer or shorter tags") {
+		t.Errorf("%d changes, error %v", len(changes), err)
+	}
+	_, changes, err := o.Add(all[:75])
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.apply(changes)
+	o = only(t, NewLoader("overlays"), tree.tree())
+	if _, _, err := o.Add([]plan.Dispatch{order("default-aaaaaaaa", 1)}); err == nil || !o.Refused.Active() || !strings.Contains(err.Error(), "KiB of orders, and muster orders nothing more above 3584 KiB") {
+		t.Errorf("refused %v, error %v", o.Refused, err)
+	}
+	o, _, err = o.Withdraw([]string{all[0].ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := o.Remove([]string{all[0].ID, all[1].ID}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTemplateHash: another template has another hash, another policy has not.
+func TestTemplateHash(t *testing.T) {
+	hash := func(tree files) string { return load(t, NewLoader("overlays"), tree.tree())[0].Template }
+	was := hash(sound(t))
+	if got := hash(sound(t).edit(t, "base/job.yaml", "agent:3", "agent:4")); got == was || got == "" {
+		t.Errorf("another image: %s, was %s", got, was)
+	}
+	if got := hash(sound(t).edit(t, "overlays/default/scaling.yaml", "max: 50", "max: 51")); got != was {
+		t.Errorf("another max: %s, was %s", got, was)
+	}
+}
+
+// TestKeepsJob reads the annotations that prevent the deletion of a Job from its manifest: the
+// template may have been another one.
+func TestKeepsJob(t *testing.T) {
+	for name, test := range map[string]struct {
+		from, to string
+		want     bool
+	}{
+		"as in base":             {"", "", true},
+		"Argo CD may prune":      {"Prune=false,", "", false},
+		"Flux may prune":         {"kustomize.toolkit.fluxcd.io/prune: disabled", "kustomize.toolkit.fluxcd.io/prune: enabled", false},
+		"another order of words": {"Prune=false,Delete=false", "Delete=false,Prune=false", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := soundWithDispatch(t)
+			changed := strings.Replace(tree[stampedFile], test.from, test.to, 1)
+			if test.from != "" && changed == tree[stampedFile] {
+				t.Fatalf("%s does not have %q", stampedFile, test.from)
+			}
+			tree[stampedFile] = changed
+			o := load(t, NewLoader("overlays"), tree.tree())[0]
+			if got := o.KeepsJob(o.Dispatches[0]); got != test.want {
+				t.Errorf("%t, want %t", got, test.want)
+			}
+		})
 	}
 }

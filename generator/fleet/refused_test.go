@@ -71,15 +71,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func dispatchOf(t *testing.T) plan.Dispatch {
-	t.Helper()
-	d, err := ParseDispatch(stampedFile, []byte(stamped(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 // TestRefusedKeepsDispatches: what is in git can be retired while the template is
 // in error.
 func TestRefusedKeepsDispatches(t *testing.T) {
@@ -89,7 +80,7 @@ func TestRefusedKeepsDispatches(t *testing.T) {
 	if !o.Refused.Active() || len(o.Dispatches) != 1 {
 		t.Fatalf("refused %v, %d dispatches", o.Refused, len(o.Dispatches))
 	}
-	if next, changes, err := o.Remove([]string{"default-7f3k9c2b"}); err != nil || len(changes) != 2 || len(next.Dispatches) != 0 {
+	if next, changes, err := o.Remove([]string{"default-7f3k9c2b"}); err != nil || len(changes) != 3 || len(next.Dispatches) != 0 {
 		t.Errorf("%d changes, %d dispatches, error %v", len(changes), len(next.Dispatches), err)
 	}
 }
@@ -168,9 +159,6 @@ func TestTemplateFindings(t *testing.T) {
 		"a label that is a mapping in a patch": {func(f files) {
 			f[kust] += "patches:\n  - target: {kind: Job}\n    patch: |-\n      - op: add\n        path: /metadata/labels/team\n        value: {a: b}\n"
 		}, built + "metadata.labels.team: " + quoted},
-		"the mark of a digest": {func(f files) {
-			f.edit(t, job, "    argocd.argoproj.io/sync", "    a/b: "+noDigest+"\n    argocd.argoproj.io/sync")
-		}, built + at + "has the text " + noDigest + ", which is reserved for muster's digest; remove it"},
 		"a key that is no word":         {func(f files) { f.edit(t, job, "      restartPolicy", "      ? [a]\n      : b\n      restartPolicy") }, kust + `: does not build: printing Job.v1.batch/agent.buildkite: yaml: invalid map key: []interface {}{"a"}; fix what kustomize reports; to reproduce it: kustomize build overlays/default/template`},
 		"a base that is not there":      {func(f files) { f.edit(t, kust, "[../../../base]", "\n  # ../../../bases\n  - ../../../bases") }, kust + `:5: resources: "../../../bases" does not exist: there is no bases in the repository; correct the path, or add what it names`},
 		"a file that a generator names": {func(f files) { f[kust] += "configMapGenerator:\n  - name: x\n    files:\n      - key=none.txt\n" }, kust + `:7: configMapGenerator: "none.txt" does not exist: there is no overlays/default/template/none.txt in the repository; correct the path, or add what it names`},

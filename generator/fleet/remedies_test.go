@@ -130,10 +130,9 @@ func remedyRows(t *testing.T) []remedyRow {
 
 		// Templates that build to no Job.
 		{[]change{{rTemplate, "*", ""}}, []remedyStep{{"write overlays/default/template/kustomization.yaml, which lists the agent Job, as in ../../../base", []change{{rTemplate, "*", "resources: [../../../base]\n"}}}}},
-		{[]change{{rJob, rEnv, rEnv + "            - {name: BIG, value: " + strings.Repeat("x", largestDispatch) + "}\n"}}, []remedyStep{{"keep large files in a ConfigMap or in the image", []change{{rJob, "            - {name: BIG, value: " + strings.Repeat("x", largestDispatch) + "}\n", ""}}}}},
+		{[]change{{rJob, rEnv, rEnv + "            - {name: BIG, value: " + strings.Repeat("x", largestManifest) + "}\n"}}, []remedyStep{{"keep large files in a ConfigMap or in the image", []change{{rJob, "            - {name: BIG, value: " + strings.Repeat("x", largestManifest) + "}\n", ""}}}}},
 		{[]change{{rJob, "managed-by: muster\n", "managed-by: muster\n    team:\n"}}, []remedyStep{{"Kubernetes takes strings there, and nothing else: quote it, or remove it", []change{{rJob, "    team:\n", ""}}}}},
 		{[]change{{rJob, "managed-by: muster\n", "managed-by: muster\n    team: 5\n"}}, []remedyStep{{"Kubernetes takes strings there, and nothing else: quote it, or remove it", []change{{rJob, "team: 5", "team: '5'"}}}}},
-		{[]change{{rJob, "  annotations:\n    argocd.argoproj.io/sync", "  annotations:\n    a/b: " + noDigest + "\n    argocd.argoproj.io/sync"}}, []remedyStep{{"remove it", []change{{rJob, "    a/b: " + noDigest + "\n", ""}}}}},
 		{[]change{{rTemplate, "[../../../base]", "[]"}}, []remedyStep{{"list the agent Job in its resources, as in ../../../base", []change{{rTemplate, "[]", "[../../../base]"}}}}},
 		{[]change{{rTemplate, "*", ""}, {"overlays/default/template/kustomization.yml", "", "resources: []\n"}}, []remedyStep{{"list the agent Job in its resources, as in ../../../base", []change{{"overlays/default/template/kustomization.yml", "[]", "[../../../base]"}}}}},
 		{[]change{{rJob, "kind: Job", "kind: CronJob"}}, []remedyStep{{"muster orders agents as Jobs of batch/v1: rewrite it as one", []change{{rJob, "kind: CronJob", "kind: Job"}}}}},
@@ -172,8 +171,8 @@ func remedyRows(t *testing.T) []remedyRow {
 		{[]change{{rPolicy, "*", ""}}, []remedyStep{{"muster init writes one", []change{{rPolicy, "*", sound(t)[rPolicy]}}}}},
 		{[]change{{rOwn, "configmap.yaml, ", ""}}, []remedyStep{{"add one permanent object, as the ConfigMap that muster init writes", []change{{rOwn, "[dispatches", "[configmap.yaml, dispatches"}}}}},
 		{[]change{{rOwn, ", dispatches", ""}}, []remedyStep{{"add dispatches to the list", []change{{rOwn, "configmap.yaml", "configmap.yaml, dispatches"}}}}},
-		{[]change{{"overlays/default/dispatches/kustomization.yaml", "[]", "[x.yaml]"}}, []remedyStep{{"muster restores it with its next commit", []change{{"overlays/default/dispatches/kustomization.yaml", "[x.yaml]", "[]"}}}}},
-		{[]change{{"overlays/default/dispatches/kustomization.yaml", "[]", "[default-7f3k9c2b.yaml]"}, {stampedFile, "", stamped(t)}, {stampedFile, "kind: Job", "kind: Job # mine"}}, []remedyStep{{repair, []change{{stampedFile, "kind: Job # mine", "kind: Job"}}}}},
+		{[]change{{"overlays/default/dispatches/kustomization.yaml", "[]", "[x.yaml]"}}, []remedyStep{{"muster restores its files with its next commit", []change{{"overlays/default/dispatches/kustomization.yaml", "[x.yaml]", "[]"}}}}},
+		{[]change{{"overlays/default/dispatches/kustomization.yaml", "[]", "[default-7f3k9c2b.yaml]"}, {stateOf, "", soundWithDispatch(t)[stateOf]}, {stampedFile, "", stamped(t)}, {stampedFile, "completions: 12", "completions: 11"}}, []remedyStep{{"restore the file from git", []change{{stampedFile, "completions: 11", "completions: 12"}}}}},
 		{twoOverlays(t, false), []remedyStep{{"give each overlay its own", []change{{"overlays/other/configmap.yaml", "name: muster-default", "name: muster-other"}}}}},
 		{twoOverlays(t, false), []remedyStep{{"give each overlay its own, as muster init --overlay does, or keep it in one directory that both list", []change{
 			{"overlays/default/configmap.yaml", "*", ""}, {"overlays/other/configmap.yaml", "*", ""}, {"shared/configmap.yaml", "*", sound(t)["overlays/default/configmap.yaml"]}, {"shared/kustomization.yaml", "", "resources: [configmap.yaml]\n"},
@@ -509,9 +508,9 @@ func (s *site) matches(f finding.Finding) bool {
 	return s.pattern.MatchString(f.Problem + "; " + f.Remedy)
 }
 
-// otherFindings are the files whose findings are not about templates: about dispatches and state, which
+// otherFindings are the files whose findings are not about templates: about manifests and state, which
 // muster writes, about where overlays are, and about a change of them.
-var otherFindings = []string{"build.go", "discovery.go", "dispatch.go", "identity.go", "loader.go", "overlay.go", "removed.go", "repair.go", "statefile.go", "withdraw.go"}
+var otherFindings = []string{"build.go", "discovery.go", "identity.go", "join.go", "loader.go", "orders.go", "overlay.go", "removed.go", "repair.go", "statefile.go"}
 
 // findingSites returns the findings that the source code of this package contains: the arguments of
 // bad, harm and add, the fields and assignments of Problem and Remedy, and the rows of the tables. Values

@@ -1,12 +1,10 @@
 package fleet
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,46 +17,43 @@ import (
 	yamljson "sigs.k8s.io/yaml"
 )
 
-// A dispatch contains a digest of its own file, which reveals an edit without reading anything
-// else. It detects accidents, and is not a signature: anyone who can push can write a digest.
+// The labels and annotations of a dispatch, on the Job and on its pod template.
+const (
+	// LabelDispatch is the dispatch's ID, LabelOverlay the overlay's slug.
+	LabelDispatch = "muster.dev/dispatch"
+	LabelOverlay  = "muster.dev/overlay"
+	// AnnotationAgentTags is the agents' tags as one list, but for the index.
+	AnnotationAgentTags = "muster.dev/agent-tags"
+	// AnnotationIdleTimeout is in whole seconds.
+	AnnotationIdleTimeout = "muster.dev/idle-timeout"
+	// AnnotationUptime is in whole seconds; missing if agents take one job.
+	AnnotationUptime = "muster.dev/uptime"
+	// AnnotationNotAfter and AnnotationOrderedAt are times as in
+	// 2026-11-21T02:15:00Z: always UTC, always to the second.
+	AnnotationNotAfter  = "muster.dev/not-after"
+	AnnotationOrderedAt = "muster.dev/ordered-at"
+	// AnnotationPurpose is a plan.Purpose.
+	AnnotationPurpose = "muster.dev/purpose"
+	// AnnotationCluster is the policy's Buildkite cluster when the dispatch was
+	// ordered; empty if the policy named none.
+	AnnotationCluster = "muster.dev/cluster"
+	// AnnotationTemplate is a hash of the dispatch's template. Only the Job has it.
+	AnnotationTemplate = "muster.dev/template"
+)
 
-// digestPrefix keeps a digest from looking like a number, which YAML would quote.
-const digestPrefix = "sha256-"
-
-// digestLength is that of its hexadecimal digits.
-const digestLength = 32
-
-// noDigest is the placeholder for the digest.
-var noDigest = digestPrefix + strings.Repeat("0", digestLength)
-
-// seal fills in the digest of a text that has noDigest in its place.
-func seal(text []byte) []byte {
-	return bytes.Replace(text, []byte(noDigest), []byte(digestOf(text)), 1)
+// digestOf returns the digest of a manifest as it is in state.yaml. It reveals accidents, and is not a
+// signature: anyone who can push can write a digest.
+func digestOf(manifest []byte) string {
+	const digits = 16
+	sum := sha256.Sum256(manifest)
+	return "sha256-" + hex.EncodeToString(sum[:])[:digits]
 }
 
-func digestOf(blank []byte) string {
-	sum := sha256.Sum256(blank)
-	return digestPrefix + hex.EncodeToString(sum[:])[:digestLength]
-}
-
-// isEdited reports whether a dispatch was edited: its digest is missing, or is that of neither its text
-// nor its values. A formatter, which changes the text alone, edits nothing.
-func isEdited(job *yaml.Node, data []byte) bool {
-	digest := finding.Scalar(job, "metadata", "annotations", AnnotationDigest)
-	return digest == "" || !sealed(data, digest) && !sealed(reprinted(data), digest)
-}
-
-// sealed reports whether a text has the digest.
-func sealed(text []byte, digest string) bool {
-	return digestOf(bytes.Replace(text, []byte(digest), []byte(noDigest), 1)) == digest
-}
-
-// reprinted returns a Job as muster prints its values; nil if it has comments, which muster never
-// writes, or a value that changes when it is printed and parsed.
+// reprinted returns a Job as muster prints its values, so that neither comments nor layout matter; nil if
+// a value changes when it is printed and parsed.
 func reprinted(data []byte) []byte {
-	var doc yaml.Node
 	values := map[string]any{}
-	if yaml.Unmarshal(data, &doc) != nil || commented(&doc) || doc.Decode(&values) != nil {
+	if yaml.Unmarshal(data, &values) != nil {
 		return nil
 	}
 	text, err := yamljson.Marshal(values) // as kustomize prints the template
@@ -74,10 +69,6 @@ func reprinted(data []byte) []byte {
 		return nil
 	}
 	return text
-}
-
-func commented(n *yaml.Node) bool {
-	return n.HeadComment+n.LineComment+n.FootComment != "" || slices.ContainsFunc(n.Content, commented)
 }
 
 // longestName is that of a DNS label: a pod's host name is the Job's name
@@ -121,6 +112,9 @@ func (o *Overlay) DispatchBytes() int {
 	return len(o.template.text) + stamped
 }
 
+// StateBytes returns the size of state.yaml and of the list, which each operation writes.
+func (o *Overlay) StateBytes() int { return o.stateSize + len(o.list) }
+
 // stamp returns the dispatch: the template with the dispatch's name and numbers, and muster's
 // labels and annotations. Nothing else changes.
 func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
@@ -154,10 +148,9 @@ func (o *Overlay) stamp(d plan.Dispatch) ([]byte, error) {
 		finding.Set(annotations, AnnotationCluster, "!!str", d.Cluster)
 	}
 	finding.Set(finding.Mapping(meta, "annotations"), AnnotationTemplate, "!!str", d.Template)
-	finding.Set(finding.Mapping(meta, "annotations"), AnnotationDigest, "!!str", noDigest)
 	text, err := o.template.encode(job)
 	if err != nil {
 		return nil, fmt.Errorf("printing dispatch %s: %w", d.ID, err)
 	}
-	return seal(text), nil
+	return text, nil
 }

@@ -23,9 +23,10 @@ const stateKind = "OverlayState"
 const invalidPrefix = "invalid: "
 
 // stateHeader is the comment on dispatches/state.yaml.
-const stateHeader = "# Written by muster: what it must remember. Not applied. Delete it to forget.\n"
+const stateHeader = "# The memory of muster, which writes it. Do not edit it; git keeps every version. If it is lost together with\n" +
+	"# the history of the branch: stop muster for the longest lease, delete dispatches/, and run muster init.\n"
 
-// stateDocument is dispatches/state.yaml. The JSON tags of the types in package plan must stay as
+// stateDocument is the first document of dispatches/state.yaml; see [orderLine] for the second. The JSON tags of the types in package plan must stay as
 // they are, so that files remain readable.
 type stateDocument struct {
 	APIVersion  string         `json:"apiVersion"`
@@ -41,11 +42,37 @@ type stateDocument struct {
 	AheadOf      []plan.AheadOf    `json:"aheadOf,omitempty"`
 }
 
-// readState reads state.yaml. An invalid file is a finding.
+// stateRead is the content of a state.yaml.
+type stateRead struct {
+	state   plan.State
+	invalid *finding.Finding
+	orders  []plan.Dispatch
+	problem string // with the orders
+}
+
+// readState reads state.yaml, unless the last Load has read the same.
+func (l *Loader) readState(o *Overlay, file string, data []byte) {
+	o.stateThere, o.stateSize = true, len(data)
+	if len(data) > largestState {
+		o.reject(finding.Finding{File: file, Problem: fmt.Sprintf("has %d bytes: at most %d are read", len(data), largestState), Remedy: "restore it from git"})
+		return
+	}
+	read, _ := l.states.get(contentKey(file, data), func() (read stateRead, err error) { // never an error
+		read.state, read.invalid = readState(file, data)
+		_, text := cutState(data)
+		read.orders, read.problem = readOrders(text)
+		return read, nil
+	})
+	o.State, o.invalidState, o.recorded, o.ordersProblem = read.state, read.invalid, read.orders, read.problem
+	o.stateRead = o.invalidState == nil
+}
+
+// readState reads the first document of state.yaml. An invalid one is a finding.
 func readState(file string, data []byte) (plan.State, *finding.Finding) {
 	wrong := func(problem string) (plan.State, *finding.Finding) {
-		return plan.State{}, &finding.Finding{File: file, Problem: invalidPrefix + problem, Remedy: "the circuit breaker counts as closed, and the next commit removes the file"}
+		return plan.State{}, &finding.Finding{File: file, Problem: invalidPrefix + problem, Remedy: "the next commit restores what muster wrote last"}
 	}
+	data, _ = cutState(data)
 	if len(data) > policy.MaxSize {
 		return wrong(fmt.Sprintf("it has %d bytes, at most %d are read", len(data), policy.MaxSize))
 	}
@@ -94,31 +121,35 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 	return state, nil
 }
 
-// WriteState returns the change that stores the state for the next decision; none if it is
-// stored already. The zero state removes the file.
+// printState returns state.yaml; nil if there is nothing to remember.
+func printState(s plan.State, orders []plan.Dispatch) []byte {
+	if s.Equal(plan.State{}) && len(orders) == 0 {
+		return nil
+	}
+	doc := stateDocument{
+		APIVersion: policy.Version, Kind: stateKind, Identity: s.Identity, Ordered: s.Ordered,
+		LookedAhead: s.LookedAhead, StartupTimes: s.StartupTimes, ServedAt: s.ServedAt, AheadOf: s.AheadOf,
+	}
+	if !s.Breaker.Equal(plan.Breaker{}) {
+		doc.Breaker = &s.Breaker
+	}
+	if s.Partial.Agents > 0 {
+		doc.Partial = &s.Partial
+	}
+	text, err := yaml.Marshal(doc)
+	if err != nil { // plain data always marshals
+		panic(err)
+	}
+	return slices.Concat([]byte(stateHeader), text, printOrders(orders))
+}
+
+// WriteState returns the change that stores a state, with the overlay's orders; none if it is stored
+// already.
 func (o *Overlay) WriteState(s plan.State) []branch.Change {
 	if s.Equal(o.State) {
 		return nil
 	}
-	change := branch.Change{Path: o.file(stateFile)}
-	if !s.Equal(plan.State{}) {
-		doc := stateDocument{
-			APIVersion: policy.Version, Kind: stateKind, Identity: s.Identity, Ordered: s.Ordered,
-			LookedAhead: s.LookedAhead, StartupTimes: s.StartupTimes, ServedAt: s.ServedAt, AheadOf: s.AheadOf,
-		}
-		if !s.Breaker.Equal(plan.Breaker{}) {
-			doc.Breaker = &s.Breaker
-		}
-		if s.Partial.Agents > 0 {
-			doc.Partial = &s.Partial
-		}
-		text, err := yaml.Marshal(doc)
-		if err != nil { // plain data always marshals
-			panic(err)
-		}
-		change.Content = append([]byte(stateHeader), text...)
-	}
-	return []branch.Change{change}
+	return []branch.Change{{Path: o.file(stateFile), Content: printState(s, o.Dispatches)}}
 }
 
 var idRule = regexp.MustCompile(`^[0-9a-z]{1,40}$`)
@@ -136,11 +167,14 @@ func identityProblem(id plan.Identity) string {
 	return ""
 }
 
-// ReadIdentity returns the identity in a state.yaml; the zero value if it has none or is invalid.
-func ReadIdentity(data []byte) plan.Identity {
+// ReadState returns the state in a state.yaml, without the orders; the zero value if it is invalid.
+func ReadState(data []byte) plan.State {
 	state, _ := readState("", data)
-	return state.Identity
+	return state
 }
+
+// ReadIdentity returns the identity in a state.yaml; the zero value if it has none or is invalid.
+func ReadIdentity(data []byte) plan.Identity { return ReadState(data).Identity }
 
 // StateFile returns the path of state.yaml of the overlay in a directory.
 func StateFile(overlay string) string { return path.Join(overlay, dispatchDir, stateFile) }

@@ -39,6 +39,9 @@ func TestStateIsReadAgain(t *testing.T) {
 	if again := overlay.WriteState(state); again != nil {
 		t.Errorf("remembering the same changes %v", again)
 	}
+	if !strings.HasSuffix(tree[stateOf], "\n"+ordersHeader) {
+		t.Errorf("without the document of orders:\n%s", tree[stateOf])
+	}
 	if repair := overlay.Repair(); repair != nil {
 		t.Errorf("a valid state needs a repair: %v", repair)
 	}

@@ -200,19 +200,30 @@ func (o *Overlay) unreadable(probe plan.Dispatch) (proof proofJob, wrong *findin
 		return proof, nil, fmt.Errorf("stamping the template: %w", err)
 	}
 	const other = 4 << 10 // the additional size of other dispatches
-	if len(proof.text) > largestDispatch-other {
-		return proof, &finding.Finding{Problem: fmt.Sprintf("%s builds to a Job of %d bytes, and a dispatch has at most %d", path.Join(o.Path, templateDir), len(proof.text), largestDispatch-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
+	if len(proof.text) > largestManifest-other {
+		return proof, &finding.Finding{Problem: fmt.Sprintf("%s builds to a Job of %d bytes, and a dispatch has at most %d", path.Join(o.Path, templateDir), len(proof.text), largestManifest-other), Remedy: "keep large files in a ConfigMap or in the image"}, nil
 	}
-	file := o.Slug() + "-proof" + manifestType
-	var d readDispatch
-	if proof.job, wrong = finding.ParseOne(file, proof.text); wrong == nil {
-		d, wrong = parsedDispatch(file, proof.text, proof.job)
+	if proof.job, wrong = finding.ParseOne(o.Slug()+"-proof"+manifestType, proof.text); wrong == nil {
+		wrong = notStrings(proof.job)
 	}
 	if wrong != nil {
 		return proof, &finding.Finding{Field: wrong.Field, Problem: wrong.Problem, Remedy: "Kubernetes takes strings there, and nothing else: quote it, or remove it"}, nil
 	}
-	if d.edited {
-		return proof, &finding.Finding{Problem: path.Join(o.Path, templateDir) + " has the text " + noDigest + ", which is reserved for muster's digest", Remedy: "remove it"}, nil
-	}
 	return proof, nil, nil
+}
+
+// notStrings returns the first label or annotation of a stamped Job or its pod template that is not a
+// string; nil if all are.
+func notStrings(job *yaml.Node) *finding.Finding {
+	for _, meta := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+		for _, name := range []string{"labels", "annotations"} {
+			at := below(meta, name)
+			for key, value := range finding.Pairs(finding.Lookup(job, at...)) {
+				if value.Kind != yaml.ScalarNode || value.Tag != "!!str" {
+					return &finding.Finding{Field: finding.Field(below(at, key.Value)), Problem: "is not a string"}
+				}
+			}
+		}
+	}
+	return nil
 }

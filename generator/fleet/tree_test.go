@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
@@ -31,6 +32,42 @@ func filesOf(archive *txtar.Archive) files {
 	f := files{}
 	for _, x := range archive.Files {
 		f[x.Name] = string(x.Data)
+	}
+	return f
+}
+
+const stampedFile = "overlays/default/dispatches/default-7f3k9c2b.yaml"
+
+// soundWithDispatch returns the fleet repository of testdata/sound.txtar with one dispatch.
+func soundWithDispatch(tb testing.TB) files {
+	tb.Helper()
+	return sound(tb).ordered(tb, order("default-7f3k9c2b", 12))
+}
+
+// stamped returns the manifest of that dispatch.
+func stamped(tb testing.TB) string {
+	tb.Helper()
+	return soundWithDispatch(tb)[stampedFile]
+}
+
+// dispatchOf returns that dispatch, as muster records it.
+func dispatchOf(tb testing.TB) plan.Dispatch {
+	tb.Helper()
+	o := only(tb, NewLoader("overlays"), soundWithDispatch(tb).tree())
+	return o.Dispatches[0]
+}
+
+// ordered orders dispatches in the overlay default.
+func (f files) ordered(tb testing.TB, dispatches ...plan.Dispatch) files {
+	tb.Helper()
+	for _, o := range load(tb, NewLoader("overlays"), f.tree()) {
+		if o.Name == "default" {
+			_, changes, err := o.Add(dispatches)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			f.apply(changes)
+		}
 	}
 	return f
 }
@@ -74,6 +111,28 @@ func (f files) apply(changes []branch.Change) {
 }
 
 func (f files) names() []string { return slices.Sorted(maps.Keys(f)) }
+
+// lineOf returns the line of an order in state.yaml of the overlay default.
+func lineOf(tb testing.TB, f files, id string) string {
+	tb.Helper()
+	for line := range strings.Lines(f[stateOf]) {
+		if strings.HasPrefix(line, "  "+id+": ") {
+			return line
+		}
+	}
+	tb.Fatalf("%s has no line of %s", stateOf, id)
+	return ""
+}
+
+// below returns the names of the files below a directory, without it.
+func (f files) below(dir string) (names []string) {
+	for _, name := range f.names() {
+		if rest, is := strings.CutPrefix(name, dir); is {
+			names = append(names, rest)
+		}
+	}
+	return names
+}
 
 // load is Load, which must succeed.
 func load(tb testing.TB, l *Loader, tree fs.FS) []Overlay {

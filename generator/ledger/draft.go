@@ -17,6 +17,8 @@ type Draft struct {
 	Decision plan.Decision
 	// Changes are the files written and removed.
 	Changes []branch.Change
+	// Added are the dispatches of an order as state.yaml contains them.
+	Added []plan.Dispatch
 	// Faults are the problems in muster's files that a repair corrects.
 	Faults []Fault
 	// Suspects are the commits by others, newest first, since muster's last commit to the overlay:
@@ -77,6 +79,8 @@ type Fault struct {
 	File string
 	// Problem describes it, as in "was missing or empty". It may quote the file.
 	Problem string
+	// Withdrawn reports that the file is the manifest of an order that is withdrawn now.
+	Withdrawn bool
 }
 
 // Suspect is a commit that somebody else made.

@@ -96,7 +96,7 @@ type orderFlag struct {
 }
 
 func (o *Order) flags() []orderFlag {
-	return []orderFlag{{"trial", &o.Trial}, {"wrong-tags", &o.WrongTags}, {"stale", &o.Stale}, {"copied", &o.Copied}, {"withdrawn", &o.Withdrawn}}
+	return []orderFlag{{"trial", &o.Trial}, {"wrong-tags", &o.WrongTags}, {"stale", &o.Stale}, {"copied", &o.Copied}, {"withdrawn", &o.Withdrawn}, {"never-created", &o.NeverCreated}}
 }
 
 // Text returns the part of an operation's message for people: the subject, an empty line, and the

@@ -164,6 +164,11 @@ func (o *Operation) Trial() bool {
 	return slices.ContainsFunc(o.Orders, func(x Order) bool { return x.Trial })
 }
 
+// NeverCreated reports whether the operation cancels orders whose Jobs were never created.
+func (o *Operation) NeverCreated() bool {
+	return slices.ContainsFunc(o.Orders, func(x Order) bool { return x.NeverCreated })
+}
+
 // Lost returns how many agents of a retired order did not register.
 func (o *Operation) Lost() int {
 	if o.Outcome == nil || o.Outcome.State != Retired {
@@ -244,6 +249,8 @@ type Order struct {
 	// Stale reports that muster did not look up its agents in Buildkite, because the lease had expired
 	// long before. Copied and Withdrawn are those of [plan.Retirement].
 	Stale, Copied, Withdrawn bool
+	// NeverCreated reports that a person cancelled it, and said that its Job was never created.
+	NeverCreated bool
 }
 
 // Change is a changed setting. Before and After are empty if it was, or is, unset.

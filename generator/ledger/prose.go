@@ -257,7 +257,7 @@ func outcomeLines(all []Order) string {
 }
 
 func withdrawProse(all []Order) string {
-	return outcomeLines(all) + "\n\n" + wrap("Withdrawn manifests are kept in dispatches/withdrawn, which no syncer applies, so that a refused Job does not block others. Their agents count as in flight until the lease expires: a Job may have started just before.")
+	return outcomeLines(all) + "\n\n" + wrap("No syncer applies a withdrawn manifest any more, so that a refused Job does not block others. The agents count as in flight until the lease expires: a Job may have started just before.")
 }
 
 func retireProse(op Draft) string {
@@ -412,17 +412,15 @@ func repairProse(a Draft) string {
 
 // restored returns how the operation repairs a file.
 func restored(a Draft, f Fault) string {
-	said := "it is written again"
+	if f.Withdrawn {
+		return "no syncer applies it any more, and the agents of its order count as in flight until the lease expires"
+	}
 	for _, c := range a.Changes {
-		switch {
-		case !strings.HasSuffix(c.Path, "/"+f.File):
-		case c.Content == nil:
-			said = "it is removed"
-		case path.Base(path.Dir(c.Path)) == "withdrawn":
-			return "it is in dispatches/withdrawn now: no syncer applies it, and its agents count as in flight until its lease expires or somebody deletes the file because they will not start"
+		if strings.HasSuffix(c.Path, "/"+f.File) && c.Content == nil {
+			return "it is removed"
 		}
 	}
-	return said
+	return "it is written again"
 }
 
 // maxSuspects is the maximum number of commits that a repair lists.

@@ -77,7 +77,7 @@ func revertOwn(loaded []fleet.Overlay, p Past) (Edit, error) {
 	case p.Kind == ledger.Withdraw:
 		return Edit{}, fmt.Errorf("%.7s is a withdrawal: the syncer would apply a Job of an earlier template. muster orders agents for pending jobs automatically", p.ID)
 	case p.Kind == ledger.Repair:
-		return Edit{}, fmt.Errorf("%.7s is a repair of muster's own files, and the next tick would repeat it. If the agents of a withdrawn dispatch will not start, delete its file in dispatches/withdrawn", p.ID)
+		return Edit{}, fmt.Errorf("%.7s is a repair of muster's own files, and the next tick would repeat it. If the agents of a withdrawn order will not start: muster cancel --never-created", p.ID)
 	case at < 0:
 		return Edit{}, fmt.Errorf("%.7s was for %s, which no longer exists", p.ID, p.Path)
 	}
@@ -94,7 +94,7 @@ func revertOwn(loaded []fleet.Overlay, p Past) (Edit, error) {
 	if len(left) == 0 {
 		return Edit{Notes: notes}, nil
 	}
-	e, err := Cancel(o, left)
+	e, err := Cancel(o, left, false)
 	if err != nil {
 		return Edit{}, err
 	}
@@ -109,7 +109,7 @@ func revertOwn(loaded []fleet.Overlay, p Past) (Edit, error) {
 // back returns the change that reverts an edit of one file and keeps later edits; nil if it is
 // reverted already.
 func back(tree fs.FS, f branch.Edit) (*branch.Change, error) {
-	if path.Base(path.Dir(f.Path)) == "dispatches" || path.Base(path.Dir(f.Path)) == "withdrawn" {
+	if path.Base(path.Dir(f.Path)) == "dispatches" {
 		return nil, fmt.Errorf("%s is a file of muster's, which repairs it automatically: see muster history, muster cancel and muster close-breaker", f.Path)
 	}
 	now, err := fs.ReadFile(tree, f.Path)

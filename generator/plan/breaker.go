@@ -116,7 +116,7 @@ func (b Breaker) afterOrder(order []outcome, now time.Time) Breaker {
 		next.Agents = b.Agents
 	}
 	for _, o := range order {
-		next.Agents += o.dispatch.OrderedAgents()
+		next.Agents += o.dispatch.Agents
 	}
 	if opens >= 0 {
 		next.Failures = max(next.Failures, Tolerance)

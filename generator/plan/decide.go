@@ -118,6 +118,9 @@ func (s *allocation) begin(o Observation) {
 	s.policy, s.schedule = v.Policy.During(o.At)
 	p := s.policy
 	s.suspended = cmp.Or(v.Suspended, v.Refused, v.Policy.Suspension(o.At), s.capacity.Suspended)
+	if !s.suspended.Active() {
+		s.suspended = cmp.Or(s.drift(o.At), s.unknownOrders())
+	}
 	if !s.suspended.Active() && s.capacity.WrongTags > 0 {
 		s.suspended = Suspension{Code: AgentsCannotWork}
 	}
@@ -210,17 +213,8 @@ func (s *allocation) maxAtOnce(Observation) (most, left int) {
 // inOneCommit are those of the retirements that one commit takes. What was ordered
 // together is judged as one, and goes together where it fits; the oldest order first.
 func (s *allocation) inOneCommit(all []Retirement) []Retirement {
-	files := func(all []Retirement) int {
-		n := len(all)
-		for _, r := range all {
-			if r.Reason == Withdrawn { // it is written elsewhere
-				n++
-			}
-		}
-		return n
-	}
 	left := s.capacity.MaxJobs
-	if left == 0 || files(all) <= left {
+	if left == 0 || len(all) <= left {
 		return all
 	}
 	at := func(r Retirement) int64 { return s.dispatch(r.ID).At.Unix() }
@@ -232,13 +226,13 @@ func (s *allocation) inOneCommit(all []Retirement) []Retirement {
 		for end < len(all) && at(all[end]) == at(all[0]) {
 			end++
 		}
-		if files(all[:end]) > left && len(some) > 0 {
+		if end > left && len(some) > 0 {
 			break
 		}
-		for end > 1 && files(all[:end]) > left { // an order of more than one commit takes
+		for end > 1 && end > left { // an order of more than one commit takes
 			end--
 		}
-		some, left, all = append(some, all[:end]...), left-files(all[:end]), all[end:]
+		some, left, all = append(some, all[:end]...), left-end, all[end:]
 	}
 	slices.SortFunc(some, func(a, b Retirement) int { return cmp.Compare(a.ID, b.ID) })
 	return some

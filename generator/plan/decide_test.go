@@ -38,9 +38,7 @@ type scenario struct {
 			Seen   string // indexes
 			Worked bool   // they had a job
 			Warm   bool   // for the warm pool
-			// InPlace is how long after its order it was withdrawn because an edit by hand raised it.
-			InPlace string
-			Uptime  string // its agents stay for so long
+			Uptime string // its agents stay for so long
 		}
 	}
 	Agents []struct {
@@ -116,9 +114,6 @@ func (w scenario) build(t *testing.T) ([]Overlay, Snapshot, *Registrations) {
 			x.Purpose, x.IdleTimeout = ForDemand, 5*time.Minute
 			if d.Warm {
 				x.Purpose, x.IdleTimeout = ForWarmPool, time.Hour
-			}
-			if d.InPlace != "" {
-				x.WithdrawnAt = at.Add(span(d.InPlace))
 			}
 			v.Dispatches = append(v.Dispatches, x)
 			var seen IndexSet

@@ -49,24 +49,16 @@ type Dispatch struct {
 	Cluster string
 	// Template is a hash of the template that it was stamped from; empty before.
 	Template string
-	// Withdrawn reports that no syncer applies it any more, although its lease has not expired; see
-	// [Withdrawn].
+	// Manifest is a digest of its manifest as muster wrote it; empty before.
+	Manifest string
+	// Withdrawn reports that no syncer applies its manifest any more, although its lease has not expired;
+	// see [Withdrawn]. It never ends.
 	Withdrawn bool
-	// Ordered is the number of agents of the order if an edit by hand raised Agents or the lease;
-	// otherwise zero.
-	Ordered int
-	// WithdrawnAt is when such a dispatch was withdrawn, if its Job remains in the cluster. It is zero
-	// if the dispatch is not raised, or was deleted or withdrawn before.
-	WithdrawnAt time.Time
-}
-
-// OrderedAgents returns the number of agents that muster ordered. Agents is larger if an edit by hand
-// raised it.
-func (d Dispatch) OrderedAgents() int {
-	if d.Ordered > 0 {
-		return min(d.Ordered, d.Agents)
-	}
-	return d.Agents
+	// PutBack reports that it was retired, and that the retirement was reverted: it counts again, and its
+	// outcome is known.
+	PutBack bool
+	// Edited reports that somebody edited its manifest.
+	Edited bool
 }
 
 // PodTags returns all tags in the manifest of its agents, except the index: Tags, the dispatch,

@@ -34,6 +34,10 @@ func (o *Overlay) Copied(d Dispatch) bool {
 	return o.Identity.CopiedFrom != "" && o.orderedByOther(d)
 }
 
+// drifted reports whether the manifest of a dispatch was edited. In a copy of the overlay it does not
+// matter.
+func (o *Overlay) drifted(d Dispatch) bool { return d.Edited && !o.Copied(d) }
+
 // former reports whether a dispatch was ordered under a former identifier of the overlay: its agents
 // are recognised only while it is in git.
 func (o *Overlay) former(d Dispatch) bool {

@@ -100,6 +100,9 @@ func (q queueReader) countAgents(capacities []Capacity, w *owners) []idleAgent {
 		for _, i := range w.of(a.Tags) {
 			serves := here && sameCluster(a.Cluster, q.clusters[i])
 			own := q.overlays[i].owns(a.Tags, w.slugs[i])
+			if until := q.overlays[i].unknownUntil(a, q.snapshot.At); !until.IsZero() {
+				capacities[i].countUnknown(until)
+			}
 			if q.overlays[i].ordered(a.Tags) { // only its dispatch is known
 				own, serves, counts = true, true, true
 				if a.State == AgentBusy {

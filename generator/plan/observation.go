@@ -109,6 +109,10 @@ type Capacity struct {
 	Misplaced *Misplaced `json:"misplaced,omitempty"`
 	// OtherFleets are agents of the queue that another muster ordered, according to their tag.
 	OtherFleets int `json:"otherFleets,omitempty"`
+	// Unknown agents carry the overlay's identifier, and no commit of the branch has ordered them; see
+	// [Overlay.Orders]. Others of their orders may register until UnknownUntil.
+	Unknown      int        `json:"unknown,omitempty"`
+	UnknownUntil *time.Time `json:"unknownUntil,omitempty"`
 	// Identity is the overlay's if state.yaml has none or another one; otherwise nil.
 	Identity *Identity `json:"identity,omitempty"`
 	// MaxJobs is the maximum number of dispatches that one commit adds or removes, because the git

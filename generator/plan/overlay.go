@@ -21,6 +21,9 @@ type Overlay struct {
 	// Fleet has the identifiers of the branch: true for those of its overlays, false for former ones
 	// of their dispatches. Agents with another one are those of another muster. Nil: unknown.
 	Fleet map[string]bool
+	// Orders are the IDs of all orders that the branch contains, or contained since the log was read; nil:
+	// the log was not read.
+	Orders map[string]bool
 	// Policy is its scaling policy.
 	Policy Policy
 	// Dispatches are the manifests in git, ordered by ID.

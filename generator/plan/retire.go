@@ -59,7 +59,7 @@ const (
 	Expired RetireReason = "expired"
 	// Withdrawn: another overlay ordered it; or no agent of its order has registered, and the template
 	// has changed since: the syncer may have rejected it, and may apply nothing of the overlay
-	// meanwhile. It moves to a directory that no syncer applies. If the syncer has
+	// meanwhile. Its manifest leaves git. If the syncer has
 	// created its Job anyway, that runs, so its agents count as in flight until its lease
 	// expires; then it is retired. To write the corrected Job under the old name would be
 	// exact, because Kubernetes creates one Job of a name. But then each edit of a template
@@ -97,8 +97,10 @@ func (s *allocation) retirements(o Observation) []Retirement {
 func (s *allocation) retirement(d Dispatch, o Observation) (r Retirement, ok bool) {
 	seen := s.capacity.Dispatches[d.ID]
 	registered := seen.Registered.Below(d.Agents)
-	r = Retirement{ID: d.ID, Agents: d.OrderedAgents(), Registered: min(registered, d.OrderedAgents()), WrongTags: seen.WrongTags, Withdrawn: d.Withdrawn, Copied: s.overlay.Copied(d)}
+	r = Retirement{ID: d.ID, Agents: d.Agents, Registered: registered, WrongTags: seen.WrongTags, Withdrawn: d.Withdrawn, Copied: s.overlay.Copied(d)}
 	switch {
+	case s.overlay.drifted(d) && (!d.Expired(o.At) || seen.Connected > 0): // its manifest may no longer keep its Job
+		return r, false
 	case registered == d.Agents && (!s.overlay.former(d) || d.Expired(o.At)):
 		r.Reason, r.Since = AllRegistered, o.At
 		if seen.RegisteredAt != nil {
@@ -112,7 +114,7 @@ func (s *allocation) retirement(d Dispatch, o Observation) (r Retirement, ok boo
 	default:
 		return r, false
 	}
-	if r.Copied {
+	if r.Copied || d.PutBack {
 		r.Unknown = true
 		return r, true
 	}
@@ -121,19 +123,11 @@ func (s *allocation) retirement(d Dispatch, o Observation) (r Retirement, ok boo
 	if waiting && (kept || s.watching(d, seen, o.At) || s.untried(d)) {
 		return r, false // its agents may still take a job, or exit early
 	}
-	if !d.Stale(o.At) && (!d.Withdrawn || r.Registered > 0 || s.tried(d)) {
+	if !d.Stale(o.At) && (!d.Withdrawn || r.Registered > 0) {
 		r.Failure = s.failure(d, r, seen, kept, o.At)
 	}
 	r.Unknown = r.Failure == "" && !s.succeeded(d, r, seen)
 	return r, true
-}
-
-// tried reports whether the syncer had time to create the Job of a withdrawn dispatch from the
-// overlay's template. That is known only of a dispatch that was withdrawn because of an edit that
-// raised it: it was in place until then. One that a person deleted or canceled, and one whose
-// template has changed, show nothing about the template.
-func (s *allocation) tried(d Dispatch) bool {
-	return !d.WithdrawnAt.IsZero() && d.Withdrawable(d.WithdrawnAt) && !s.otherTemplate(d)
 }
 
 // otherTemplate reports whether the overlay's template is not the one of a dispatch. It is false if
@@ -151,7 +145,7 @@ func (s *allocation) withdrawable(d Dispatch, now time.Time) bool {
 	if s.overlay.Copied(d) { // its Job exists where it was ordered
 		return true
 	}
-	if !s.otherTemplate(d) || s.overlay.Refused.Active() || !d.Withdrawable(now) {
+	if d.Edited || !s.otherTemplate(d) || s.overlay.Refused.Active() || !d.Withdrawable(now) {
 		return false
 	}
 	return !slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
@@ -277,7 +271,7 @@ func (s *allocation) jobsKeptPending(moment time.Time) bool {
 func (s *allocation) outcomes(now time.Time) []outcome {
 	var all []outcome
 	for _, r := range s.retire {
-		if d := s.dispatch(r.ID); !d.Stale(now) && r.Reason != Withdrawn {
+		if d := s.dispatch(r.ID); !d.Stale(now) && r.Reason != Withdrawn && !d.PutBack {
 			all = append(all, outcome{dispatch: d, failure: r.Failure, success: r.Failure == "" && !r.Unknown, opens: r.Failure != "" && r.WrongTags > 0})
 		}
 	}

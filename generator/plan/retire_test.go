@@ -54,16 +54,8 @@ func TestRetirement(t *testing.T) {
 		r.seen = Observed{Registered: indexes(1), Connected: 1}
 		r.dispatch.NotAfter = now.Add(-Grace - time.Second)
 	}
-	raised := func(inPlace time.Duration) func(*retired) { // by hand, and withdrawn for that
-		return func(r *retired) {
-			r.dispatch.Withdrawn, r.dispatch.Ordered, r.dispatch.WithdrawnAt = true, 1, r.dispatch.At.Add(inPlace)
-			r.overlay.Template, r.dispatch.Template = "old", "old"
-			if !r.dispatch.NotAfter.After(r.dispatch.At) { // a lease of an hour that is over
-				r.dispatch.At = r.dispatch.NotAfter.Add(-time.Hour)
-				r.dispatch.WithdrawnAt = r.dispatch.At.Add(inPlace)
-			}
-		}
-	}
+	back := func(r *retired) { r.dispatch.Withdrawn, r.dispatch.PutBack = true, true }
+	edited := func(r *retired) { r.dispatch.Edited = true }
 	soon := func(r *retired) { r.seen.RegisteredAt = registered(time.Minute) }
 	watched := func(r *retired) { r.seen.RegisteredAt = registered(earlyExit) }
 	const stays = "stays"
@@ -86,14 +78,12 @@ func TestRetirement(t *testing.T) {
 		"nobody came":                     {[]func(*retired){lost, func(r *retired) { r.dispatch.NotAfter = now.Add(-Grace) }}, stays},
 		"nobody came within the lease":    {[]func(*retired){lost}, "never-registered"},
 		"nobody came of a withdrawn one":  {[]func(*retired){lost, func(r *retired) { r.dispatch.Withdrawn = true }}, "expired?"},
-		"nobody came of a raised one":     {[]func(*retired){lost, raised(5 * time.Minute)}, "never-registered"},
-		"nobody came of one raised soon":  {[]func(*retired){lost, raised(5*time.Minute - time.Second)}, "expired?"},
-		"nobody came of a raised deleted": {[]func(*retired){lost, raised(5 * time.Minute), func(r *retired) { r.dispatch.WithdrawnAt = time.Time{} }}, "expired?"},
-		"raised, and another template":    {[]func(*retired){lost, raised(5 * time.Minute), func(r *retired) { r.overlay.Template = "new" }}, "expired?"},
-		"raised, and no template":         {[]func(*retired){lost, raised(5 * time.Minute), func(r *retired) { r.overlay.Template = "" }}, "never-registered"},
-		"raised, long ago":                {[]func(*retired){lost, raised(5 * time.Minute), func(r *retired) { r.dispatch.NotAfter = now.Add(-61 * time.Minute) }}, "expired?"},
-		"raised, and those ordered came":  {[]func(*retired){raised(5 * time.Minute), func(r *retired) { r.dispatch.Agents = 30 }}, stays},
 		"one came of a withdrawn one":     {[]func(*retired){waits, gone, func(r *retired) { r.dispatch.Withdrawn = true }}, "no-job-taken"},
+		"put back":                        {[]func(*retired){back}, "registered?"},
+		"put back, and nobody came":       {[]func(*retired){lost, back}, "expired?"},
+		"edited":                          {[]func(*retired){edited}, stays},
+		"edited, and its lease is over":   {[]func(*retired){edited, func(r *retired) { r.dispatch.NotAfter = now.Add(-Grace - time.Second) }}, stays},
+		"edited, and all have left":       {[]func(*retired){edited, gone, worked, func(r *retired) { r.dispatch.NotAfter = now.Add(-Grace - time.Second) }}, "registered"},
 		"long ago":                        {[]func(*retired){lost, func(r *retired) { r.dispatch.NotAfter = now.Add(-61 * time.Minute) }}, "expired?"},
 		"of the warm pool, soon":          {[]func(*retired){warm, soon}, stays},
 		"of the warm pool, later":         {[]func(*retired){warm, func(r *retired) { r.seen.RegisteredAt = registered(earlyExit) }}, "registered"},
@@ -158,7 +148,7 @@ func TestRetirement(t *testing.T) {
 }
 
 // TestRetiredInOneCommit: orders go together as far as one commit takes them, the oldest
-// first; one that is larger goes in parts, and what is withdrawn is two files.
+// first; one that is larger goes in parts.
 func TestRetiredInOneCommit(t *testing.T) {
 	start := time.Date(2026, 1, 5, 6, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -173,7 +163,7 @@ func TestRetiredInOneCommit(t *testing.T) {
 		{"00012", 4, "0123"},
 		{"0000", 3, "012"},
 		{"00001", 3, "012"},
-		{"1w0w", 3, "1"}, // two files each
+		{"1w0w", 3, "01"},
 	} {
 		s := allocation{capacity: Capacity{MaxJobs: c.most}}
 		var all []Retirement

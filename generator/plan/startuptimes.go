@@ -164,7 +164,7 @@ func (s *allocation) learn() {
 	}
 	served := s.served()
 	for _, r := range s.retire {
-		if r.Reason == Withdrawn {
+		if r.Reason == Withdrawn || s.dispatch(r.ID).PutBack {
 			continue
 		}
 		s.startupTimes = s.startupTimes.learn(s.capacity.Dispatches[r.ID].StartupTimes)

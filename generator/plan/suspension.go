@@ -20,7 +20,8 @@ type Suspension struct {
 	// while the outcome of the last order is unknown.
 	NextTrial *time.Time `json:"nextTrial,omitempty"`
 	// Finding is what is wrong with the files of an invalid overlay, one line per problem, the
-	// git server's words when it refused a push, or which override pauses the overlay.
+	// git server's words when it refused a push, which override pauses the overlay, which manifest was
+	// edited, or how many agents have unknown orders.
 	Finding string `json:"finding,omitempty"`
 }
 
@@ -47,6 +48,12 @@ const (
 	AmbiguousQueue SuspensionCode = "AmbiguousQueue"
 	// HostedQueue: the queue is for Buildkite hosted agents.
 	HostedQueue SuspensionCode = "HostedQueue"
+	// Drifted: somebody edited the manifest of an order whose agents may still come, so that it is unknown
+	// what the cluster runs.
+	Drifted SuspensionCode = "Drifted"
+	// UnknownOrders: agents of the overlay connected whose orders git does not contain, so that others of
+	// these orders may follow.
+	UnknownOrders SuspensionCode = "UnknownOrders"
 	// AgentsCannotWork: agents of the last order registered and can take none of the jobs, while
 	// others of the order have not registered yet.
 	AgentsCannotWork SuspensionCode = "AgentsCannotWork"
@@ -54,7 +61,7 @@ const (
 
 // SuspensionCodes returns all reasons for which nothing is dispatched.
 func SuspensionCodes() []SuspensionCode {
-	return []SuspensionCode{Paused, PausedInBuildkite, Invalid, PushRefused, BreakerOpen, UnknownCluster, UnknownQueue, AmbiguousQueue, HostedQueue, AgentsCannotWork}
+	return []SuspensionCode{Paused, PausedInBuildkite, Invalid, PushRefused, BreakerOpen, UnknownCluster, UnknownQueue, AmbiguousQueue, HostedQueue, Drifted, UnknownOrders, AgentsCannotWork}
 }
 
 // Active reports whether there is a reason.
@@ -93,8 +100,37 @@ func (s Suspension) String() string {
 		return fmt.Sprintf("ambiguous queue: several clusters have a queue %q; set spec.cluster", s.Queue)
 	case HostedQueue:
 		return fmt.Sprintf("hosted queue: only Buildkite hosted agents can join the queue %q; create a self-hosted queue in the cluster %q", s.Queue, s.Cluster)
+	case Drifted:
+		return "drifted: " + s.Finding
+	case UnknownOrders:
+		return "unknown orders: " + s.Finding
 	case AgentsCannotWork:
 		return "agents cannot work: the registered agents of the last order match none of the jobs for which they were ordered. muster orders again when the outcome of this order is known"
 	}
 	return string(s.Code)
+}
+
+// unknownOrders returns the suspension of an overlay while agents may register whose orders git does not
+// contain: they would be ordered again.
+func (s *allocation) unknownOrders() Suspension {
+	c := s.capacity
+	if c.Unknown == 0 || c.UnknownUntil == nil {
+		return Suspension{}
+	}
+	agents := "1 agent"
+	if c.Unknown > 1 {
+		agents = fmt.Sprintf("%d agents", c.Unknown)
+	}
+	return Suspension{Code: UnknownOrders, Finding: fmt.Sprintf("%s of this overlay connected whose orders the branch does not contain, and others of these orders may follow until %s: was the branch set back?", agents, c.UnknownUntil.Format(time.RFC3339))}
+}
+
+// drift returns the suspension of an overlay while agents of an order may register whose manifest somebody
+// edited: what the cluster runs is unknown.
+func (s *allocation) drift(now time.Time) Suspension {
+	for _, d := range s.overlay.Dispatches {
+		if s.overlay.drifted(d) && !d.Expired(now) && s.capacity.Dispatches[d.ID].Registered.Below(d.Agents) < d.Agents {
+			return Suspension{Code: Drifted, Finding: "the manifest of " + d.ID + " was edited while its agents may still register"}
+		}
+	}
+	return Suspension{}
 }

@@ -108,6 +108,34 @@ func (o *Overlay) has(tags []string) bool {
 	return ok && slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.ID == id && !o.Copied(d) })
 }
 
+// unknownUntil returns until when others of an agent's order may register, if the agent has the overlay's
+// identifier and its order is not in git, as after the branch was set back while no muster ran; zero
+// otherwise. The order had at most the lease of the policy when the agent connected.
+func (o *Overlay) unknownUntil(a *Agent, now time.Time) time.Time {
+	id, known := TagValue(a.Tags, TagIdentity)
+	order, ordered := TagValue(a.Tags, TagDispatch)
+	if o.Orders == nil || !known || id != o.Identity.ID || !ordered || o.Orders[order] || a.Connected.IsZero() {
+		return time.Time{}
+	}
+	lease := o.Policy.Lease
+	if o.Policy.LeaseAuto {
+		lease = MaxAutoLease
+	}
+	if until := a.Connected.Add(lease + Grace); until.After(now) {
+		return until
+	}
+	return time.Time{}
+}
+
+// countUnknown counts an agent whose order is unknown.
+func (c *Capacity) countUnknown(until time.Time) {
+	c.Unknown++
+	until = until.UTC().Truncate(time.Second)
+	if c.UnknownUntil == nil || until.After(*c.UnknownUntil) {
+		c.UnknownUntil = &until
+	}
+}
+
 // uptimeOf returns for how long an agent takes jobs; false if it takes one, or its uptime is
 // unknown.
 func uptimeOf(tags []string) (time.Duration, bool) {

@@ -138,7 +138,7 @@ func example(o *fleet.Overlay) ([]byte, error) {
 		}
 		var kept []byte
 		for line := range strings.Lines(string(c.Content)) {
-			if name := strings.TrimSpace(line); !strings.HasPrefix(name, "muster.dev/digest:") && !strings.HasPrefix(name, "muster.dev/template:") {
+			if name := strings.TrimSpace(line); !strings.HasPrefix(name, "muster.dev/template:") {
 				kept = append(kept, strings.Replace(line, ","+plan.TagTemplate+"="+o.Template, "", 1)...)
 			}
 		}

@@ -52,7 +52,7 @@ func (w *worker) others(ctx context.Context, u *unit) (Finding, error) {
 }
 
 // touches returns the files owned by muster that differ from those of an earlier commit. added reports
-// whether all of them are lists of dispatches in new overlays.
+// whether all of them are those of new overlays.
 func (w *worker) touches(ctx context.Context, before, after string) (files []branch.Difference, added bool, err error) {
 	all, err := w.files.Differences(ctx, before, after, path.Clean(w.Overlays))
 	added = true
@@ -63,7 +63,7 @@ func (w *worker) touches(ctx context.Context, before, after string) (files []bra
 		}
 		files = append(files, d)
 		policy := slices.ContainsFunc(all, func(x branch.Difference) bool { return x.Path == dir+"/scaling.yaml" && x.Before.ID == "" })
-		added = added && policy && name == "kustomization.yaml" && d.Before.ID == ""
+		added = added && policy && (name == "kustomization.yaml" || name == ".gitattributes") && d.Before.ID == ""
 	}
 	return files, added, err
 }

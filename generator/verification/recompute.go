@@ -51,34 +51,28 @@ func (w *worker) own(ctx context.Context, u *unit) (Finding, error) {
 	switch {
 	case unread(err):
 		f.Verdict, f.Why = Unknown, []string{"it cannot be recomputed: " + branch.ErrMissing.Error()}
-		f.orders = ordered(e, changed)
+		f.orders = ordered(e)
 		return f, nil
 	case f.Verdict == Differs && e.Version != w.Version:
 		if why := w.claims(e, changed); len(why) > 0 {
 			return differs(why...)
 		}
 		f.Verdict, f.Why = Unknown, append([]string{"it was made by " + e.Version + ", and this is " + w.Version}, f.Why...)
-	case f.Verdict == Reproduced && e.Kind == ledger.Repair:
-		f.restores = written(e.ID, e.Path, changed)
 	}
-	if f.Verdict != Differs && e.Kind == ledger.Dispatch {
-		f.orders = ordered(e, changed)
+	if f.Verdict != Differs {
+		f.orders = ordered(e)
+	} else {
+		f.restores = nil
 	}
 	return f, err
 }
 
-// ordered returns the dispatches that an order writes, even if its changes cannot be read.
-func ordered(e *ledger.Operation, changed []branch.Difference) []dispatchFile {
-	files := written(e.ID, e.Path, changed)
-	var all []dispatchFile
-	for _, id := range e.Dispatches() {
-		d := dispatchFile{id: id, commit: e.ID}
-		if at := slices.IndexFunc(files, func(x dispatchFile) bool { return x.id == id }); at >= 0 {
-			d = files[at]
-		}
-		all = append(all, d)
+// ordered returns the IDs of the orders that an operation makes.
+func ordered(e *ledger.Operation) []string {
+	if e.Kind != ledger.Dispatch {
+		return nil
 	}
-	return all
+	return e.Dispatches()
 }
 
 // outside describes what a commit changes that no operation of muster changes.
@@ -108,8 +102,7 @@ func (w *worker) claims(e *ledger.Operation, changed []branch.Difference) []stri
 		switch {
 		case plain && (name == "kustomization.yaml" || name == "state.yaml"):
 		case plain && e.Kind == ledger.Dispatch && d.Before.ID == "" && name == id+".yaml" && slices.Contains(e.Dispatches(), id):
-		case plain && (e.Kind == ledger.Withdraw || e.Kind == ledger.Cancel) && slices.Contains(e.Dispatches(), id) && (d.After.ID == "" || name == "withdrawn/"+id+".yaml"):
-		case plain && e.Kind == ledger.Retire && slices.Contains(e.Dispatches(), id) && d.After.ID == "":
+		case plain && (e.Kind == ledger.Withdraw || e.Kind == ledger.Retire || e.Kind == ledger.Cancel) && slices.Contains(e.Dispatches(), id) && d.After.ID == "":
 		default:
 			files = append(files, d.Path)
 		}
@@ -168,7 +161,7 @@ func (w *worker) command(ctx context.Context, e *ledger.Operation, changed []bra
 	}
 	var edit manual.Edit
 	if e.Kind == ledger.Cancel {
-		edit, err = manual.Cancel(&overlays[i], e.Dispatches())
+		edit, err = manual.Cancel(&overlays[i], e.Dispatches(), e.NeverCreated())
 	} else {
 		edit, err = manual.CloseBreaker(&overlays[i])
 	}

@@ -9,98 +9,90 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"muster/generator/fleet"
 	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
-// dispatchFile is the file of a dispatch that a commit writes.
-type dispatchFile struct {
-	id, commit string
-	// path is its path, and blob the identifier of its content; empty if unknown.
-	path, blob string
+// restoredOrder is an order that a repair writes into state.yaml.
+type restoredOrder struct {
+	plan.Dispatch
+	commit string // of the repair
 }
 
-// withdrawn reports whether no syncer applies the file.
-func (d dispatchFile) withdrawn() bool { return path.Base(path.Dir(d.path)) == "withdrawn" }
-
-// restored collects dispatches that repairs wrote until their orders are found, further back in
-// the log, and the repairs that differ from the orders.
+// restored collects orders that repairs wrote until the commits that made them are found, further back in
+// the log, and the repairs that differ from them.
 type restored struct {
 	config Config
-	files  Files                     // nil until it is needed
-	open   map[string][]dispatchFile // by the dispatch
-	by     map[string]Finding        // by the repair's commit
-	other  map[string][]string       // by the repair's commit: dispatches that differ from their order
+	files  Files                      // nil until it is needed
+	open   map[string][]restoredOrder // by the order
+	by     map[string]Finding         // by the repair's commit
+	other  map[string][]string        // by the repair's commit: orders that differ
 }
-
-// longestPoll is the maximum time from the poll that a commit is dated by until its tick reads the edits:
-// a poll may be spread over several ticks, and is reused after a conflict.
-const longestPoll = time.Hour
 
 // maxRestored bounds them.
 const maxRestored = 10_000
 
 func newRestored(c Config) *restored {
-	return &restored{config: c, open: map[string][]dispatchFile{}, by: map[string]Finding{}, other: map[string][]string{}}
+	return &restored{config: c, open: map[string][]restoredOrder{}, by: map[string]Finding{}, other: map[string][]string{}}
 }
 
 // note adds one finding.
 func (r *restored) note(ctx context.Context, f *Finding) error {
-	for _, order := range f.orders {
-		for _, d := range r.open[order.id] {
-			same, err := r.same(ctx, d, order)
+	for _, id := range f.orders {
+		for _, d := range r.open[id] {
+			same, err := r.same(ctx, f, d)
 			if err != nil {
 				return err
 			}
 			if !same {
-				r.other[d.commit] = append(r.other[d.commit], fmt.Sprintf("%s otherwise than commit %.7s ordered it", d.id, order.commit))
+				r.other[d.commit] = append(r.other[d.commit], fmt.Sprintf("%s otherwise than commit %.7s ordered it", id, f.Commit))
 			}
 		}
-		delete(r.open, order.id)
+		delete(r.open, id)
 	}
 	for _, d := range f.restores {
 		if len(r.open) < maxRestored {
-			r.open[d.id] = append(r.open[d.id], d)
+			r.open[d.ID] = append(r.open[d.ID], d)
 			r.by[d.commit] = *f
 		}
 	}
 	return nil
 }
 
-// same reports whether a repair writes a dispatch as it was ordered. A file that a syncer applies is
-// byte for byte the same. A withdrawn one may have more agents and a later lease, from an edit by hand
-// that the cluster may have applied. It then contains how many agents were ordered, and may contain a
-// time of its withdrawal that is not long after the repair.
-func (r *restored) same(ctx context.Context, repair, order dispatchFile) (bool, error) {
-	if order.blob == "" || repair.blob == order.blob {
-		return true, nil
-	}
-	if !repair.withdrawn() {
-		return false, nil
-	}
+// same reports whether a repair writes an order as the commit that made it. Only that it is withdrawn, or
+// was put back, may be new.
+func (r *restored) same(ctx context.Context, order *Finding, d restoredOrder) (bool, error) {
 	if r.files == nil {
 		var err error
 		if r.files, err = r.config.Files(ctx); err != nil {
 			return false, err
 		}
 	}
-	var texts [2][]byte
-	for i, d := range []dispatchFile{repair, order} {
-		tree, err := r.files.Tree(ctx, d.commit)
-		if err == nil {
-			texts[i], err = fs.ReadFile(tree, d.path)
-		}
-		if unread(err) {
-			return true, nil // unknown
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err
-		}
+	text, err := stateOf(ctx, r.files, order.Commit, path.Join(r.config.Overlays, order.Overlay))
+	if unread(err) {
+		return true, nil // unknown
 	}
-	return fleet.Raised(order.path, texts[0], texts[1], r.by[repair.commit].At.Add(longestPoll)), nil
+	if err != nil {
+		return false, err
+	}
+	x, found := fleet.ReadOrder(text, d.ID)
+	return found && fleet.SameOrder(x, d.Dispatch), nil
+}
+
+// stateOf returns the state.yaml of the overlay in a directory as of a commit; nil if it has none.
+func stateOf(ctx context.Context, files Files, commit, overlay string) ([]byte, error) {
+	tree, err := files.Tree(ctx, commit)
+	if err != nil {
+		return nil, err
+	}
+	text, err := fs.ReadFile(tree, fleet.StateFile(overlay))
+	if errors.Is(err, fs.ErrNotExist) && !unread(err) {
+		return nil, nil
+	}
+	return text, err
 }
 
 func (r *restored) close() {
@@ -109,9 +101,9 @@ func (r *restored) close() {
 	}
 }
 
-// illegal returns a finding for each repair that writes a dispatch that was never ordered, or one
-// that differs from its order. It replaces the earlier verdict. whole reports whether
-// the whole log was read: otherwise an order may be further back.
+// illegal returns a finding for each repair that writes an order that was never made, or one that differs
+// from it. It replaces the earlier verdict. whole reports whether the whole log was read: otherwise the
+// order may be further back.
 func (r *restored) illegal(whole bool) []Finding {
 	unordered := map[string][]string{}
 	for _, id := range slices.Sorted(maps.Keys(r.open)) {
@@ -136,31 +128,33 @@ func (r *restored) illegal(whole bool) []Finding {
 	return all
 }
 
-// written returns the dispatches that a commit writes.
-func written(commit, overlay string, changed []branch.Difference) []dispatchFile {
-	own := path.Join(overlay, dispatches)
-	var all []dispatchFile
-	for _, d := range changed {
-		name := strings.TrimPrefix(strings.TrimPrefix(d.Path, own+"/"), "withdrawn/")
-		if id, is := strings.CutSuffix(name, ".yaml"); is && d.After.ID != "" && name != "kustomization.yaml" && name != "state.yaml" {
-			all = append(all, dispatchFile{id: id, commit: commit, path: d.Path, blob: d.After.ID})
-		}
-	}
-	return all
-}
-
-// repair verifies that nothing needs a repair after a repair. The dispatches that it writes are
-// compared with their orders, which are earlier commits, later.
+// repair verifies that a repair only removes manifests, cancels no order and changes no memory that was
+// valid, and that nothing needs a repair after it. The orders that it writes are compared later with the
+// commits that made them.
 func (w *worker) repair(ctx context.Context, e *ledger.Operation, changed []branch.Difference, f *Finding) error {
+	own := path.Join(e.Path, dispatches)
 	for _, d := range changed {
-		if path.Base(d.Path) == "state.yaml" && d.After.ID != "" {
-			f.Verdict, f.Why = Differs, []string{"it writes " + d.Path + ", which a repair only deletes"}
+		if name := path.Base(d.Path); d.After.ID != "" && d.Path != own+"/kustomization.yaml" && d.Path != own+"/state.yaml" {
+			f.Verdict, f.Why = Differs, []string{"it writes " + name + ", which a repair only deletes"}
 			return nil
 		}
 	}
 	overlays, err := w.replayer(e).Load(ctx, e.ID, []string{f.Overlay})
 	if err != nil {
 		return err
+	}
+	before, err := stateOf(ctx, w.files, e.Parents[0], e.Path)
+	if err != nil {
+		return err
+	}
+	after, err := stateOf(ctx, w.files, e.ID, e.Path)
+	if err != nil {
+		return err
+	}
+	var why string
+	if f.restores, why = restores(e.ID, before, after); why != "" {
+		f.Verdict, f.Why = Differs, []string{why}
+		return nil
 	}
 	f.Verdict = Reproduced
 	for _, o := range overlays {
@@ -169,4 +163,29 @@ func (w *worker) repair(ctx context.Context, e *ledger.Operation, changed []bran
 		}
 	}
 	return nil
+}
+
+// restores returns the orders that a repair adds to a state.yaml or whose values it changes, or why it is
+// not the change of a repair.
+func restores(commit string, before, after []byte) (all []restoredOrder, why string) {
+	if was := fleet.ReadState(before); !was.Equal(plan.State{}) && !was.Equal(fleet.ReadState(after)) {
+		return nil, "it changes the first document of state.yaml, which was valid"
+	}
+	had := map[string]plan.Dispatch{}
+	for _, d := range fleet.ReadOrders(before) {
+		had[d.ID] = d
+	}
+	for _, d := range fleet.ReadOrders(after) {
+		was, found := had[d.ID]
+		delete(had, d.ID)
+		if !found || !fleet.SameOrder(was, d) {
+			all = append(all, restoredOrder{d, commit})
+		} else if was.Withdrawn && !d.Withdrawn || was.PutBack && !d.PutBack {
+			return nil, "it makes " + d.ID + " count as an order that is not withdrawn"
+		}
+	}
+	if len(had) > 0 {
+		return nil, "it cancels " + some(slices.Sorted(maps.Keys(had)))
+	}
+	return all, ""
 }

@@ -55,8 +55,9 @@ type Finding struct {
 	Why []string `json:"why,omitempty"`
 	// Signature is git's verdict on the commit's signature; empty if it was not verified.
 	Signature Signature `json:"signature,omitempty"`
-	// restores are the dispatches that a repair writes, and orders those that an order did.
-	restores, orders []dispatchFile
+	// restores are the orders that a repair writes, and orders the IDs of those that the commit makes.
+	restores []restoredOrder
+	orders   []string
 }
 
 // Failed reports whether the commit differs from its decision, or its signature had to be verified and

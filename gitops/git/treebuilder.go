@@ -186,8 +186,14 @@ func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plu
 		}
 	}
 	if replaced {
-		if base, ok := b.content(old.hash(i)); ok {
-			use(old.hash(i), deltaOf(base, content, ends(base, content)))
+		base, ok := b.content(old.hash(i))
+		if !ok {
+			var o rawObject
+			o, ok = b.store.get(old.hash(i))
+			base = o.data
+		}
+		if ok {
+			use(old.hash(i), shortDelta(base, content))
 		}
 		return hash
 	}
@@ -196,6 +202,20 @@ func (b *builder) storeFile(old *tree, i int, replaced bool, content []byte) plu
 		use(b.beside(old, i, +1, content))
 	}
 	return hash
+}
+
+// shortDelta returns a delta that copies the common beginning and end of two files, or more of them if that
+// is shorter: several lines of a long file may have changed.
+func shortDelta(base, content []byte) []byte {
+	const short = 4 << 10
+	delta := deltaOf(base, content, ends(base, content))
+	if len(delta) <= short {
+		return delta
+	}
+	if other := packfile.DiffDelta(base, content); len(other) < len(delta) {
+		return other
+	}
+	return delta
 }
 
 // beside returns a delta that makes a file from another file of the tree: the first of about its size

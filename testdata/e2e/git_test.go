@@ -98,7 +98,7 @@ func (g *gitHost) note(before, after string, at time.Time) {
 	g.heads = append(g.heads, after)
 	for line := range strings.Lines(out) {
 		status, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if status == "A" && strings.Contains(path, "/dispatches/") && !strings.Contains(path, "/withdrawn/") {
+		if status == "A" && strings.Contains(path, "/dispatches/") {
 			g.pushed[strings.TrimSuffix(filepath.Base(path), ".yaml")] = at
 		}
 	}
@@ -166,8 +166,8 @@ func (g *gitHost) live(overlay string) []string {
 	}
 	var names []string
 	for line := range strings.Lines(out) {
-		name := strings.TrimSuffix(filepath.Base(strings.TrimSpace(line)), ".yaml")
-		if name != "kustomization" && name != "state" && name != "withdrawn" {
+		name, isManifest := strings.CutSuffix(filepath.Base(strings.TrimSpace(line)), ".yaml")
+		if isManifest && name != "kustomization" && name != "state" {
 			names = append(names, name)
 		}
 	}

@@ -118,6 +118,7 @@ var expectedAlerts = map[condition.Type]map[string]expected{
 	condition.PushAccepted: {condition.Refused: {alert: "MusterPushRefused"}},
 	condition.Suspended: {
 		string(plan.Invalid): {alert: "MusterOverlaySuspended"},
+		string(plan.Drifted): {alert: "MusterOverlaySuspended"},
 		string(plan.Paused):  {"MusterOverlayPaused", 24 * time.Hour, "After a day"},
 	},
 	condition.JobsServed: {

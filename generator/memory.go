@@ -1,0 +1,512 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/generator/finding"
+	"muster/generator/fleet"
+	"muster/generator/ledger"
+	"muster/generator/plan"
+	"muster/generator/policy"
+	"muster/gitops/branch"
+)
+
+// memory knows the orders of the branch, whatever somebody does to its files: each order counts until its
+// agents have registered, muster has retired it, or its lease has expired. It contains the orders that
+// this process has seen in state.yaml or made, and those in the log of what others have pushed since the
+// last tick, or before this process started. [fleet.Overlay.Join] completes the files by them.
+type memory struct {
+	history branch.History
+	dir     string // of the overlays
+	poll    *poller
+	clock   Clock
+	log     *slog.Logger
+	// orders are those whose agents may still register, by ID. retired is when retirements were made, by
+	// the ID of the order; see [copyOf] for those by copies of its overlay.
+	orders  map[string]known
+	retired map[string]time.Time
+	// all are when orders were last seen in the log or in state.yaml, by ID, for as long as the log is read.
+	all map[string]time.Time
+	// scanned is the commit up to which the log was read, and read the time at which it was the head.
+	scanned string
+	read    time.Time
+	// commits are muster's last commits to each overlay, the newest first, and repairs the last repair of
+	// each, by the overlay's directory.
+	commits map[string][]string
+	repairs map[string]Repair
+	// rewritten is the last time that the branch was set back or replaced; nil if it was not.
+	rewritten *Rewritten
+	files     map[string]pastFile // read in tries that failed later
+	edited    edited              // the last answer of editor
+	// others are the overlays to which other processes have pushed since the last tick.
+	others []string
+}
+
+// known is an order that is known.
+type known struct {
+	plan.Dispatch
+	overlay string // its directory
+}
+
+func newMemory(cfg Config, poll *poller) *memory {
+	return &memory{
+		history: cfg.Repository, dir: cfg.Overlays, poll: poll, clock: cfg.Clock, log: cfg.Log,
+		orders: map[string]known{}, retired: map[string]time.Time{}, all: map[string]time.Time{}, commits: map[string][]string{}, repairs: map[string]Repair{},
+		files: map[string]pastFile{},
+	}
+}
+
+const (
+	// logAge is how far back the log is read: an hour more than an order can be in flight,
+	// because clocks differ and a commit is made after its observation.
+	logAge = policy.LongestLease + plan.Grace + time.Hour
+	// commitsKept is how many of its commits to an overlay muster keeps to find a lost state.yaml.
+	commitsKept = 8
+	// maxKept and largestKept bound the files that are kept from try to try.
+	maxKept, largestKept = 1000, 64 << 10
+	// rewrittenFor is how long a rewritten branch is a condition.
+	rewrittenFor = 15 * time.Minute
+)
+
+// errShallow is returned if the server does not have all of the history that is needed.
+var errShallow = errors.New("the repository on the server is shallow: complete it there (git fetch --unshallow)")
+
+// join returns the overlays of a head with all orders that count. A decision without the log could repeat
+// an order of another muster that a person has just deleted: so the tick fails if it cannot be read.
+func (m *memory) join(ctx context.Context, head branch.Head, loaded []fleet.Overlay) ([]fleet.Overlay, error) {
+	now := m.clock.Now().UTC().Truncate(time.Second) // as what is decided: a lease is over for both or for neither
+	if err := m.readLog(ctx, head, loaded, now); err != nil {
+		return nil, fmt.Errorf("fleet repository: reading the commits since the last tick: %w (nothing is ordered until the history can be read. "+
+			"If the history is lost, stop muster for %s and push the files as a first commit)", err, policy.LongestLease)
+	}
+	loaded = slices.Clone(loaded)
+	old := func(_ string, at time.Time) bool { return now.Sub(at) > logAge }
+	maps.DeleteFunc(m.retired, old)
+	maps.DeleteFunc(m.all, old)
+	there := map[string]bool{}
+	for i := range loaded {
+		for _, d := range loaded[i].Dispatches {
+			there[d.ID] = there[d.ID] || !loaded[i].Copied(d)
+		}
+	}
+	of := map[string][]plan.Dispatch{} // by the directory of the overlay that they belong to
+	for id, x := range m.orders {
+		o := owner(loaded, x)
+		if !there[id] && (o == nil || !o.HasManifest(id)) && m.poll.register.All(x.Dispatch) {
+			m.left(ledger.Retire, id, now) // its agents are known
+		} else if o != nil && m.retired[copyOf(id, o.Identity.ID)].IsZero() { // without an overlay it may be written again
+			of[o.Path] = append(of[o.Path], x.Dispatch)
+		}
+	}
+	for i := range loaded {
+		o := &loaded[i]
+		o.Join(of[o.Path], func(id string) bool { return !m.retired[id].IsZero() }, now)
+		m.remember(o)
+	}
+	for id, x := range m.orders {
+		m.all[id] = now
+		if !there[id] && x.Expired(now) {
+			m.left(ledger.Retire, id, now)
+		}
+	}
+	orders := make(map[string]bool, len(m.all))
+	for id := range m.all {
+		orders[id] = true
+	}
+	for i := range loaded {
+		loaded[i].Orders = orders
+	}
+	return loaded, nil
+}
+
+// remember stores the orders of an overlay. Whether one is withdrawn is known from commits alone: a file
+// that is missing at one head may be there at the next.
+func (m *memory) remember(o *fleet.Overlay) {
+	for _, d := range o.Dispatches {
+		if o.Copied(d) {
+			continue
+		}
+		x, before := m.orders[d.ID]
+		d.Edited, d.Withdrawn = false, before && x.Withdrawn || o.RecordedWithdrawn(d.ID)
+		m.orders[d.ID] = known{Dispatch: d, overlay: o.Path}
+	}
+}
+
+// forgetCopies forgets the orders of overlays that turned out to be copies.
+func (m *memory) forgetCopies(loaded []fleet.Overlay) {
+	for i := range loaded {
+		for _, d := range loaded[i].Dispatches {
+			if loaded[i].Copied(d) && m.orders[d.ID].overlay == loaded[i].Path {
+				delete(m.orders, d.ID)
+			}
+		}
+	}
+}
+
+// owner returns the overlay that an order belongs to: the one with its identifier, or else the one in its
+// directory; nil if the overlay was removed.
+func owner(loaded []fleet.Overlay, x known) *fleet.Overlay {
+	at := slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return o.Carries(x.Dispatch) })
+	if at < 0 {
+		at = slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return o.Path == x.overlay })
+	}
+	if at < 0 {
+		return nil
+	}
+	return &loaded[at]
+}
+
+// noteOperations remembers what was pushed. If it is not known whether a push landed, the log of the next
+// head shows it.
+func (m *memory) noteOperations(head, next branch.Head, done []ledger.Draft) {
+	for _, a := range done {
+		if last := m.commits[a.Path]; len(last) == 0 || last[0] != next.Commit {
+			m.commits[a.Path] = append([]string{next.Commit}, last[:min(commitsKept-1, len(last))]...)
+		}
+		switch a.Kind {
+		case ledger.Dispatch:
+			for _, d := range a.Added {
+				m.all[d.ID] = a.Decision.At()
+				m.orders[d.ID] = known{Dispatch: d, overlay: a.Path}
+			}
+		case ledger.Repair:
+			subject, _, _ := strings.Cut(ledger.Text(a), "\n")
+			m.noteRepair(a.Path, Repair{At: a.Decision.At(), Subject: subject})
+		case ledger.Withdraw, ledger.Retire:
+			for _, r := range a.Retirements() {
+				if !r.Copied {
+					m.left(a.Kind, r.ID, a.Decision.At())
+				} else if a.Kind == ledger.Retire {
+					m.retired[copyOf(r.ID, a.Decision.State.Identity.ID)] = a.Decision.At()
+				}
+			}
+		}
+	}
+	if m.scanned == head.Commit && len(done) > 0 {
+		m.scanned = next.Commit
+	}
+}
+
+// copyOf is the key of the retirement of an order by a copy of its overlay, which ends nothing of the
+// original.
+func copyOf(id, identity string) string { return id + "@" + identity }
+
+// left notes that an order was withdrawn or retired.
+func (m *memory) left(kind ledger.Kind, id string, at time.Time) {
+	if kind == ledger.Retire {
+		delete(m.orders, id)
+		m.retired[id] = at
+	} else if x, ok := m.orders[id]; ok {
+		x.Withdrawn = true
+		m.orders[id] = x
+	}
+}
+
+// noteRepair notes a repair of the overlay with a path.
+func (m *memory) noteRepair(path string, r Repair) {
+	if r.At.After(m.repairs[path].At) {
+		m.repairs[path] = r
+	}
+}
+
+// repairsOf returns the last repair of each overlay, by name.
+func (m *memory) repairsOf(overlays []fleet.Overlay) map[string]Repair {
+	all := map[string]Repair{}
+	for _, o := range overlays {
+		if r, ok := m.repairs[o.Path]; ok {
+			all[o.Name] = r
+		}
+	}
+	return all
+}
+
+// recentRewrite returns the last time that the branch was rewritten; nil if that is not recent.
+func (m *memory) recentRewrite() *Rewritten {
+	if r := m.rewritten; r != nil && m.clock.Now().Sub(r.At) < rewrittenFor {
+		return r
+	}
+	return nil
+}
+
+// wrote returns muster's last commits to an overlay, the newest first.
+func (m *memory) wrote(overlay string) []string { return m.commits[overlay] }
+
+// since yields the operations of a commit and its ancestors, newest first, up to a time and without those
+// of a known commit. An incomplete history ends with [errShallow].
+func (m *memory) since(ctx context.Context, from, known string, since time.Time) ([]ledger.Operation, error) {
+	log := ledger.Read(m.dir, m.history.Commits(ctx, from, branch.Limit{Known: known}))
+	var all []ledger.Operation
+	for o, err := range (ledger.Stop{Since: since, Known: known}).Apply(log) {
+		if errors.Is(err, ledger.ErrCut) {
+			err = errShallow
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o.Brief())
+	}
+	return all, nil
+}
+
+// readLog reads what was pushed since the last tick, or before this process started. The branch may have
+// been reset or replaced: then it reads the log of the new head, and forgets nothing.
+func (m *memory) readLog(ctx context.Context, head branch.Head, loaded []fleet.Overlay, now time.Time) error {
+	m.others = nil
+	if m.scanned == head.Commit {
+		m.read = now
+		return nil
+	}
+	since := now.Add(-logAge)
+	if m.scanned == "" && slices.ContainsFunc(loaded, func(o fleet.Overlay) bool { return o.LostState() }) {
+		since = since.Add(-policy.LongestUptime) // agents with the lost identity may be connected for that long
+	}
+	known := m.scanned
+	log, err := m.since(ctx, head.Commit, known, since)
+	if err != nil {
+		return err
+	}
+	reached := func(o ledger.Operation) bool { return slices.Contains(o.Parents, known) }
+	if known != "" && !slices.ContainsFunc(log, reached) {
+		if now.Sub(m.read) < logAge/2 { // later, its log may only be longer than what is read
+			m.rewritten = &Rewritten{At: now, From: known, To: head.Commit}
+		}
+		if log, err = m.since(ctx, head.Commit, "", since); err != nil {
+			return err
+		}
+	}
+	if err := m.fold(ctx, log, loaded, now); err != nil {
+		return err
+	}
+	m.scanned, m.read, m.files = head.Commit, now, map[string]pastFile{}
+	return nil
+}
+
+// fold takes over the operations of a log, newest first.
+func (m *memory) fold(ctx context.Context, log []ledger.Operation, loaded []fleet.Overlay, now time.Time) error {
+	commits := map[string][]string{}
+	retired, withdrawn := map[string]time.Time{}, map[string]bool{}
+	recorded := map[string]known{} // the orders in state.yaml at the head
+	manifest := func(id string) bool {
+		return slices.ContainsFunc(loaded, func(o fleet.Overlay) bool { return o.HasManifest(id) })
+	}
+	for i := range loaded {
+		for _, d := range loaded[i].Recorded() {
+			if !loaded[i].Copied(d) {
+				recorded[d.ID] = known{Dispatch: d, overlay: loaded[i].Path}
+			}
+		}
+	}
+	for i := range log {
+		e := &log[i]
+		if !e.ByMuster() && !e.Kind.Command() {
+			continue
+		}
+		if e.Kind == ledger.Repair {
+			m.noteRepair(e.Path, Repair{At: e.At, Subject: e.Subject()})
+		}
+		if len(commits[e.Path]) < commitsKept {
+			commits[e.Path] = append(commits[e.Path], e.ID)
+		}
+		for _, x := range e.Orders {
+			switch {
+			case e.Kind == ledger.Dispatch:
+				m.all[x.ID] = e.At
+				over := (plan.Dispatch{NotAfter: x.NotAfter}).Expired(now) && recorded[x.ID].ID == "" && !manifest(x.ID)
+				if err := m.foldOrder(ctx, e, x, retired[x.ID], recorded, over); err != nil {
+					return err
+				}
+			case x.Copied && e.Kind == ledger.Retire:
+				m.retired[copyOf(x.ID, e.Identity)] = e.At
+			case x.Copied:
+			case e.Kind == ledger.Retire, x.NeverCreated:
+				retired[x.ID] = e.At
+			case e.Kind == ledger.Withdraw, e.Kind == ledger.Cancel:
+				withdrawn[x.ID] = true
+			}
+		}
+	}
+	for id, at := range retired {
+		if x, ok := m.orders[id]; ok {
+			m.poll.inference.Retired(m.name(x.overlay), x.Dispatch)
+		}
+		m.left(ledger.Retire, id, at)
+	}
+	for id := range withdrawn {
+		if _, ok := m.orders[id]; !ok && recorded[id].ID != "" {
+			m.orders[id] = recorded[id]
+		}
+		m.left(ledger.Withdraw, id, now)
+	}
+	for overlay, ids := range commits {
+		m.others = append(m.others, overlay)
+		m.commits[overlay] = append(ids, m.commits[overlay]...)[:min(commitsKept, len(ids)+len(m.commits[overlay]))]
+	}
+	return nil
+}
+
+// foldOrder takes over an order of an operation. Its values are in state.yaml as of that commit, which is
+// read if the head lacks the order, or has it with other values. over reports that it is not needed.
+func (m *memory) foldOrder(ctx context.Context, e *ledger.Operation, x ledger.Order, retired time.Time, recorded map[string]known, over bool) error {
+	if _, ok := m.orders[x.ID]; ok || !m.retired[x.ID].IsZero() {
+		return nil
+	}
+	if !retired.IsZero() {
+		if m.scanned != "" && m.poll.inference.Knows(m.name(e.Path)) {
+			// Another muster retired it after seeing all its agents, which this process may never have seen.
+			if d, found, err := m.ordered(ctx, e, x.ID); err == nil && found {
+				m.poll.inference.Retired(m.name(e.Path), d)
+			}
+		}
+		return nil
+	}
+	r, found := recorded[x.ID]
+	if d := r.Dispatch; found && d.Agents == x.Agents && d.NotAfter.Equal(x.NotAfter) && d.Purpose == x.Purpose {
+		return nil // [memory.remember] stores it
+	}
+	if over {
+		return nil
+	}
+	d, found, err := m.ordered(ctx, e, x.ID)
+	if err != nil {
+		return fmt.Errorf("order %s of commit %.12s: %w", x.ID, e.ID, err)
+	}
+	if found { // otherwise the message of the commit is wrong
+		m.orders[x.ID] = known{Dispatch: d, overlay: e.Path}
+	}
+	return nil
+}
+
+// ordered returns an order as the commit that made it contains it; false if it does not.
+func (m *memory) ordered(ctx context.Context, e *ledger.Operation, id string) (plan.Dispatch, bool, error) {
+	content, err := m.file(ctx, e.ID, fleet.StateFile(e.Path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return plan.Dispatch{}, false, err
+	}
+	d, found := fleet.ReadOrder(content, id)
+	return d, found, nil
+}
+
+// name returns the name of the overlay in a directory.
+func (m *memory) name(dir string) string { return ledger.Name(m.dir, dir) }
+
+// pastFile is a file at a past commit; err is fs.ErrNotExist if the file did not exist.
+type pastFile struct {
+	content []byte
+	err     error
+}
+
+// file reads a file of a past commit. It keeps the result until the log has been read to its end:
+// if one request in ten fails, no attempt would succeed otherwise.
+func (m *memory) file(ctx context.Context, commit, name string) ([]byte, error) {
+	key := commit + ":" + name
+	if f, ok := m.files[key]; ok {
+		return f.content, f.err
+	}
+	content, err := m.history.File(ctx, commit, name)
+	if gone := errors.Is(err, fs.ErrNotExist); (err == nil || gone) && len(content) <= largestKept && len(m.files) < maxKept {
+		m.files[key] = pastFile{content, err}
+	}
+	return content, err
+}
+
+// suspectsDeep is the number of commits that are searched for the cause of a repair, or of an edited
+// manifest.
+const suspectsDeep = 50
+
+// suspect stores in each repair the commits of others since muster's last commit to the overlay. It
+// reads the log once. A read error is stored and fails nothing.
+func (m *memory) suspect(ctx context.Context, head branch.Head, repairs []ledger.Draft) {
+	log, err := m.lately(ctx, head)
+	if err != nil {
+		m.log.Debug("the log of the branch cannot be read", "err", err)
+	}
+	for i, a := range repairs {
+		repairs[i].Suspects, repairs[i].SuspectsUnknown = suspects(log, a.Path), err != nil
+	}
+}
+
+// lately returns the last commits of the branch.
+func (m *memory) lately(ctx context.Context, head branch.Head) ([]ledger.Operation, error) {
+	var log []ledger.Operation
+	for r, err := range ledger.Read(m.dir, m.history.Commits(ctx, head.Commit, branch.Limit{Commits: suspectsDeep})) {
+		if err != nil {
+			return nil, err
+		}
+		log = append(log, r)
+	}
+	return log, nil
+}
+
+// suspects returns the commits of others since muster's last one to an overlay.
+func suspects(log []ledger.Operation, overlay string) []ledger.Suspect {
+	var all []ledger.Suspect
+	for _, r := range log {
+		switch {
+		case r.Damage != nil, r.Kind.Command(): // muster's, though it cannot be read, or a command's
+		case !r.ByMuster():
+			subject, _, _ := strings.Cut(strings.TrimSpace(r.Message), "\n")
+			all = append(all, ledger.Suspect{Commit: r.ID, Author: r.Author, Subject: subject})
+		case r.Path == overlay:
+			return all
+		}
+	}
+	return all
+}
+
+// nameEditors adds to the suspensions for edited manifests which commits edited them.
+func (m *memory) nameEditors(ctx context.Context, head branch.Head, loaded []fleet.Overlay, all []Suspended) {
+	for i, s := range all {
+		at := slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return o.Name == s.Overlay })
+		if s.Why.Code != plan.Drifted || at < 0 {
+			continue
+		}
+		for _, d := range loaded[at].Dispatches {
+			if d.Edited {
+				all[i].Why.Finding += ", by " + m.editor(ctx, head, loaded[at].FileOf(d))
+				break
+			}
+		}
+	}
+}
+
+// edited is who edited a file, as of a head.
+type edited struct{ head, file, by string }
+
+// editor returns the last commit of others that changed a file and its author, in words.
+func (m *memory) editor(ctx context.Context, head branch.Head, file string) string {
+	if m.edited.head != head.Commit || m.edited.file != file {
+		m.edited = edited{head.Commit, file, m.findEditor(ctx, head, file)}
+	}
+	return m.edited.by
+}
+
+func (m *memory) findEditor(ctx context.Context, head branch.Head, file string) string {
+	const unknown = "a commit that is not known"
+	log, err := m.lately(ctx, head)
+	log = slices.DeleteFunc(log, func(r ledger.Operation) bool { return r.ByMuster() || r.Kind.Command() || r.Damage != nil })
+	var commits []branch.Commit
+	for _, r := range log {
+		commits = append(commits, r.Commit)
+	}
+	if err != nil || len(commits) == 0 {
+		return unknown
+	}
+	edits, err := m.history.Edits(ctx, commits, nil, branch.Selection{Below: []string{file}})
+	if err != nil {
+		m.log.Debug("the commits that edited a manifest cannot be read", "err", err)
+	}
+	for i, e := range edits {
+		if len(e.Files) > 0 {
+			return fmt.Sprintf("commit %.7s of %s", log[i].ID, finding.Quote(log[i].Author))
+		}
+	}
+	return unknown
+}
