@@ -12,7 +12,7 @@ import (
 // agents: from the jobs that were taken and the number of connected agents. It is conservative: an
 // agent that may be in flight counts as in flight until its lease expires, and every connected
 // agent counts against max. The queue must have no agents except muster's; see
-// docs/reference/decision.md, "Running without an API token".
+// docs/explanation/buildkite.md, "Inferred agents".
 //
 // Inference keeps what Buildkite reports only once. A restart loses it: everything in git then
 // counts as in flight until its lease expires. The zero value is ready to use.
