@@ -52,6 +52,7 @@ func (k *identities) forget(paths []string) {
 // complete sets the identities of overlays that a commit contains. wrote returns muster's last commits
 // to an overlay, the newest first. An error concerns reading.
 func (k *identities) complete(ctx context.Context, commit string, loaded []fleet.Overlay, wrote func(path string) []string) error {
+	chooseOriginals(loaded, wrote)
 	branches := map[string]bool{} // other branches: whether they exist
 	owner := map[string]string{}  // directories by identifier
 	for i := range loaded {
@@ -112,6 +113,29 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 	}
 	fleet.ShareIdentifiers(loaded)
 	return nil
+}
+
+// chooseOriginals decides between several overlays whose state.yaml has the same identifier and their own
+// directory, as after a copy in which a name was replaced everywhere: the original is the one that muster
+// has committed to.
+func chooseOriginals(loaded []fleet.Overlay, wrote func(path string) []string) {
+	claims := map[string][]*fleet.Overlay{}
+	for i := range loaded {
+		if id := loaded[i].State.Identity; id.ID != "" && id.Overlay == loaded[i].Path {
+			claims[id.ID] = append(claims[id.ID], &loaded[i])
+		}
+	}
+	for id, all := range claims {
+		at := slices.IndexFunc(all, func(o *fleet.Overlay) bool { return len(wrote(o.Path)) > 0 })
+		if len(all) < 2 || at < 0 {
+			continue
+		}
+		for i, o := range all {
+			if o.Identity = o.State.Identity; i != at {
+				o.Identity = plan.Identity{Overlay: o.Path, Branch: o.State.Identity.Branch, CopiedFrom: id}
+			}
+		}
+	}
 }
 
 // lost returns the state of an overlay without state.yaml: what this process knows, what muster's last

@@ -568,3 +568,34 @@ func TestSwappedOverlays(t *testing.T) {
 		}
 	}
 }
+
+// TestCopiedAndRenamed: somebody copies an overlay and replaces its name in all files. The original keeps
+// its identity and its orders.
+func TestCopiedAndRenamed(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		b := newBench("a")
+		b.jobs("a", 3)
+		g := b.generator(onBranch("main"))
+		d := tick(t, g).Operations[0].Decision.Dispatch[0]
+		id := b.identity("a").ID
+		var all []branch.Change
+		for name, text := range b.fleet.head().tree.files {
+			if rest, ok := strings.CutPrefix(name, "overlays/a/"); ok {
+				text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("overlays/a"), []byte("overlays/z")), []byte("overlay=a"), []byte("overlay=z"))
+				text = bytes.ReplaceAll(text, []byte(d.ID), []byte("z"+d.ID[1:]))
+				all = append(all, branch.Change{Path: "overlays/z/" + strings.Replace(rest, d.ID, "z"+d.ID[1:], 1), Content: bytes.ReplaceAll(text, []byte("queue: a"), []byte("queue: z"))})
+			}
+		}
+		b.fleet.edit("copies and renames", all...)
+		if restarted {
+			g = b.generator(onBranch("main"))
+		}
+		r := tick(t, g)
+		if a := r.Input.Overlays[0]; a.Identity.ID != id || a.Identity.CopiedFrom != "" || r.Decisions[0].Figures.InFlight != 3 || b.at(dispatches+"/"+d.ID+".yaml") == "" {
+			t.Errorf("restarted %t: %+v, %d in flight, %s", restarted, a.Identity, r.Decisions[0].Figures.InFlight, kinds(r.Operations))
+		}
+		if z := r.Input.Overlays[1]; z.Identity.ID == id || z.Identity.CopiedFrom != id {
+			t.Errorf("restarted %t: the copy is %+v", restarted, z.Identity)
+		}
+	}
+}

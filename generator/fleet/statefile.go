@@ -24,7 +24,7 @@ const invalidPrefix = "invalid: "
 
 // stateHeader is the comment on dispatches/state.yaml.
 const stateHeader = "# The memory of muster, which writes it. Do not edit it; git keeps every version. If it is lost together with\n" +
-	"# the history of the branch: stop muster for the longest lease, delete dispatches/, and run muster init.\n"
+	"# the history of the branch: stop muster for the longest lease, and delete dispatches/.\n"
 
 // stateDocument is the first document of dispatches/state.yaml; see [orderLine] for the second. The JSON tags of the types in package plan must stay as
 // they are, so that files remain readable.
