@@ -20,14 +20,15 @@ type identities struct {
 	repository Repository
 	branch     string // empty: unknown
 	log        *slog.Logger
-	known      map[string]plan.State // by the overlay's directory
-	logged     map[string]bool       // copies, by directory
+	known      map[string]plan.State    // by the overlay's directory
+	ids        map[string]plan.Identity // the last that were known, by the overlay's directory
+	logged     map[string]bool          // copies, by directory
 }
 
 func newIdentities(cfg Config) *identities {
 	return &identities{
 		repository: cfg.Repository, branch: cfg.Branch, log: cfg.Log,
-		known: map[string]plan.State{}, logged: map[string]bool{},
+		known: map[string]plan.State{}, ids: map[string]plan.Identity{}, logged: map[string]bool{},
 	}
 }
 
@@ -45,6 +46,9 @@ func (k *identities) note(done []ledger.Draft) {
 // forget drops the states of overlays that other processes have written since.
 func (k *identities) forget(paths []string) {
 	for _, path := range paths {
+		if s, ok := k.known[path]; ok {
+			k.ids[path] = s.Identity
+		}
 		delete(k.known, path)
 	}
 }
@@ -71,6 +75,7 @@ func (k *identities) complete(ctx context.Context, commit string, loaded []fleet
 		id, before := o.Identity, k.known[o.Path]
 		if o.State.Identity.ID == "" && !o.LostState() { // somebody has removed it
 			delete(k.known, o.Path)
+			delete(k.ids, o.Path)
 			before = plan.State{}
 		}
 		if id.ID == "" && id.CopiedFrom == "" && o.LostState() {
@@ -160,7 +165,11 @@ func (k *identities) owned(ctx context.Context, o *fleet.Overlay, before plan.St
 	if accept(before.Identity) {
 		return before, nil
 	}
-	return k.written(ctx, o, wrote, accept)
+	s, err := k.written(ctx, o, wrote, accept)
+	if id := k.ids[o.Path]; err == nil && s.Identity.ID == "" && accept(id) {
+		return plan.State{Identity: id}, nil
+	}
+	return s, err
 }
 
 // written returns the newest state with an accepted identity in muster's last commits to the overlay; the

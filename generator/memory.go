@@ -100,7 +100,7 @@ func (m *memory) join(ctx context.Context, head branch.Head, loaded []fleet.Over
 	of := map[string][]plan.Dispatch{} // by the directory of the overlay that they belong to
 	for id, x := range m.orders {
 		o := owner(loaded, x)
-		if !there[id] && (o == nil || !o.HasManifest(id)) && m.poll.register.All(x.Dispatch) {
+		if !there[id] && (o == nil || o.Read() && !o.HasManifest(id)) && m.poll.register.All(x.Dispatch) {
 			m.left(ledger.Retire, id, now) // its agents are known
 		} else if o != nil && m.retired[copyOf(id, o.Identity.ID)].IsZero() { // without an overlay it may be written again
 			of[o.Path] = append(of[o.Path], x.Dispatch)
@@ -113,7 +113,7 @@ func (m *memory) join(ctx context.Context, head branch.Head, loaded []fleet.Over
 	}
 	for id, x := range m.orders {
 		m.all[id] = now
-		if !there[id] && x.Expired(now) {
+		if o := owner(loaded, x); !there[id] && x.Expired(now) && (o == nil || o.Read()) {
 			m.left(ledger.Retire, id, now)
 		}
 	}
@@ -278,6 +278,7 @@ func (m *memory) readLog(ctx context.Context, head branch.Head, loaded []fleet.O
 		if now.Sub(m.read) < logAge/2 { // later, its log may only be longer than what is read
 			m.rewritten = &Rewritten{At: now, From: known, To: head.Commit}
 		}
+		m.commits = map[string][]string{} // the server may no longer have those that the branch lost
 		if log, err = m.since(ctx, head.Commit, "", since); err != nil {
 			return err
 		}
@@ -304,10 +305,17 @@ func (m *memory) fold(ctx context.Context, log []ledger.Operation, loaded []flee
 			}
 		}
 	}
+	last, others := map[string]string{}, false // the last commit to an overlay; empty if nobody has pushed since
 	for i := range log {
 		e := &log[i]
 		if !e.ByMuster() && !e.Kind.Command() {
+			others = true
 			continue
+		}
+		if _, found := last[e.Path]; e.ByMuster() && !found {
+			if last[e.Path] = ""; others {
+				last[e.Path] = e.ID
+			}
 		}
 		if e.Kind == ledger.Repair {
 			m.noteRepair(e.Path, Repair{At: e.At, Subject: e.Subject()})
@@ -323,7 +331,7 @@ func (m *memory) fold(ctx context.Context, log []ledger.Operation, loaded []flee
 				if err := m.foldOrder(ctx, e, x, retired[x.ID], recorded, over); err != nil {
 					return err
 				}
-			case x.Copied && e.Kind == ledger.Retire:
+			case x.Copied && (e.Kind == ledger.Retire || x.NeverCreated):
 				m.retired[copyOf(x.ID, e.Identity)] = e.At
 			case x.Copied:
 			case e.Kind == ledger.Retire, x.NeverCreated:
@@ -331,6 +339,11 @@ func (m *memory) fold(ctx context.Context, log []ledger.Operation, loaded []flee
 			case e.Kind == ledger.Withdraw, e.Kind == ledger.Cancel:
 				withdrawn[x.ID] = true
 			}
+		}
+	}
+	for overlay, commit := range last {
+		if err := m.compare(ctx, overlay, commit, recorded, retired); err != nil {
+			return err
 		}
 	}
 	for id, at := range retired {
@@ -348,6 +361,27 @@ func (m *memory) fold(ctx context.Context, log []ledger.Operation, loaded []flee
 	for overlay, ids := range commits {
 		m.others = append(m.others, overlay)
 		m.commits[overlay] = append(ids, m.commits[overlay]...)[:min(commitsKept, len(ids)+len(m.commits[overlay]))]
+	}
+	return nil
+}
+
+// compare takes over the orders that somebody has edited in state.yaml since muster's last commit to it.
+func (m *memory) compare(ctx context.Context, overlay, commit string, recorded map[string]known, retired map[string]time.Time) error {
+	there := func(x known) bool { return x.overlay == overlay }
+	if commit == "" || !slices.ContainsFunc(slices.Collect(maps.Values(recorded)), there) {
+		return nil
+	}
+	content, err := m.file(ctx, commit, fleet.StateFile(overlay))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the orders of %s in commit %.12s: %w", overlay, commit, err)
+	}
+	for _, d := range fleet.ReadOrders(content) {
+		r, found := recorded[d.ID]
+		_, before := m.orders[d.ID]
+		same := fleet.SameOrder(r.Dispatch, d) && (r.Withdrawn || !d.Withdrawn)
+		if found && !same && !before && retired[d.ID].IsZero() && m.retired[d.ID].IsZero() {
+			m.orders[d.ID] = known{Dispatch: d, overlay: overlay}
+		}
 	}
 	return nil
 }

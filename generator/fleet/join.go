@@ -102,7 +102,12 @@ func (o *Overlay) unexplainedFindings() (all []finding.Finding) {
 
 // unclear reports whether dispatches/ was not read, or contains what muster cannot explain or read.
 func (o *Overlay) unclear() bool {
-	return !o.loaded || len(o.unexplained)+len(o.others) > 0 || slices.ContainsFunc(o.findings, func(f finding.Finding) bool {
+	return !o.loaded || len(o.unexplained)+len(o.others) > 0 || o.filesUnread()
+}
+
+// filesUnread reports whether a file in dispatches/ could not be read.
+func (o *Overlay) filesUnread() bool {
+	return slices.ContainsFunc(o.findings, func(f finding.Finding) bool {
 		return f.File == o.Path+"/"+dispatchDir || strings.HasPrefix(f.File, o.Path+"/"+dispatchDir+"/")
 	})
 }

@@ -281,6 +281,9 @@ func (o *Overlay) reprint(id string) (digest string, isJob bool, err error) {
 // Recorded returns the orders in state.yaml, as it is in git.
 func (o *Overlay) Recorded() []plan.Dispatch { return o.recorded }
 
+// Read reports whether the orders in state.yaml and the manifests are known.
+func (o *Overlay) Read() bool { return o.loaded && o.ordersProblem == "" }
+
 // HasManifest reports whether the manifest of an order is in git.
 func (o *Overlay) HasManifest(id string) bool {
 	_, there := o.manifests[id]
@@ -293,9 +296,11 @@ func (o *Overlay) RecordedWithdrawn(id string) bool {
 	return found && o.recorded[at].Withdrawn
 }
 
-// listed reports whether syncers apply the manifest of an order. One that was edited stays until nothing
-// of it runs: the edit may have removed what keeps its Job.
-func (o *Overlay) listed(d plan.Dispatch) bool { return !d.Withdrawn || d.Edited && !o.Copied(d) }
+// listed reports whether syncers apply the manifest of an order. One of a withdrawn order that was put back
+// stays if an edit has removed what keeps its Job.
+func (o *Overlay) listed(d plan.Dispatch) bool {
+	return !d.Withdrawn || d.Edited && !o.Copied(d) && !o.KeepsJob(d)
+}
 
 // FileOf returns the path of an order's manifest in the repository.
 func (o *Overlay) FileOf(d plan.Dispatch) string {

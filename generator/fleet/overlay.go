@@ -92,6 +92,8 @@ type Overlay struct {
 	original map[string]string
 	slugs    map[string]bool
 	others   []finding.Finding
+	// held: its changes cannot be committed.
+	held bool
 	// list is the content of dispatches/kustomization.yaml, nil if the file is absent. surplus
 	// are files that keep kustomize from reading it.
 	list    []byte
@@ -129,6 +131,7 @@ func (o *Overlay) unorderable() error {
 // Suspend suspends the overlay as invalid for a problem outside of its files: its changes cannot
 // be committed.
 func (o *Overlay) Suspend(problem string) {
+	o.held = true
 	o.reject(finding.Finding{File: o.Path, Problem: problem})
 	o.Suspended = plan.Suspension{Code: plan.Invalid, Finding: o.Err().Error()}
 }
@@ -288,6 +291,9 @@ func (o *Overlay) Cancel(ids []string) (Overlay, []branch.Change, error) {
 	if o.unclear() {
 		return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, o.Err())
 	}
+	if o.LostState() && o.stateThere { // what is written without it would be a new overlay
+		return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, o.InvalidState())
+	}
 	return o.withdraw(ids)
 }
 
@@ -296,6 +302,9 @@ func (o *Overlay) Cancel(ids []string) (Overlay, []branch.Change, error) {
 func (o *Overlay) Forget(ids []string) (Overlay, []branch.Change, error) {
 	if o.unclear() {
 		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, o.Err())
+	}
+	if o.LostState() && o.stateThere { // what is written without it would be a new overlay
+		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, o.InvalidState())
 	}
 	return o.remove(ids)
 }

@@ -24,12 +24,15 @@ type Fault struct {
 	Withdrawn bool
 }
 
-// Faults lists what Repair repairs, by file: empty if nothing is wrong, or if dispatches/ contains what
-// muster cannot explain. An invalid policy or template does not matter: a syncer applies the list
+// Faults lists what Repair repairs, by file: empty if nothing is wrong, or if changes of the overlay cannot be
+// committed. If dispatches/ contains what muster cannot explain, it is at most the lines of the orders. An invalid policy or template does not matter: a syncer applies the list
 // nevertheless.
 func (o *Overlay) Faults() []Fault {
-	if o.unclear() {
+	if o.held {
 		return nil
+	}
+	if o.unclear() {
+		return o.linesFault()
 	}
 	all := o.orderFaults()
 	if problem := o.listFault(); problem != "" {
@@ -43,6 +46,24 @@ func (o *Overlay) Faults() []Fault {
 	}
 	slices.SortStableFunc(all, func(a, b Fault) int { return strings.Compare(a.File, b.File) })
 	return all
+}
+
+// linesFault is the fault of an overlay with manifests that no order explains: orders that state.yaml lacks, or
+// has with other values. They count for the queue, and all decisions are made on what is in git.
+func (o *Overlay) linesFault() []Fault {
+	if !o.loaded || o.stateFault() != "" || len(o.others) > 0 || o.filesUnread() {
+		return nil
+	}
+	var ids []string
+	for _, d := range o.Dispatches {
+		if at, found := o.recordedAt(d.ID); !found || !SameOrder(o.recorded[at], d) || d.PutBack && !o.recorded[at].PutBack {
+			ids = append(ids, d.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return []Fault{{File: stateFile, Problem: "did not contain " + someIDs(ids)}}
 }
 
 // stateFault returns the fault of the first document of state.yaml, or of the second one as a whole.
@@ -77,7 +98,7 @@ func (o *Overlay) orderFaults() (all []Fault) {
 		case !found && o.stateFault() == "":
 			missing = append(missing, d.ID)
 		}
-		if found && (!SameOrder(o.recorded[at], d) || d.Withdrawn && !withdrawn && !there && !o.lost[d.ID]) {
+		if found && (!SameOrder(o.recorded[at], d) || d.Withdrawn && !withdrawn && !there && !o.lost[d.ID] || d.PutBack && !o.recorded[at].PutBack && withdrawn && !there) {
 			lines = append(lines, d.ID)
 		}
 	}
@@ -116,6 +137,9 @@ func (o *Overlay) Repair() []branch.Change {
 	next := *o
 	if next.LostState() && next.State.Identity.ID == "" && len(next.Dispatches) > 0 {
 		next.State.Identity = next.Identity // a state without one would be that of a new overlay
+	}
+	if o.unclear() {
+		return []branch.Change{{Path: o.file(stateFile), Content: printState(next.State, next.Dispatches)}}
 	}
 	var changes []branch.Change
 	for _, file := range next.surplus {

@@ -29,7 +29,7 @@ func Cancel(o *fleet.Overlay, ids []string, neverCreated bool) (Edit, error) {
 			e.Notes = append(e.Notes, id+" is already cancelled.")
 			continue
 		}
-		todo, orders = append(todo, id), append(orders, ledger.Order{ID: id, Agents: d.Agents, NeverCreated: neverCreated})
+		todo, orders = append(todo, id), append(orders, ledger.Order{ID: id, Agents: d.Agents, NeverCreated: neverCreated, Copied: o.Copied(d)})
 		e.Says = append(e.Says, fmt.Sprintf("%s of %s, ordered at %s", id, ledger.Count(d.Agents, "agent"), d.At.UTC().Format(time.RFC3339)))
 		if !d.Withdrawn && !o.KeepsJob(d) {
 			pruned = append(pruned, id)

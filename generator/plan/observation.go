@@ -714,10 +714,21 @@ func (q queueReader) observed(o Overlay) map[string]Observed {
 	for _, d := range o.Dispatches {
 		s := q.registrations.Observed(d.ID)
 		s.Connected = q.connected[d.ID]
+		if q.snapshot.Inferred && d.Edited { // which agents are its own is unknown
+			s.Connected = 0
+			for _, n := range q.connected {
+				s.Connected += n
+			}
+			for _, a := range q.snapshot.Agents {
+				if _, known := TagValue(a.Tags, TagDispatch); !known {
+					s.Connected++
+				}
+			}
+		}
 		if o.Policy.LeaseAuto {
 			s.StartupTimes = q.registrations.StartupTimes(d)
 		}
-		if !s.Registered.IsZero() {
+		if !s.Registered.IsZero() || s.Connected > 0 {
 			known[d.ID] = s
 		}
 	}

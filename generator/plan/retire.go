@@ -90,7 +90,7 @@ func (s *allocation) retirements(o Observation) []Retirement {
 			all = append(all, r)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(r Retirement) bool { return !s.wholeOrder(r, all) })
+	return slices.DeleteFunc(slices.Clone(all), func(r Retirement) bool { return !s.wholeOrder(r, all, o.At) })
 }
 
 // retirement returns the outcome of a dispatch that can be removed from git; false if it must stay.
@@ -248,10 +248,11 @@ func (s *allocation) succeeded(d Dispatch, r Retirement, seen Observed) bool {
 }
 
 // wholeOrder reports whether all dispatches of the order of a retirement can be removed.
-func (s *allocation) wholeOrder(r Retirement, going []Retirement) bool {
+func (s *allocation) wholeOrder(r Retirement, going []Retirement, now time.Time) bool {
 	at := s.dispatch(r.ID).At
 	return !slices.ContainsFunc(s.overlay.Dispatches, func(x Dispatch) bool {
-		return x.At.Equal(at) && !slices.ContainsFunc(going, func(g Retirement) bool { return g.ID == x.ID })
+		held := s.overlay.drifted(x) && x.Expired(now) // for as long as an agent of it is connected
+		return x.At.Equal(at) && !held && !slices.ContainsFunc(going, func(g Retirement) bool { return g.ID == x.ID })
 	})
 }
 

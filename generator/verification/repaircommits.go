@@ -102,7 +102,8 @@ func (r *restored) close() {
 }
 
 // illegal returns a finding for each repair that writes an order that was never made, or one that differs
-// from it. It replaces the earlier verdict. whole reports whether the whole log was read: otherwise the
+// from it. It is unknown whether a withdrawn order was made, because the commit may have been lost. The finding
+// replaces the earlier verdict. whole reports whether the whole log was read: otherwise the
 // order may be further back.
 func (r *restored) illegal(whole bool) []Finding {
 	unordered := map[string][]string{}
@@ -114,9 +115,13 @@ func (r *restored) illegal(whole bool) []Finding {
 	var all []Finding
 	for _, commit := range slices.Sorted(maps.Keys(r.by)) {
 		f := r.by[commit]
+		live := slices.ContainsFunc(f.restores, func(d restoredOrder) bool { return !d.Withdrawn && slices.Contains(unordered[commit], d.ID) })
 		f.Verdict, f.restores, f.Why = Differs, nil, nil
 		if whole && len(unordered[commit]) > 0 {
 			f.Why = append(f.Why, fmt.Sprintf("it writes %s, which no commit before it has ordered", strings.Join(unordered[commit], ", ")))
+			if !live && len(r.other[commit]) == 0 { // which orders no agents
+				f.Verdict, f.Why[0] = Unknown, f.Why[0]+": was the branch set back?"
+			}
 		}
 		for _, what := range r.other[commit] {
 			f.Why = append(f.Why, "it writes "+what)

@@ -129,7 +129,7 @@ func (c *Count) add(f *Finding) {
 func (c *Count) move(f *Finding) {
 	c.Verdicts[Reproduced]--
 	c.Verdicts[f.Verdict]++
-	if !f.unproven() { // else it is counted already
+	if f.Verdict == Differs && !f.unproven() { // else it is counted already
 		c.Failed++
 	}
 }
