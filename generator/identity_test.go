@@ -599,3 +599,35 @@ func TestCopiedAndRenamed(t *testing.T) {
 		}
 	}
 }
+
+// TestSetBackIsRestored: an order that the branch lost is restored although all its agents have registered:
+// another process does not suspend the overlay for its agents.
+func TestSetBackIsRestored(t *testing.T) {
+	b := newBench("a")
+	b.limit(20)
+	b.jobs("a", 1)
+	g := b.generator(onBranch("main"))
+	tick(t, g)
+	back := len(b.fleet.history()) - 1
+	b.now = b.now.Add(time.Minute)
+	b.jobs("a", 2)
+	d := tick(t, g).Operations[0].Decision.Dispatch[0]
+	b.now = b.now.Add(time.Minute)
+	b.snapshot.Jobs = nil
+	for i := range d.Agents {
+		b.snapshot.Agents = append(b.snapshot.Agents, plan.Agent{ID: string(rune('0' + i)), State: plan.AgentBusy, Connected: b.now, Tags: append(slices.Clone(d.Tags), "dispatch="+d.ID, "index="+string(rune('0'+i)))})
+	}
+	tick(t, g)
+	b.fleet.reset(back)
+	b.fleet.edit("a person", branch.Change{Path: "README.md", Content: []byte("x")})
+	if got := kinds(tick(t, g).Operations); got != "a: repair" {
+		t.Errorf("%q, want the order restored", got)
+	}
+	for range 3 {
+		b.now = b.now.Add(2 * time.Minute)
+		if r := tick(t, b.generator(onBranch("main"))); len(r.Suspended) > 0 {
+			t.Errorf("a new process suspends %v", r.Suspended)
+		}
+		tick(t, g)
+	}
+}

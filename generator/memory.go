@@ -97,10 +97,11 @@ func (m *memory) join(ctx context.Context, head branch.Head, loaded []fleet.Over
 			there[d.ID] = there[d.ID] || !loaded[i].Copied(d)
 		}
 	}
-	of := map[string][]plan.Dispatch{} // by the directory of the overlay that they belong to
+	lost := m.rewritten != nil && m.rewritten.To == head.Commit // orders that no other process can know
+	of := map[string][]plan.Dispatch{}                          // by the directory of the overlay that they belong to
 	for id, x := range m.orders {
 		o := owner(loaded, x)
-		if !there[id] && (o == nil || o.Read() && !o.HasManifest(id)) && m.poll.register.All(x.Dispatch) {
+		if !there[id] && !lost && (o == nil || o.Read() && !o.HasManifest(id)) && m.poll.register.All(x.Dispatch) {
 			m.left(ledger.Retire, id, now) // its agents are known
 		} else if o != nil && m.retired[copyOf(id, o.Identity.ID)].IsZero() { // without an overlay it may be written again
 			of[o.Path] = append(of[o.Path], x.Dispatch)
@@ -324,9 +325,11 @@ func (m *memory) fold(ctx context.Context, log []ledger.Operation, loaded []flee
 			commits[e.Path] = append(commits[e.Path], e.ID)
 		}
 		for _, x := range e.Orders {
+			if m.all[x.ID].Before(e.At) {
+				m.all[x.ID] = e.At
+			}
 			switch {
 			case e.Kind == ledger.Dispatch:
-				m.all[x.ID] = e.At
 				over := (plan.Dispatch{NotAfter: x.NotAfter}).Expired(now) && recorded[x.ID].ID == "" && !manifest(x.ID)
 				if err := m.foldOrder(ctx, e, x, retired[x.ID], recorded, over); err != nil {
 					return err

@@ -212,7 +212,10 @@ var incidents = []incident{
 	},
 	{ // a force-push from an old clone, without the last order
 		name: "rewritten branch", ownBuilds: true, want: ofMuster(condition.Degraded, condition.BranchRewritten),
-		blind:   map[surface]string{surfacePlan: "it has not read the head that is lost"},
+		blind: map[surface]string{
+			surfacePlan:   "it has not read the head that is lost",
+			surfaceStatus: "git does not contain it; status shows the repair that restored the order",
+		},
 		prepare: orderBefore,
 		begin: func(w *incidentWorld) {
 			_, err := w.repo.Git("update-ref", "refs/heads/main", "refs/heads/main~1")
@@ -220,10 +223,16 @@ var incidents = []incident{
 			w.commit(branch.Change{Path: "README.md", Content: []byte("Our fleet\n")})
 		},
 	},
-	{
+	{ // before the syncer has seen it, so that one of its agents never comes
 		name: "dispatch edited", ownBuilds: true, want: ofOverlay(condition.Suspended, string(plan.Drifted)),
-		prepare: orderBefore,
-		begin:   func(w *incidentWorld) { w.edit(w.dispatch(), ": 5\n", ": 4\n") },
+		prepare: func(w *incidentWorld) {
+			orderBefore(w)
+			w.buildkite.At(w.begin.Add(8*time.Minute), func() { w.stopped = true })
+		},
+		begin: func(w *incidentWorld) {
+			w.edit(w.dispatch(), ": 5\n", ": 4\n")
+			w.stopped = false
+		},
 	},
 	{
 		name: "dispatch deleted", ownBuilds: true, want: ofOverlay(condition.Drifted, condition.EditedByHand),
