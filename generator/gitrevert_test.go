@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/starter"
 	"muster/generator/fleet"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
 	"muster/gitops/unraced"
-	"muster/overlays"
 )
 
 // gitCommand runs git in a directory and returns its output.
@@ -67,14 +67,10 @@ func (f *fleetRepository) export(t *testing.T, dir string) []string {
 func TestGitRevert(t *testing.T) {
 	unraced.Only(t)
 	t.Parallel()
-	attributes, err := overlays.Files.ReadFile("default/dispatches/.gitattributes")
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := newBench("a")
 	b.overlays[0].spec.max = 100
 	b.fleet = newFleet(b.Now, files(b.overlays))
-	b.fleet.edit("a person", branch.Change{Path: dispatches + "/.gitattributes", Content: attributes})
+	b.fleet.edit("a person", branch.Change{Path: ".gitattributes", Content: []byte(starter.Attributes)})
 	g := b.generator()
 	var live []plan.Dispatch
 	for i := range 14 {

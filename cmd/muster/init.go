@@ -183,7 +183,7 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 			fmt.Fprintf(out, "%s exists: unchanged%s\n", part.Path, o.ignored(filepath.Join(dir, filepath.FromSlash(part.Path), "scaling.yaml")))
 		}
 	}
-	files := map[string][]byte{formatterFile: []byte(formatterIgnore)}
+	files := map[string][]byte{formatterFile: []byte(formatterIgnore), ".gitattributes": []byte(starter.Attributes)}
 	if o.syncer != "" {
 		own, err := syncerFiles(o.syncer, o.Name)
 		if err != nil {

@@ -22,6 +22,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Attributes are the .gitattributes of a fleet repository, with which git revert and git merge keep the
+// orders that were made since (gitattributes(5), "merge").
+const Attributes = "# git revert and git merge keep the orders that muster made since.\n" +
+	"**/dispatches/kustomization.yaml merge=union\n**/dispatches/state.yaml merge=union\n"
+
 // DefaultQueue is the queue of the overlay if none is given.
 const DefaultQueue = "default"
 

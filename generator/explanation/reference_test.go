@@ -45,8 +45,8 @@ func TestRefersTo(t *testing.T) {
 		}},
 		{dispatchName, "linux-eu-x3vyrzrm", []string{
 			"linux-eu-x3vyrzrm", "linux-eu-x3vyrzrm-0", "linux-eu-x3vyrzrm-17", "linux-eu-x3vyrzrm-99999", "linux-eu-x3vyrzrm-3-k7q2p", "job/linux-eu-x3vyrzrm", "job.batch/linux-eu-x3vyrzrm", "pod/linux-eu-x3vyrzrm-3-k7q2p", "dispatch=linux-eu-x3vyrzrm",
-			"overlays/linux/eu/dispatches/linux-eu-x3vyrzrm.yaml", "overlays/linux/eu/dispatches/withdrawn/linux-eu-x3vyrzrm.yaml", `"linux-eu-x3vyrzrm-0".`, "(linux-eu-x3vyrzrm)",
-			"https://github.com/acme/fleet/blob/main/overlays/linux/eu/dispatches/linux-eu-x3vyrzrm.yaml", "https://gitlab.com/acme/fleet/-/blob/main/overlays/linux/eu/dispatches/withdrawn/linux-eu-x3vyrzrm.yaml#L3", "https://buildkite.com/organizations/acme/agents?search=linux-eu-x3vyrzrm-0", "https://api.buildkite.com/v2/organizations/acme/agents?name=linux-eu-x3vyrzrm-0",
+			"overlays/linux/eu/dispatches/linux-eu-x3vyrzrm.yaml", `"linux-eu-x3vyrzrm-0".`, "(linux-eu-x3vyrzrm)",
+			"https://github.com/acme/fleet/blob/main/overlays/linux/eu/dispatches/linux-eu-x3vyrzrm.yaml", "https://gitlab.com/acme/fleet/-/blob/main/overlays/linux/eu/dispatches/linux-eu-x3vyrzrm.yaml#L3", "https://buildkite.com/organizations/acme/agents?search=linux-eu-x3vyrzrm-0", "https://api.buildkite.com/v2/organizations/acme/agents?name=linux-eu-x3vyrzrm-0",
 		}},
 		{dispatchName, "linux-warm-8g4m0d3c", []string{"linux-warm-8g4m0d3c", "linux-warm-8g4m0d3c-2"}},
 		{dispatchName, "a-1-12345678", []string{"a-1-12345678", "a-1-12345678-0", "a-1-12345678-0-12345"}},

@@ -63,7 +63,7 @@ func (w *worker) touches(ctx context.Context, before, after string) (files []bra
 		}
 		files = append(files, d)
 		policy := slices.ContainsFunc(all, func(x branch.Difference) bool { return x.Path == dir+"/scaling.yaml" && x.Before.ID == "" })
-		added = added && policy && (name == "kustomization.yaml" || name == ".gitattributes") && d.Before.ID == ""
+		added = added && policy && name == "kustomization.yaml" && d.Before.ID == ""
 	}
 	return files, added, err
 }
