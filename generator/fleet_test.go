@@ -119,7 +119,7 @@ func (f *fleetRepository) push(who, head string, ops []ledger.Draft) (*commit, e
 		parent.operation = &a
 		for _, c := range a.Changes {
 			if name := a.Decision.Overlay; f.ids[name] == "" && c.Path == fleet.StateFile(a.Path) {
-				f.ids[name] = fleet.ReadIdentity(c.Content).ID
+				f.ids[name] = fleet.ReadState(c.Content).Identity.ID
 			}
 		}
 		// Made once, for it is read again and again.

@@ -25,7 +25,7 @@ func onBranch(name string) func(*generator.Config) {
 
 // identity returns what state.yaml of an overlay has.
 func (b *bench) identity(overlay string) plan.Identity {
-	return fleet.ReadIdentity(b.fleet.head().tree.files[fleet.StateFile("overlays/"+overlay)])
+	return fleet.ReadState(b.fleet.head().tree.files[fleet.StateFile("overlays/"+overlay)]).Identity
 }
 
 // limit sets max of the first overlay.

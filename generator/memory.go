@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/generator/finding"
 	"muster/generator/fleet"
 	"muster/generator/ledger"
 	"muster/generator/plan"
@@ -33,8 +32,8 @@ type memory struct {
 	// the ID of the order; see [copyOf] for those by copies of its overlay.
 	orders  map[string]known
 	retired map[string]time.Time
-	// all are when orders were last seen in the log or in state.yaml, by ID, for as long as the log is read.
-	all map[string]time.Time
+	// seen are when orders were last in the log or in state.yaml, by ID, for as long as the log is read.
+	seen map[string]time.Time
 	// scanned is the commit up to which the log was read, and read the time at which it was the head.
 	scanned string
 	read    time.Time
@@ -45,7 +44,7 @@ type memory struct {
 	// rewritten is the last time that the branch was set back or replaced; nil if it was not.
 	rewritten *Rewritten
 	files     map[string]pastFile // read in tries that failed later
-	edited    edited              // the last answer of editor
+	edited    edited              // the last answer of [memory.editor]
 	// others are the overlays to which other processes have pushed since the last tick.
 	others []string
 }
@@ -59,7 +58,7 @@ type known struct {
 func newMemory(cfg Config, poll *poller) *memory {
 	return &memory{
 		history: cfg.Repository, dir: cfg.Overlays, poll: poll, clock: cfg.Clock, log: cfg.Log,
-		orders: map[string]known{}, retired: map[string]time.Time{}, all: map[string]time.Time{}, commits: map[string][]string{}, repairs: map[string]Repair{},
+		orders: map[string]known{}, retired: map[string]time.Time{}, seen: map[string]time.Time{}, commits: map[string][]string{}, repairs: map[string]Repair{},
 		files: map[string]pastFile{},
 	}
 }
@@ -90,7 +89,7 @@ func (m *memory) join(ctx context.Context, head branch.Head, loaded []fleet.Over
 	loaded = slices.Clone(loaded)
 	old := func(_ string, at time.Time) bool { return now.Sub(at) > logAge }
 	maps.DeleteFunc(m.retired, old)
-	maps.DeleteFunc(m.all, old)
+	maps.DeleteFunc(m.seen, old)
 	there := map[string]bool{}
 	for i := range loaded {
 		for _, d := range loaded[i].Dispatches {
@@ -113,13 +112,13 @@ func (m *memory) join(ctx context.Context, head branch.Head, loaded []fleet.Over
 		m.remember(o)
 	}
 	for id, x := range m.orders {
-		m.all[id] = now
+		m.seen[id] = now
 		if o := owner(loaded, x); !there[id] && x.Expired(now) && (o == nil || o.Read()) {
 			m.left(ledger.Retire, id, now)
 		}
 	}
-	orders := make(map[string]bool, len(m.all))
-	for id := range m.all {
+	orders := make(map[string]bool, len(m.seen))
+	for id := range m.seen {
 		orders[id] = true
 	}
 	for i := range loaded {
@@ -175,7 +174,7 @@ func (m *memory) noteOperations(head, next branch.Head, done []ledger.Draft) {
 		switch a.Kind {
 		case ledger.Dispatch:
 			for _, d := range a.Added {
-				m.all[d.ID] = a.Decision.At()
+				m.seen[d.ID] = a.Decision.At()
 				m.orders[d.ID] = known{Dispatch: d, overlay: a.Path}
 			}
 		case ledger.Repair:
@@ -293,109 +292,126 @@ func (m *memory) readLog(ctx context.Context, head branch.Head, loaded []fleet.O
 
 // fold takes over the operations of a log, newest first.
 func (m *memory) fold(ctx context.Context, log []ledger.Operation, loaded []fleet.Overlay, now time.Time) error {
-	commits := map[string][]string{}
-	retired, withdrawn := map[string]time.Time{}, map[string]bool{}
-	recorded := map[string]known{} // the orders in state.yaml at the head
-	manifest := func(id string) bool {
-		return slices.ContainsFunc(loaded, func(o fleet.Overlay) bool { return o.HasManifest(id) })
-	}
-	for i := range loaded {
-		for _, d := range loaded[i].Recorded() {
-			if !loaded[i].Copied(d) {
-				recorded[d.ID] = known{Dispatch: d, overlay: loaded[i].Path}
-			}
-		}
-	}
-	last, others := map[string]string{}, false // the last commit to an overlay; empty if nobody has pushed since
+	f := newFolding(loaded, now)
 	for i := range log {
 		e := &log[i]
 		if !e.ByMuster() && !e.Kind.Command() {
-			others = true
+			f.others = true
 			continue
 		}
-		if _, found := last[e.Path]; e.ByMuster() && !found {
-			if last[e.Path] = ""; others {
-				last[e.Path] = e.ID
-			}
-		}
+		f.note(e)
 		if e.Kind == ledger.Repair {
 			m.noteRepair(e.Path, Repair{At: e.At, Subject: e.Subject()})
 		}
-		if len(commits[e.Path]) < commitsKept {
-			commits[e.Path] = append(commits[e.Path], e.ID)
-		}
 		for _, x := range e.Orders {
-			if m.all[x.ID].Before(e.At) {
-				m.all[x.ID] = e.At
+			if m.seen[x.ID].Before(e.At) {
+				m.seen[x.ID] = e.At
 			}
-			switch {
-			case e.Kind == ledger.Dispatch:
-				over := (plan.Dispatch{NotAfter: x.NotAfter}).Expired(now) && recorded[x.ID].ID == "" && !manifest(x.ID)
-				if err := m.foldOrder(ctx, e, x, retired[x.ID], recorded, over); err != nil {
-					return err
-				}
-			case x.Copied && (e.Kind == ledger.Retire || x.NeverCreated):
-				m.retired[copyOf(x.ID, e.Identity)] = e.At
-			case x.Copied:
-			case e.Kind == ledger.Retire, x.NeverCreated:
-				retired[x.ID] = e.At
-			case e.Kind == ledger.Withdraw, e.Kind == ledger.Cancel:
-				withdrawn[x.ID] = true
+			if err := m.foldOrder(ctx, f, e, x); err != nil {
+				return err
 			}
 		}
 	}
-	for overlay, commit := range last {
-		if err := m.compare(ctx, overlay, commit, recorded, retired); err != nil {
+	for overlay, commit := range f.newest {
+		if err := m.compare(ctx, f, overlay, commit); err != nil {
 			return err
 		}
 	}
-	for id, at := range retired {
+	for id, at := range f.retired {
 		if x, ok := m.orders[id]; ok {
 			m.poll.inference.Retired(m.name(x.overlay), x.Dispatch)
 		}
 		m.left(ledger.Retire, id, at)
 	}
-	for id := range withdrawn {
-		if _, ok := m.orders[id]; !ok && recorded[id].ID != "" {
-			m.orders[id] = recorded[id]
+	for id := range f.withdrawn {
+		if _, ok := m.orders[id]; !ok && f.recorded[id].ID != "" {
+			m.orders[id] = f.recorded[id]
 		}
 		m.left(ledger.Withdraw, id, now)
 	}
-	for overlay, ids := range commits {
+	for overlay, ids := range f.commits {
 		m.others = append(m.others, overlay)
 		m.commits[overlay] = append(ids, m.commits[overlay]...)[:min(commitsKept, len(ids)+len(m.commits[overlay]))]
 	}
 	return nil
 }
 
-// compare takes over the orders that somebody has edited in state.yaml since muster's last commit to it.
-func (m *memory) compare(ctx context.Context, overlay, commit string, recorded map[string]known, retired map[string]time.Time) error {
-	there := func(x known) bool { return x.overlay == overlay }
-	if commit == "" || !slices.ContainsFunc(slices.Collect(maps.Values(recorded)), there) {
-		return nil
+// folding is what is known of a log while it is folded.
+type folding struct {
+	now       time.Time
+	recorded  map[string]known // the orders in state.yaml at the head, by ID
+	manifests func(id string) bool
+	retired   map[string]time.Time // by ID
+	withdrawn map[string]bool
+	commits   map[string][]string // muster's last ones, the newest first, by the overlay's directory
+	// others: people have pushed since. newest are muster's last commits to overlays, without those of
+	// commands, which keep edited lines; empty if nobody has pushed since.
+	others bool
+	newest map[string]string
+}
+
+func newFolding(loaded []fleet.Overlay, now time.Time) *folding {
+	f := &folding{
+		now: now, recorded: map[string]known{}, retired: map[string]time.Time{}, withdrawn: map[string]bool{},
+		commits: map[string][]string{}, newest: map[string]string{},
 	}
-	content, err := m.file(ctx, commit, fleet.StateFile(overlay))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the orders of %s in commit %.12s: %w", overlay, commit, err)
+	f.manifests = func(id string) bool {
+		return slices.ContainsFunc(loaded, func(o fleet.Overlay) bool { return o.HasManifest(id) })
 	}
-	for _, d := range fleet.ReadOrders(content) {
-		r, found := recorded[d.ID]
-		_, before := m.orders[d.ID]
-		same := fleet.SameOrder(r.Dispatch, d) && (r.Withdrawn || !d.Withdrawn)
-		if found && !same && !before && retired[d.ID].IsZero() && m.retired[d.ID].IsZero() {
-			m.orders[d.ID] = known{Dispatch: d, overlay: overlay}
+	for i := range loaded {
+		for _, d := range loaded[i].Recorded() {
+			if !loaded[i].Copied(d) {
+				f.recorded[d.ID] = known{Dispatch: d, overlay: loaded[i].Path}
+			}
 		}
+	}
+	return f
+}
+
+// note notes the commit of an operation.
+func (f *folding) note(e *ledger.Operation) {
+	if _, found := f.newest[e.Path]; e.ByMuster() && !found {
+		if f.newest[e.Path] = ""; f.others {
+			f.newest[e.Path] = e.ID
+		}
+	}
+	if len(f.commits[e.Path]) < commitsKept {
+		f.commits[e.Path] = append(f.commits[e.Path], e.ID)
+	}
+}
+
+// needs reports whether the values of an order must be read: state.yaml lacks it, or has it with others.
+// One that is over and has left git is not needed.
+func (f *folding) needs(x ledger.Order) bool {
+	d, found := f.recorded[x.ID]
+	if found {
+		return d.Agents != x.Agents || !d.NotAfter.Equal(x.NotAfter) || d.Purpose != x.Purpose
+	}
+	return !(plan.Dispatch{NotAfter: x.NotAfter}).Expired(f.now) || f.manifests(x.ID)
+}
+
+// foldOrder takes over what an operation states about an order.
+func (m *memory) foldOrder(ctx context.Context, f *folding, e *ledger.Operation, x ledger.Order) error {
+	switch {
+	case e.Kind == ledger.Dispatch:
+		return m.foldNew(ctx, f, e, x)
+	case x.Copied && (e.Kind == ledger.Retire || x.NeverCreated):
+		m.retired[copyOf(x.ID, e.Identity)] = e.At
+	case x.Copied:
+	case e.Kind == ledger.Retire, x.NeverCreated:
+		f.retired[x.ID] = e.At
+	case e.Kind == ledger.Withdraw, e.Kind == ledger.Cancel:
+		f.withdrawn[x.ID] = true
 	}
 	return nil
 }
 
-// foldOrder takes over an order of an operation. Its values are in state.yaml as of that commit, which is
-// read if the head lacks the order, or has it with other values. over reports that it is not needed.
-func (m *memory) foldOrder(ctx context.Context, e *ledger.Operation, x ledger.Order, retired time.Time, recorded map[string]known, over bool) error {
+// foldNew takes over an order that an operation makes. Its values are in state.yaml as of that commit.
+func (m *memory) foldNew(ctx context.Context, f *folding, e *ledger.Operation, x ledger.Order) error {
 	if _, ok := m.orders[x.ID]; ok || !m.retired[x.ID].IsZero() {
 		return nil
 	}
-	if !retired.IsZero() {
+	if !f.retired[x.ID].IsZero() {
 		if m.scanned != "" && m.poll.inference.Knows(m.name(e.Path)) {
 			// Another muster retired it after seeing all its agents, which this process may never have seen.
 			if d, found, err := m.ordered(ctx, e, x.ID); err == nil && found {
@@ -404,12 +420,8 @@ func (m *memory) foldOrder(ctx context.Context, e *ledger.Operation, x ledger.Or
 		}
 		return nil
 	}
-	r, found := recorded[x.ID]
-	if d := r.Dispatch; found && d.Agents == x.Agents && d.NotAfter.Equal(x.NotAfter) && d.Purpose == x.Purpose {
-		return nil // [memory.remember] stores it
-	}
-	if over {
-		return nil
+	if !f.needs(x) {
+		return nil // [memory.remember] stores it, if it counts
 	}
 	d, found, err := m.ordered(ctx, e, x.ID)
 	if err != nil {
@@ -417,6 +429,27 @@ func (m *memory) foldOrder(ctx context.Context, e *ledger.Operation, x ledger.Or
 	}
 	if found { // otherwise the message of the commit is wrong
 		m.orders[x.ID] = known{Dispatch: d, overlay: e.Path}
+	}
+	return nil
+}
+
+// compare takes over the orders of an overlay that people have edited in state.yaml since a commit by
+// muster; empty: nobody can have.
+func (m *memory) compare(ctx context.Context, f *folding, overlay, commit string) error {
+	if commit == "" || !slices.ContainsFunc(slices.Collect(maps.Values(f.recorded)), func(x known) bool { return x.overlay == overlay }) {
+		return nil
+	}
+	content, err := m.file(ctx, commit, fleet.StateFile(overlay))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the orders of %s in commit %.12s: %w", overlay, commit, err)
+	}
+	for _, d := range fleet.ReadOrders(content) {
+		r, found := f.recorded[d.ID]
+		_, before := m.orders[d.ID]
+		same := fleet.SameOrder(r.Dispatch, d) && (r.Withdrawn || !d.Withdrawn)
+		if found && !same && !before && f.retired[d.ID].IsZero() && m.retired[d.ID].IsZero() {
+			m.orders[d.ID] = known{Dispatch: d, overlay: overlay}
+		}
 	}
 	return nil
 }
@@ -452,98 +485,4 @@ func (m *memory) file(ctx context.Context, commit, name string) ([]byte, error) 
 		m.files[key] = pastFile{content, err}
 	}
 	return content, err
-}
-
-// suspectsDeep is the number of commits that are searched for the cause of a repair, or of an edited
-// manifest.
-const suspectsDeep = 50
-
-// suspect stores in each repair the commits of others since muster's last commit to the overlay. It
-// reads the log once. A read error is stored and fails nothing.
-func (m *memory) suspect(ctx context.Context, head branch.Head, repairs []ledger.Draft) {
-	log, err := m.lately(ctx, head)
-	if err != nil {
-		m.log.Debug("the log of the branch cannot be read", "err", err)
-	}
-	for i, a := range repairs {
-		repairs[i].Suspects, repairs[i].SuspectsUnknown = suspects(log, a.Path), err != nil
-	}
-}
-
-// lately returns the last commits of the branch.
-func (m *memory) lately(ctx context.Context, head branch.Head) ([]ledger.Operation, error) {
-	var log []ledger.Operation
-	for r, err := range ledger.Read(m.dir, m.history.Commits(ctx, head.Commit, branch.Limit{Commits: suspectsDeep})) {
-		if err != nil {
-			return nil, err
-		}
-		log = append(log, r)
-	}
-	return log, nil
-}
-
-// suspects returns the commits of others since muster's last one to an overlay.
-func suspects(log []ledger.Operation, overlay string) []ledger.Suspect {
-	var all []ledger.Suspect
-	for _, r := range log {
-		switch {
-		case r.Damage != nil, r.Kind.Command(): // muster's, though it cannot be read, or a command's
-		case !r.ByMuster():
-			subject, _, _ := strings.Cut(strings.TrimSpace(r.Message), "\n")
-			all = append(all, ledger.Suspect{Commit: r.ID, Author: r.Author, Subject: subject})
-		case r.Path == overlay:
-			return all
-		}
-	}
-	return all
-}
-
-// nameEditors adds to the suspensions for edited manifests which commits edited them.
-func (m *memory) nameEditors(ctx context.Context, head branch.Head, loaded []fleet.Overlay, all []Suspended) {
-	for i, s := range all {
-		at := slices.IndexFunc(loaded, func(o fleet.Overlay) bool { return o.Name == s.Overlay })
-		if s.Why.Code != plan.Drifted || at < 0 {
-			continue
-		}
-		for _, d := range loaded[at].Dispatches {
-			if d.Edited {
-				all[i].Why.Finding += ", by " + m.editor(ctx, head, loaded[at].FileOf(d))
-				break
-			}
-		}
-	}
-}
-
-// edited is who edited a file, as of a head.
-type edited struct{ head, file, by string }
-
-// editor returns the last commit of others that changed a file and its author, in words.
-func (m *memory) editor(ctx context.Context, head branch.Head, file string) string {
-	if m.edited.head != head.Commit || m.edited.file != file {
-		m.edited = edited{head.Commit, file, m.findEditor(ctx, head, file)}
-	}
-	return m.edited.by
-}
-
-func (m *memory) findEditor(ctx context.Context, head branch.Head, file string) string {
-	const unknown = "a commit that is not known"
-	log, err := m.lately(ctx, head)
-	log = slices.DeleteFunc(log, func(r ledger.Operation) bool { return r.ByMuster() || r.Kind.Command() || r.Damage != nil })
-	var commits []branch.Commit
-	for _, r := range log {
-		commits = append(commits, r.Commit)
-	}
-	if err != nil || len(commits) == 0 {
-		return unknown
-	}
-	edits, err := m.history.Edits(ctx, commits, nil, branch.Selection{Below: []string{file}})
-	if err != nil {
-		m.log.Debug("the commits that edited a manifest cannot be read", "err", err)
-	}
-	for i, e := range edits {
-		if len(e.Files) > 0 {
-			return fmt.Sprintf("commit %.7s of %s", log[i].ID, finding.Quote(log[i].Author))
-		}
-	}
-	return unknown
 }

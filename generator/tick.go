@@ -269,35 +269,11 @@ func (g *Generator) attempt(ctx context.Context, repaired *branch.Head) (Result,
 	if result.Landed, err = g.publisher.landed(ctx, head); err != nil {
 		return result, err
 	}
-	g.reporter.enter(StepLoad)
-	loaded, err := g.overlays.load(ctx, head)
-	switch {
-	case ctx.Err() != nil: // which says nothing of the files
-		return result, fmt.Errorf("reading the overlays: %w", ctx.Err())
-	case err != nil:
-		return result, fmt.Errorf("no overlays can be read below %q of the repository (muster init writes some, --overlays says where they are): %w", g.cfg.Overlays, err)
-	}
-	if len(loaded) == 0 {
-		dir := cmp.Or(g.cfg.Overlays, ".")
-		result.Suspended = []Suspended{invalid(dir, fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir))}
-		return result, nil
-	}
-	joined, err := g.memory.join(ctx, head, loaded)
-	switch result.Unverified = errors.Is(err, errShallow) && g.cfg.DryRun; {
-	case err == nil:
-		loaded = joined
-	case !result.Unverified:
+	edited, err := g.overlaysAt(ctx, head, &result)
+	if err != nil || len(edited) == 0 {
 		return result, err
 	}
-	result.Rewritten = g.memory.recentRewrite()
-	g.ids.forget(g.memory.others)
-	if err = g.ids.complete(ctx, head.Commit, loaded, g.memory.wrote); err != nil {
-		return result, err
-	}
-	g.memory.forgetCopies(loaded)
-	result.Repairs = g.memory.repairsOf(loaded)
-	edited := loaded
-	loaded = g.publisher.withRefused(head, edited)
+	loaded := g.publisher.withRefused(head, edited)
 	result.Warnings = warnings(loaded)
 	ops, err := g.repair(ctx, head, loaded, &result)
 	switch {
@@ -344,6 +320,38 @@ func (g *Generator) attempt(ctx context.Context, repaired *branch.Head) (Result,
 	}
 	g.reporter.enter(StepCommit)
 	return g.write(ctx, loaded, result)
+}
+
+// overlaysAt returns the overlays of a head with all orders that count and their identities, and stores in
+// the result what is found on the way. Without overlays in the directory, it suspends the directory in the result.
+func (g *Generator) overlaysAt(ctx context.Context, head branch.Head, r *Result) ([]fleet.Overlay, error) {
+	g.reporter.enter(StepLoad)
+	loaded, err := g.overlays.load(ctx, head)
+	switch {
+	case ctx.Err() != nil: // which says nothing of the files
+		return nil, fmt.Errorf("reading the overlays: %w", ctx.Err())
+	case err != nil:
+		return nil, fmt.Errorf("no overlays can be read below %q of the repository (muster init writes some, --overlays says where they are): %w", g.cfg.Overlays, err)
+	case len(loaded) == 0:
+		dir := cmp.Or(g.cfg.Overlays, ".")
+		r.Suspended = []Suspended{invalid(dir, fmt.Errorf("%s: has no scaling.yaml below it, so that nothing is scaled: muster init writes one, and --overlays says where they are", dir))}
+		return nil, nil
+	}
+	joined, err := g.memory.join(ctx, head, loaded)
+	if r.Unverified = errors.Is(err, errShallow) && g.cfg.DryRun; r.Unverified {
+		joined, err = slices.Clone(loaded), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Rewritten = g.memory.recentRewrite()
+	g.ids.forget(g.memory.others)
+	if err := g.ids.complete(ctx, head.Commit, joined, g.memory.wrote); err != nil {
+		return nil, err
+	}
+	g.memory.forgetCopies(joined)
+	r.Repairs = g.memory.repairsOf(joined)
+	return joined, nil
 }
 
 // errRepaired reports that repairs were pushed: the tick continues from the new head.

@@ -46,7 +46,7 @@ var remedies = map[string]string{
 	Stuck:                          "Restart muster: its state is in git.",
 	AgentsInOtherQueue:             "Nothing if the policy was just edited: these agents disconnect by themselves. " + templateRemedy,
 	OtherMuster:                    "Give the two musters different queues, or stop one of them: the agents' tag muster= is the identity in the state.yaml of its overlays. Nothing if an overlay of the queue was just removed, or its identity: these agents exit by themselves.",
-	BranchRewritten:                "Find out who pushed with --force, and protect the branch against it. Do not restart muster until the leases of the lost orders have expired: a new process does not know them.",
+	BranchRewritten:                "Find out who pushed with --force, and protect the branch against it. muster restores the orders that it knows with its next commit.",
 	StateInvalid:                   "Nothing: the next commit writes the file again.",
 	PollSlow:                       "Check Buildkite's status page, the network and the proxy. muster continues.",
 	GitSlow:                        "Check the git server's load, the network and the proxy; git ls-remote, from elsewhere, shows where the time is lost. muster continues.",

@@ -92,7 +92,7 @@ func mayHave(tree fs.FS, id plan.Identity) (bool, error) {
 		return false, unlessMissing(err)
 	}
 	data, err := fs.ReadFile(tree, StateFile(id.Overlay))
-	found := ReadIdentity(data).ID
+	found := ReadState(data).Identity.ID
 	return found == "" || found == id.ID, unlessMissing(err)
 }
 

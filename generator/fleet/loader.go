@@ -6,8 +6,8 @@
 //
 //	tree ──Load──▶ []Overlay ──Join──▶ ──Repair──▶ ──Add──▶ ──Withdraw──▶ ──Remove──▶
 //
-// Join adds what the files lack; each of the last four returns the changes of one commit and the resulting overlay, from which
-// the next one starts.
+// Join adds what the files lack. Each of the last four returns the changes of one commit, and all but
+// Repair the resulting overlay, from which the next one starts.
 package fleet
 
 import (

@@ -82,7 +82,8 @@ func printOrders(all []plan.Dispatch) []byte {
 var orderRule = regexp.MustCompile(`^  ([a-z0-9-]+): (\{.*\})$`)
 
 // readOrders returns the orders of a document, sorted by ID, and what is wrong with it; empty if nothing
-// is. A formatter may have changed the layout of up to [largestLayout] bytes. The same order may be there twice, as after a merge.
+// is. A formatter may have changed the layout of up to [largestLayout] bytes. The same order may be there
+// twice, as after a merge.
 func readOrders(text string) (all []plan.Dispatch, problem string) {
 	lines, ok := orderLines(text)
 	if !ok {

@@ -79,9 +79,9 @@ type Overlay struct {
 	invalidState          *finding.Finding
 	ordersProblem         string
 	stateThere, stateRead bool
-	// loaded: dispatches/ was read. recorded are the orders in state.yaml, and manifests the files that may be manifests, by ID. over
-	// are those of finished orders, unexplained those of none, and lost the orders whose manifest is missing
-	// or no Job any more; see [Overlay.Join].
+	// loaded: dispatches/ was read. recorded are the orders in state.yaml, and manifests the files that
+	// may be manifests, by ID. over are those of finished orders, unexplained those of none, and lost the
+	// orders whose manifest is missing or no Job any more; see [Overlay.Join].
 	loaded            bool
 	recorded          []plan.Dispatch
 	manifests         map[string]manifest
@@ -288,11 +288,8 @@ func (o *Overlay) Withdraw(ids []string) (Overlay, []branch.Change, error) {
 // Cancel is Withdraw for a person: it also works if the policy or the template is invalid, which
 // may be the reason to cancel. It returns an error if a file in dispatches/ cannot be explained or read.
 func (o *Overlay) Cancel(ids []string) (Overlay, []branch.Change, error) {
-	if o.unclear() {
-		return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, o.Err())
-	}
-	if o.LostState() && o.stateThere { // what is written without it would be a new overlay
-		return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, o.InvalidState())
+	if err := o.unwritable(); err != nil {
+		return *o, nil, fmt.Errorf("withdrawing from %s: %w", o.Path, err)
 	}
 	return o.withdraw(ids)
 }
@@ -300,13 +297,18 @@ func (o *Overlay) Cancel(ids []string) (Overlay, []branch.Change, error) {
 // Forget is Remove for a person, who says that the Jobs of the orders were never created. It works where
 // Cancel does.
 func (o *Overlay) Forget(ids []string) (Overlay, []branch.Change, error) {
-	if o.unclear() {
-		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, o.Err())
-	}
-	if o.LostState() && o.stateThere { // what is written without it would be a new overlay
-		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, o.InvalidState())
+	if err := o.unwritable(); err != nil {
+		return *o, nil, fmt.Errorf("removing from %s: %w", o.Path, err)
 	}
 	return o.remove(ids)
+}
+
+// unwritable is why a person's command cannot write dispatches/; nil if it can.
+func (o *Overlay) unwritable() error {
+	if o.unclear() {
+		return o.Err()
+	}
+	return o.InvalidState() // a state without the identity in it would be that of a new overlay
 }
 
 func (o *Overlay) withdraw(ids []string) (Overlay, []branch.Change, error) {

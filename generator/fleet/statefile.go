@@ -26,8 +26,8 @@ const invalidPrefix = "invalid: "
 const stateHeader = "# The memory of muster, which writes it. Do not edit it; git keeps every version. If it is lost together with\n" +
 	"# the history of the branch: stop muster for the longest lease, and delete dispatches/.\n"
 
-// stateDocument is the first document of dispatches/state.yaml; see [orderLine] for the second. The JSON tags of the types in package plan must stay as
-// they are, so that files remain readable.
+// stateDocument is the first document of dispatches/state.yaml; see [orderLine] for the second. The JSON
+// tags of the types in package plan must stay as they are, so that files remain readable.
 type stateDocument struct {
 	APIVersion  string         `json:"apiVersion"`
 	Kind        string         `json:"kind"`
@@ -172,9 +172,6 @@ func ReadState(data []byte) plan.State {
 	state, _ := readState("", data)
 	return state
 }
-
-// ReadIdentity returns the identity in a state.yaml; the zero value if it has none or is invalid.
-func ReadIdentity(data []byte) plan.Identity { return ReadState(data).Identity }
 
 // StateFile returns the path of state.yaml of the overlay in a directory.
 func StateFile(overlay string) string { return path.Join(overlay, dispatchDir, stateFile) }

@@ -59,9 +59,8 @@ const (
 	Expired RetireReason = "expired"
 	// Withdrawn: another overlay ordered it; or no agent of its order has registered, and the template
 	// has changed since: the syncer may have rejected it, and may apply nothing of the overlay
-	// meanwhile. Its manifest leaves git. If the syncer has
-	// created its Job anyway, that runs, so its agents count as in flight until its lease
-	// expires; then it is retired. To write the corrected Job under the old name would be
+	// meanwhile. Its manifest leaves git. If the syncer has created its Job anyway, that runs, so its agents
+	// count as in flight until its lease expires; then it is retired. To write the corrected Job under the old name would be
 	// exact, because Kubernetes creates one Job of a name. But then each edit of a template
 	// would change the manifests of running Jobs, which Argo CD fails to sync.
 	Withdrawn RetireReason = "withdrawn"

@@ -102,9 +102,9 @@ func (r *restored) close() {
 }
 
 // illegal returns a finding for each repair that writes an order that was never made, or one that differs
-// from it. It is unknown whether a withdrawn order was made, because the commit may have been lost. The finding
-// replaces the earlier verdict. whole reports whether the whole log was read: otherwise the
-// order may be further back.
+// from it. It is unknown whether a withdrawn order was made, because the commit may have been lost. The
+// finding replaces the earlier verdict. whole reports whether the whole log was read: otherwise the order
+// may be further back.
 func (r *restored) illegal(whole bool) []Finding {
 	unordered := map[string][]string{}
 	for _, id := range slices.Sorted(maps.Keys(r.open)) {

@@ -21,12 +21,11 @@ type Verdict string
 const (
 	// Reproduced is the verdict if the decision, repeated on the commit that the trailers name and with
 	// the observation in them, or the command, repeated on that commit, gives the same trailers and files.
-	// Of a repair, whose other inputs are not
-	// in git, it means that it changes only the directory that muster owns, and writes dispatches as they
-	// were ordered.
+	// Of a repair, whose other inputs are not in git, it means that it changes only the directory that
+	// muster owns, and writes orders as they were made.
 	Reproduced Verdict = "reproduced"
-	// Differs is the verdict if the commit states that muster or its command made it, and its trailers, its files or its
-	// place in the log are not those of the decision.
+	// Differs is the verdict if the commit states that muster or its command made it, and its trailers, its
+	// files or its place in the log are not those of the decision.
 	Differs Verdict = "differs"
 	// NotMuster is the verdict if a commit without muster's trailers changes files that muster owns.
 	NotMuster Verdict = "not-by-muster"
