@@ -198,13 +198,13 @@ func TestDrift(t *testing.T) {
 			g.putBack(idW)
 			g.edit(t, g.manifest(idW), "completions: 5", "completions: 6")
 			g.ids(idA, idW)
-		}, orders: "a, w withdrawn edited", faults: []string{idW + ".yaml was put back, though its order is withdrawn", listedW}, repair: "-" + idW + ".yaml " + onlyList},
+		}, orders: both, faults: []string{idW + ".yaml was put back, though its order is withdrawn", listedW}, repair: "-" + idW + ".yaml " + onlyList},
 		{name: "withdrawn, put back so that its Job is not kept", edit: func(g drift) {
 			g.putBack(idW)
 			g.edit(t, g.manifest(idW), "kustomize.toolkit.fluxcd.io/prune: disabled", "kustomize.toolkit.fluxcd.io/prune: enabled")
 			g.ids(idA, idW)
 		}, orders: "a, w withdrawn edited"},
-		{name: "withdrawn, put back edited and not listed", edit: func(g drift) { g.putBack(idW); g.edit(t, g.manifest(idW), "completions: 5", "completions: 6") }, orders: "a, w withdrawn edited",
+		{name: "withdrawn, put back edited and not listed", edit: func(g drift) { g.putBack(idW); g.edit(t, g.manifest(idW), "completions: 5", "completions: 6") }, orders: both,
 			faults: []string{idW + ".yaml was put back, though its order is withdrawn"}, repair: "-" + idW + ".yaml " + onlyList},
 		{name: "withdrawal reverted", edit: func(g drift) { g.putBack(idW); g.line(t, lineOf(t, g.before, idW)); g.ids(idA, idW) }, orders: both,
 			faults: []string{idW + ".yaml was put back or could not be read, and its agents may still come", listedW}, repair: "-" + idW + ".yaml " + writes},
@@ -222,7 +222,7 @@ func TestDrift(t *testing.T) {
 			g.line(t, lineOf(t, g.before, idR))
 			g.ids(idA, idR)
 			g.edit(t, g.manifest(idR), "completions: 2", "completions: 1")
-		}, orders: "a, r withdrawn put back edited, w withdrawn",
+		}, orders: "a, r withdrawn put back, w withdrawn",
 			faults: []string{idR + ".yaml was put back or could not be read, and its agents may still come", listedR}, repair: "-" + idR + ".yaml " + writes},
 		{name: "retired, line put back", edit: func(g drift) { g.line(t, lineOf(t, g.before, idR)) }, orders: "a, r withdrawn put back, w withdrawn", faults: []string{others + idR}, repair: writes},
 		{name: "retired, manifest put back", edit: func(g drift) { g.putBack(idR); g.ids(idA, idR) }, orders: both,
@@ -388,7 +388,7 @@ func TestDriftOfCopies(t *testing.T) {
 		{"manifest edited", func(g drift) { g.edit(t, dir+idA+".yaml", "completions: 3", "completions: 4") }, "a edited copied, w withdrawn copied", "", ""},
 		{"withdrawn one put back edited", func(g drift) {
 			g.files[dir+idW+".yaml"] = strings.Replace(g.before[g.manifest(idW)], "completions: 5", "completions: 6", 1)
-		}, "a copied, w withdrawn edited copied", "-" + idW + ".yaml +kustomization.yaml", ""},
+		}, "a copied, w withdrawn copied", "-" + idW + ".yaml +kustomization.yaml", ""},
 		{"line deleted", func(g drift) { g.edit(t, dir+stateFile, lineOf(t, g.files, idA), "") }, "w withdrawn copied", "", idA + ".yaml: is the manifest of no order"},
 		{"line and manifest deleted", func(g drift) {
 			g.edit(t, dir+stateFile, lineOf(t, g.files, idA), "")

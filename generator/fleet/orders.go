@@ -250,7 +250,7 @@ func (o *Overlay) fit(d *plan.Dispatch) {
 		case !isJob:
 			d.Withdrawn = true
 		case again != d.Manifest:
-			d.Edited = true
+			d.Edited = !d.Withdrawn || !o.Copied(*d) && !o.KeepsJob(*d)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func (o *Overlay) RecordedWithdrawn(id string) bool {
 // listed reports whether syncers apply the manifest of an order. One of a withdrawn order that was put back
 // stays if an edit has removed what keeps its Job.
 func (o *Overlay) listed(d plan.Dispatch) bool {
-	return !d.Withdrawn || d.Edited && !o.Copied(d) && !o.KeepsJob(d)
+	return !d.Withdrawn || d.Edited
 }
 
 // FileOf returns the path of an order's manifest in the repository.

@@ -57,7 +57,7 @@ type Dispatch struct {
 	// PutBack reports that it was retired, and that the retirement was reverted: it counts again, and its
 	// outcome is known.
 	PutBack bool
-	// Edited reports that somebody edited its manifest.
+	// Edited reports that somebody edited its manifest, and that the manifest stays.
 	Edited bool
 }
 
