@@ -269,6 +269,26 @@ type takenLog struct {
 	// text is the order's manifest, and list what names it; without does not. state contains the order.
 	text, list, without, state string
 	message                    string // a repair's
+	ordered                    anyLog // without the person's commit
+}
+
+// withdrawn is the state in which the order is withdrawn.
+func (x takenLog) withdrawn(t *testing.T) string {
+	t.Helper()
+	line := x.line(t, x.state)
+	return strings.Replace(x.state, line, strings.Replace(line, `,"manifest"`, `,"withdrawn":true,"manifest"`, 1), 1)
+}
+
+// line is the line of the order in a state.
+func (x takenLog) line(t *testing.T, state string) string {
+	t.Helper()
+	for line := range strings.Lines(state) {
+		if strings.HasPrefix(line, "  "+x.id+": ") {
+			return line
+		}
+	}
+	t.Fatalf("no line of %s in\n%s", x.id, state)
+	return ""
 }
 
 func takenAway(t *testing.T) takenLog {
@@ -292,13 +312,29 @@ func takenAway(t *testing.T) takenLog {
 		x.without = strings.Replace(x.without, "resources:\n", "resources: []\n", 1)
 	}
 	x.anyLog = before.then(branch.Commit{Message: "Less\n", At: order.At}, branch.Change{Path: file}, branch.Change{Path: list, Content: []byte(x.without)})
-	x.message = fmt.Sprintf("%s: repair dispatches/\n\nOverlay: %s\nOperation: repair\nBased-on: %s\n%s", path.Base(e.Path), e.Path, x.commits[0].ID, order.Message[strings.Index(order.Message, "Observation: "):])
+	x.ordered = before
+	x.message = fmt.Sprintf("%s: repair dispatches/\n\nOverlay: %s\nOperation: repair\nBased-on: BASE\n%s", path.Base(e.Path), e.Path, order.Message[strings.Index(order.Message, "Observation: "):])
 	return x
 }
 
 // repaired is what is found of a repair that writes files; nothing: it deletes one.
 func (x takenLog) repaired(t *testing.T, files map[string]string) (last verification.Finding, count verification.Count) {
 	t.Helper()
+	log := x.repair(files)
+	log.each(t, nil, &count, func(f verification.Finding) {
+		if f.Commit == log.commits[0].ID {
+			last = f
+		}
+	})
+	return last, count
+}
+
+// repair is the log with a repair that writes files, and with is the one with any commit.
+func (x takenLog) repair(files map[string]string) anyLog {
+	return x.with(strings.Replace(x.message, "BASE", x.commits[0].ID, 1), files)
+}
+
+func (x takenLog) with(message string, files map[string]string) anyLog {
 	var changes []branch.Change
 	for file, content := range files {
 		change := branch.Change{Path: file}
@@ -307,13 +343,59 @@ func (x takenLog) repaired(t *testing.T, files map[string]string) (last verifica
 		}
 		changes = append(changes, change)
 	}
-	log := x.then(branch.Commit{Message: x.message, At: x.commits[0].At}, changes...)
-	log.each(t, nil, &count, func(f verification.Finding) {
-		if f.Commit == log.commits[0].ID {
-			last = f
-		}
-	})
-	return last, count
+	return x.then(branch.Commit{Message: message, At: x.commits[0].At}, changes...)
+}
+
+// TestUnexplainedRepair: that an order is withdrawn, or what the first document of state.yaml contains, follows
+// from the files before a repair, or from an earlier commit.
+func TestUnexplainedRepair(t *testing.T) {
+	t.Parallel()
+	x := takenAway(t)
+	manifest, named, state := x.own+"/"+x.id+".yaml", x.own+"/kustomization.yaml", x.own+"/state.yaml"
+	withdraw := map[string]string{manifest: "", named: x.without, state: x.withdrawn(t)}
+	putBack := map[string]string{manifest: x.text, named: x.list, state: x.state}
+	breaker := strings.Replace(x.state, "identity:", "breaker: {failures: 3, at: 2026-01-05T06:00:00Z}\nidentity:", 1)
+	const person, repair = "Change files\n", ""
+	type commit struct {
+		message string
+		files   map[string]string
+	}
+	for name, c := range map[string]struct {
+		commits []commit // after the order
+		want    verification.Verdict
+		why     string
+	}{
+		"a live order is withdrawn": {[]commit{{repair, withdraw}}, verification.Unknown, x.id + " as withdrawn, which neither"},
+		"as a person did":           {[]commit{{person, withdraw}, {person, putBack}, {repair, withdraw}}, verification.Unknown, x.id + " as withdrawn, which neither"},
+		"as an earlier repair did": {[]commit{{person, map[string]string{manifest: ""}}, {repair, map[string]string{named: x.without, state: x.withdrawn(t)}}, {person, putBack}, {repair, withdraw}},
+			verification.Reproduced, ""},
+		"state.yaml was deleted":            {[]commit{{person, map[string]string{state: ""}}, {repair, map[string]string{state: x.state}}}, verification.Reproduced, ""},
+		"it is written otherwise":           {[]commit{{person, map[string]string{state: ""}}, {repair, map[string]string{state: breaker}}}, verification.Unknown, "another first document of state.yaml than commit"},
+		"it was damaged, written otherwise": {[]commit{{person, map[string]string{state: "<<<<<<< HEAD\n" + x.state}}, {repair, map[string]string{state: breaker}}}, verification.Unknown, "another first document of state.yaml than commit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := x
+			x.anyLog = x.ordered
+			for _, c := range c.commits {
+				if c.message == repair {
+					x.anyLog = x.repair(c.files)
+				} else {
+					x.anyLog = x.with(c.message, c.files)
+				}
+			}
+			var last verification.Finding
+			var count verification.Count
+			x.each(t, nil, &count, func(f verification.Finding) {
+				if f.Commit == x.commits[0].ID {
+					last = f
+				}
+			})
+			if last.Verdict != c.want || !strings.Contains(strings.Join(last.Why, "; "), c.why) || count.Failed != 0 {
+				t.Errorf("got %s, %q, %+v; want %s, %q", last.Verdict, last.Why, count, c.want, c.why)
+			}
+		})
+	}
 }
 
 // TestForgedRepair: a repair writes orders as they were made, and leaves a directory as muster
@@ -324,16 +406,8 @@ func TestForgedRepair(t *testing.T) {
 	id, list, without := x.id, x.list, x.without
 	mine := id + "0" // in the list it stands where the other does
 	named, state := x.own+"/kustomization.yaml", x.own+"/state.yaml"
-	lineOf := func(text string) string {
-		for line := range strings.Lines(text) {
-			if strings.HasPrefix(line, "  "+id+": ") {
-				return line
-			}
-		}
-		t.Fatalf("no line of %s in\n%s", id, text)
-		return ""
-	}
-	withdrawn := strings.Replace(x.state, lineOf(x.state), strings.Replace(lineOf(x.state), `,"manifest"`, `,"withdrawn":true,"manifest"`, 1), 1)
+	lineOf := func(text string) string { return x.line(t, text) }
+	withdrawn := x.withdrawn(t)
 	more := strings.Replace(withdrawn, lineOf(withdrawn), strings.Replace(lineOf(withdrawn), `"agents":`, `"agents":1`, 1), 1)
 	for name, c := range map[string]struct {
 		changes map[string]string // nothing: the file is deleted
@@ -344,11 +418,14 @@ func TestForgedRepair(t *testing.T) {
 		"withdrawn with more, forged": {map[string]string{state: more}, verification.Differs, "it writes " + id + " otherwise than commit"},
 		"what nobody ordered": {map[string]string{state: strings.Replace(withdrawn, lineOf(withdrawn), lineOf(withdrawn)+strings.ReplaceAll(lineOf(withdrawn), id, mine), 1)},
 			verification.Unknown, "it writes " + mine + ", which no commit before it has ordered: was the branch set back?"},
-		"cancelled":           {map[string]string{state: strings.Replace(x.state, lineOf(x.state), "", 1)}, verification.Differs, "it cancels " + id},
-		"put back":            {map[string]string{x.own + "/" + id + ".yaml": x.text, named: list}, verification.Differs, "which a repair only deletes"},
-		"a list with patches": {map[string]string{state: withdrawn, named: without + "patches: []\n"}, verification.Differs, "it leaves kustomization.yaml in another state than muster does"},
-		"a list with it":      {map[string]string{state: withdrawn, named: list}, verification.Differs, "it leaves kustomization.yaml in another state than muster does: it listed"},
-		"not withdrawn":       {map[string]string{named: without + "# none\n"}, verification.Differs, "it leaves " + id + ".yaml in another state than muster does"},
+		"cancelled":                {map[string]string{state: strings.Replace(x.state, lineOf(x.state), "", 1)}, verification.Differs, "it cancels " + id},
+		"put back":                 {map[string]string{x.own + "/" + id + ".yaml": x.text, named: list}, verification.Differs, "which a repair only deletes"},
+		"a list with patches":      {map[string]string{state: withdrawn, named: without + "patches: []\n"}, verification.Differs, "it leaves kustomization.yaml in another state than muster does"},
+		"a list with it":           {map[string]string{state: withdrawn, named: list}, verification.Differs, "it leaves kustomization.yaml in another state than muster does: it listed"},
+		"withdrawn in another way": {map[string]string{state: withdrawn, named: without}, verification.Reproduced, ""},
+		"put back, never retired": {map[string]string{state: strings.Replace(withdrawn, `"withdrawn":true`, `"withdrawn":true,"putBack":true`, 1)},
+			verification.Unknown, "it writes " + id + " as put back, which no commit before it has retired: was the branch set back?"},
+		"not withdrawn": {map[string]string{named: without + "# none\n"}, verification.Differs, "it leaves " + id + ".yaml in another state than muster does"},
 		"the circuit breaker": {map[string]string{state: strings.Replace(withdrawn, "identity:", "breaker: {failures: 3, at: 2026-01-05T06:00:00Z}\nidentity:", 1)},
 			verification.Differs, "it changes the first document of state.yaml"},
 	} {

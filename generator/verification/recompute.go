@@ -21,6 +21,7 @@ import (
 func (w *worker) own(ctx context.Context, u *unit) (Finding, error) {
 	e := &u.op
 	f := finding(e)
+	f.ends = ends(e)
 	differs := func(why ...string) (Finding, error) {
 		f.Verdict, f.Why = Differs, why
 		return f, nil
@@ -62,7 +63,7 @@ func (w *worker) own(ctx context.Context, u *unit) (Finding, error) {
 	if f.Verdict != Differs {
 		f.orders = ordered(e)
 	} else {
-		f.restores = nil
+		f.restores, f.state, f.needs = nil, nil, nil
 	}
 	return f, err
 }

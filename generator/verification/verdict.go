@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/gitops/branch"
 )
 
@@ -22,7 +23,7 @@ const (
 	// Reproduced is the verdict if the decision, repeated on the commit that the trailers name and with
 	// the observation in them, or the command, repeated on that commit, gives the same trailers and files.
 	// Of a repair, whose other inputs are not in git, it means that it changes only the directory that
-	// muster owns, and writes orders as they were made.
+	// muster owns, and writes orders and state as the files and commits before it explain.
 	Reproduced Verdict = "reproduced"
 	// Differs is the verdict if the commit states that muster or its command made it, and its trailers, its
 	// files or its place in the log are not those of the decision.
@@ -30,7 +31,8 @@ const (
 	// NotMuster is the verdict if a commit without muster's trailers changes files that muster owns.
 	NotMuster Verdict = "not-by-muster"
 	// Unknown is the verdict if the repository lacks the files that the decision was based on, or another
-	// version of muster made the commit, and this version's result differs.
+	// version of muster made the commit, and this version's result differs. Of a repair it also means that
+	// nothing in the log explains what it writes: the branch may have been set back.
 	Unknown Verdict = "unknown"
 )
 
@@ -54,9 +56,14 @@ type Finding struct {
 	Why []string `json:"why,omitempty"`
 	// Signature is git's verdict on the commit's signature; empty if it was not verified.
 	Signature Signature `json:"signature,omitempty"`
-	// restores are the orders that a repair writes, and orders the IDs of those that the commit makes.
+	// orders are the IDs of the orders that the commit makes, and ends are those that it withdraws or retires.
+	orders []string
+	ends   []ending
+	// restores are the orders that a repair writes, state the first document of state.yaml if the former was
+	// missing or not valid, and needs the endings that an earlier commit must contain.
 	restores []restoredOrder
-	orders   []string
+	state    *plan.State
+	needs    []ending
 }
 
 // Failed reports whether the commit differs from its decision, or its signature had to be verified and

@@ -22,9 +22,8 @@ type job struct {
 }
 
 // Verify yields a finding for each commit of a log that muster made or that changes muster's files, in
-// the order of the log, newest first. Other commits are only counted. A repair that writes a dispatch
-// otherwise than it was ordered has another finding at the end; so has one that writes a dispatch that
-// was never ordered, if the whole log was read. Several commits are verified at a time. The first
+// the order of the log, newest first. Other commits are only counted. A repair that writes what
+// no earlier commit explains has another finding at the end. Several commits are verified at a time. The first
 // error is yielded last.
 func (c Config) Verify(ctx context.Context, log iter.Seq2[ledger.Operation, error]) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
