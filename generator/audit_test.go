@@ -381,7 +381,7 @@ func (a *audit) checkDemand(m *muster, queue string, ordered, all int, overlays 
 		equal = equal && slices.Equal(last.own, serving[0].own) && last.cluster == serving[0].cluster
 		late := 0
 		if !o.State.Breaker.Open() && !after[x.name].State.Breaker.Open() {
-			late = a.giveUp(m, o, after[x.name].State)
+			late = a.giveUp(m, o, after[x.name].State, pushed)
 			starting += a.useful(m, o, m.snapshot.At) - late
 		} else if ordered > 0 {
 			off += a.writeOff(m, o)

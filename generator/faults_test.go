@@ -306,7 +306,7 @@ func (w *scenario) conclude() {
 		for _, name := range t.below(o.path() + "/dispatches") {
 			id, ok := manifestID(o.path() + "/dispatches/" + name)
 			x := w.audit.dispatches[id]
-			if ok && x != nil && w.server.Now().Sub(x.NotAfter) > plan.Grace+6*time.Minute+2*w.every {
+			if ok && x != nil && w.server.Now().Sub(x.NotAfter) > plan.Grace+31*time.Minute+2*w.every {
 				w.audit.failf("%s holds %s, whose lease ended at %s", o.name, id, x.NotAfter)
 			}
 		}

@@ -69,11 +69,11 @@ func TestGitRevert(t *testing.T) {
 	t.Parallel()
 	b := newBench("a")
 	b.overlays[0].spec.max = 100
-	b.fleet = newFleet(b.Now, files(b.overlays))
+	b.fleet = newFleet(b.Now, retiringFiles(b.overlays))
 	b.fleet.edit("a person", branch.Change{Path: ".gitattributes", Content: []byte(starter.Attributes)})
 	g := b.generator()
 	var live []plan.Dispatch
-	for i := range 14 {
+	for i := range 18 {
 		b.now = b.now.Add(90 * time.Second)
 		b.jobs("a", 1+i%3)
 		for _, op := range tick(t, g).Operations {

@@ -104,8 +104,10 @@ func twinsOf(t *testing.T, job string) *handed {
 	b := newBench("a", "b")
 	b.overlays[1].spec.queue = "a"
 	b.overlays[0].spec.priority = 1
-	all := files(b.overlays)
-	all["base/job.yaml"] = []byte(job)
+	all := retiringFiles(b.overlays)
+	if job != agentJob {
+		all["base/job.yaml"] = []byte(job)
+	}
 	b.fleet = newFleet(b.Now, all)
 	b.jobs("a", 5)
 	a := &handed{archive: &archive{bench: b}}
@@ -679,8 +681,8 @@ func TestRefusedDispatchIsWithdrawn(t *testing.T) {
 	}
 	b.now = d.NotAfter.Add(2*time.Minute + time.Second)
 	r := tick(t, g)
-	if got, want := kinds(r.Operations), "a: dispatch 3; a: retire 1"; got != want {
-		t.Fatalf("when its lease is over: %q, want %q", got, want)
+	if got, want := kinds(r.Operations), "a: dispatch 3"; got != want || len(r.Decisions[0].Retire) != 1 || r.Decisions[0].Retire[0].Failure != "" {
+		t.Fatalf("when its lease is over: %q, want %q, and a retirement without a failure that can wait: %+v", got, want, r.Decisions[0].Retire)
 	}
 	if failures := r.Operations[0].Decision.State.Breaker.Failures; failures != 0 {
 		t.Errorf("%d failures: what was withdrawn is none", failures)
@@ -689,7 +691,7 @@ func TestRefusedDispatchIsWithdrawn(t *testing.T) {
 
 // correct is a person's edit of the base.
 func (b *bench) correct() {
-	text := strings.Replace(agentJob, "agent:3", "agent:4", 1)
+	text := strings.Replace(b.at("base/job.yaml"), "agent:3", "agent:4", 1)
 	b.fleet.edit("a person", branch.Change{Path: "base/job.yaml", Content: []byte(text)})
 }
 

@@ -48,13 +48,13 @@ func (p policy) leaseText() string {
 	return p.lease.String()
 }
 
-// overdueAfter is from when on agents are overdue by what a state has learned: "from twice
+// overdueAfter is from when on agents are overdue by what was learned: "from twice
 // the 99th percentile after its order on, after a minute at the earliest and 15 minutes at the
 // latest" (docs/reference/decision.md, "Overdue agents"). Zero: fewer than 20 start-up times are
 // known.
-func overdueAfter(s plan.State) time.Duration {
+func overdueAfter(startupTimes string) time.Duration {
 	var took []int
-	for _, part := range strings.Fields(s.StartupTimes.String()) {
+	for _, part := range strings.Fields(startupTimes) {
 		var seconds, agents int
 		fmt.Sscanf(part, "%d:%d", &seconds, &agents)
 		took = append(took, slices.Repeat([]int{seconds}, agents)...)
@@ -67,11 +67,20 @@ func overdueAfter(s plan.State) time.Duration {
 }
 
 // notCountedOn returns the maximum number of overdue agents that do not count, by dispatch. It computes
-// them from what a muster had seen, and from the states before and after its push.
-func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[string]int {
-	late := overdueAfter(after)
-	if first := overdueAfter(o.State); late == 0 || first > 0 && first < late {
-		late = first
+// them from what a muster had seen, and from the states before and after its push. A decision has learned
+// from retirements that wait, too.
+func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State, pushed []*commit) map[string]int {
+	learned := after.StartupTimes.String()
+	for _, d := range o.Dispatches {
+		if seen := pushed[0].operation.Decision.Observation.Capacity(o.Name).Dispatches[d.ID]; seen.Registered.Below(d.Agents) == d.Agents {
+			learned += " " + seen.StartupTimes.String()
+		}
+	}
+	late := time.Duration(0)
+	for _, text := range []string{after.StartupTimes.String(), o.State.StartupTimes.String(), learned} {
+		if x := overdueAfter(text); late == 0 || x > 0 && x < late {
+			late = x
+		}
 	}
 	all := map[string]int{}
 	if !o.Policy.LeaseAuto || late == 0 {
@@ -103,9 +112,9 @@ func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State) map[st
 // giveUp enters the agents that are not counted on because they are late, and returns how
 // many of them would be of use. What is ordered in their stead is one too many for each that
 // comes after all.
-func (a *audit) giveUp(m *muster, o plan.Overlay, after plan.State) (useful int) {
+func (a *audit) giveUp(m *muster, o plan.Overlay, after plan.State, pushed []*commit) (useful int) {
 	of := ofUse(o)
-	late := a.notCountedOn(m, o, after)
+	late := a.notCountedOn(m, o, after, pushed)
 	for _, d := range a.promised(o.Dispatches, a.w.byPath("overlays/"+o.Name)) {
 		n := late[d.ID]
 		if n == 0 {

@@ -436,7 +436,7 @@ func newCutShort(t *testing.T) *cutShort {
 	for _, o := range s.overlays {
 		o.spec.perHour, o.spec.lookahead = 3, 100
 	}
-	s.fleet = newFleet(s.Now, files(s.overlays))
+	s.fleet = newFleet(s.Now, retiringFiles(s.overlays))
 	c := &cutShort{bench: s, left: -1}
 	first := tick(t, s.generator())
 	if got := kinds(first.Operations); got != "a: dispatch 2; b: dispatch 2" {
@@ -524,7 +524,7 @@ func TestLargeOperationsOnGitHub(t *testing.T) {
 	)
 	b := newBench("a")
 	b.overlays[0].spec.max = jobs
-	b.fleet = newFleet(b.Now, files(b.overlays))
+	b.fleet = newFleet(b.Now, retiringFiles(b.overlays))
 	b.jobs("a", jobs)
 	b.limits = new(github.Writer).Limits()
 	g := b.generator()

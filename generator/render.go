@@ -10,8 +10,7 @@ import (
 	"muster/gitops/branch"
 )
 
-// render turns decisions on a commit into operations; see [Render]. It leaves out retirements that can
-// wait if nothing else is pushed. An overlay that cannot be rendered is suspended.
+// render turns decisions on a commit into operations; see [Render]. An overlay that cannot be rendered is suspended.
 func render(base string, loaded []fleet.Overlay, decisions []plan.Decision) ([]ledger.Draft, []Suspended) {
 	var ops []ledger.Draft
 	var failed []Suspended
@@ -19,7 +18,6 @@ func render(base string, loaded []fleet.Overlay, decisions []plan.Decision) ([]l
 	for i := range loaded {
 		byName[loaded[i].Name] = &loaded[i]
 	}
-	now := false
 	for _, d := range decisions {
 		o := byName[d.Overlay]
 		if o.Err() != nil {
@@ -31,12 +29,6 @@ func render(base string, loaded []fleet.Overlay, decisions []plan.Decision) ([]l
 			continue
 		}
 		ops = append(ops, rendered...)
-		for _, a := range rendered {
-			now = now || a.Kind != ledger.Retire || d.RetireNow
-		}
-	}
-	if !now {
-		return nil, failed
 	}
 	return ops, failed
 }
@@ -74,14 +66,7 @@ func Render(base string, o fleet.Overlay, d plan.Decision) ([]ledger.Draft, erro
 			ops = append(ops, ledger.Draft{Kind: kind, Path: o.Path, Base: base, Decision: d, Changes: changes})
 		}
 	}
-	var remove, withdraw []string
-	for _, r := range d.Retire {
-		if r.Reason == plan.Withdrawn {
-			withdraw = append(withdraw, r.ID)
-		} else {
-			remove = append(remove, r.ID)
-		}
-	}
+	withdraw, remove := d.Withdrawn(), d.Retired()
 	before := o.State
 	left := 0 // operations after this one
 	for _, n := range []int{len(d.Dispatch), len(withdraw), len(remove)} {

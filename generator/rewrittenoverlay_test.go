@@ -63,7 +63,7 @@ func TestOverlayWrittenAgain(t *testing.T) {
 					tick(t, a.g)
 				}
 				var back []branch.Change
-				for name, text := range files(a.overlays[:1]) {
+				for name, text := range retiringFiles(a.overlays[:1]) {
 					back = append(back, branch.Change{Path: name, Content: text})
 				}
 				a.fleet.edit("a person", back...)
@@ -104,7 +104,7 @@ func TestNoStateOutsideGit(t *testing.T) {
 					back := kept
 					if random.IntN(2) == 0 { // as it was at first
 						back = nil
-						for file, text := range files(a.overlays[:1]) {
+						for file, text := range retiringFiles(a.overlays[:1]) {
 							back = append(back, branch.Change{Path: strings.Replace(file, "overlays/a/", dir+"/", 1), Content: text})
 						}
 					}

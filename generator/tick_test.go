@@ -46,8 +46,16 @@ func newBench(names ...string) *bench {
 			queue: name, max: 10, lease: 10 * time.Minute, idle: 5 * time.Minute, upkeepIdle: time.Hour,
 		}})
 	}
-	b.fleet = newFleet(b.Now, files(b.overlays))
+	b.fleet = newFleet(b.Now, retiringFiles(b.overlays))
 	return b
+}
+
+// retiringFiles are the files of overlays whose Jobs are deleted soon, so that retirements wait for five minutes
+// only.
+func retiringFiles(overlays []*overlay) map[string][]byte {
+	all := files(overlays)
+	all["base/job.yaml"] = bytes.Replace(all["base/job.yaml"], []byte("ttlSecondsAfterFinished: 3600"), []byte("ttlSecondsAfterFinished: 600"), 1)
+	return all
 }
 
 func (b *bench) generator(change ...func(*generator.Config)) *generator.Generator {
@@ -352,8 +360,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRetirementRides: a retirement that can wait goes with another push.
-func TestRetirementRides(t *testing.T) {
+// TestRetirementWaits: a retirement that can wait does so although others push, and one that is due is pushed
+// alone.
+func TestRetirementWaits(t *testing.T) {
 	b := newBench("a", "b")
 	b.jobs("a", 3)
 	g := b.generator()
@@ -363,8 +372,13 @@ func TestRetirementRides(t *testing.T) {
 	if r := tick(t, g); len(r.Operations) != 0 {
 		t.Errorf("operations %q, want none yet", kinds(r.Operations))
 	}
+	b.jobs("a", 1)
 	b.jobs("b", 1)
-	if got, want := kinds(tick(t, g).Operations), "a: retire 1; b: dispatch 1"; got != want {
+	if got, want := kinds(tick(t, g).Operations), "a: dispatch 1; b: dispatch 1"; got != want {
+		t.Errorf("operations %q, want %q", got, want)
+	}
+	b.now = b.now.Add(5 * time.Minute)
+	if got, want := kinds(tick(t, g).Operations), "a: retire 1"; got != want {
 		t.Errorf("operations %q, want %q", got, want)
 	}
 }

@@ -46,7 +46,7 @@ func (l *Loader) loadTemplate(tree fs.FS, o *Overlay) error {
 		ID: o.Slug() + "-proof", Purpose: plan.ForDemand, Agents: 83, IdleTimeout: time.Second,
 		At: time.Unix(0, 0), NotAfter: time.Unix(0, 0),
 	}
-	o.Template = o.template.hash
+	o.Template, o.JobTTL = o.template.hash, o.template.ttl
 	probe.Template = o.Template
 	var proof proofJob
 	wrong, err = l.readable.get(contentKey(o.Template, o.policyKey[:]), func() (wrong *finding.Finding, err error) {

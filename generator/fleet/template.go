@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/generator/finding"
 	"muster/generator/plan"
@@ -25,8 +26,9 @@ type template struct {
 	// pod is the part of the text that the placeholder's line represents. It is empty if the two
 	// texts differ; the whole Job is then printed each time.
 	pod []byte
-	// hash identifies the whole Job.
+	// hash identifies the whole Job, and ttl is its ttlSecondsAfterFinished.
 	hash string
+	ttl  time.Duration
 }
 
 // placeholder is the line that represents the pod in a slim Job. Nothing before it can look the
@@ -40,6 +42,9 @@ func newTemplate(job *yaml.Node) (*template, error) {
 	}
 	sum := sha256.Sum256(whole)
 	t := &template{text: bytes.Clone(whole), hash: hex.EncodeToString(sum[:8])}
+	if n, ok := finding.Integer(job, "spec", "ttlSecondsAfterFinished"); ok {
+		t.ttl = time.Duration(n) * time.Second
+	}
 	t.pod = podOf(t.text)
 	if spliced, err := t.encode(t.start()); err != nil || !bytes.Equal(spliced, whole) {
 		t.pod = nil

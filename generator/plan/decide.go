@@ -151,17 +151,16 @@ func (s *allocation) decision(head string, o Observation) Decision {
 		return d
 	}
 	d.Retire = s.retire
-	for _, r := range d.Retire {
-		d.RetireNow = d.RetireNow || o.At.Sub(r.Since) >= retireWait || r.Reason == Withdrawn
-	}
+	d.RetireNow = s.retireNow(o)
 	d.Closes = s.overlay.State.Breaker.Open() && !s.breaker.Open()
-	d.RetireNow = d.RetireNow || !s.breaker.Equal(s.overlay.State.Breaker)
 	if s.breaker.Open() && !s.suspended.Active() {
 		d.Suspended, d.Trial = s.trial(o.At)
 	}
 	d.Figures, d.Arrival = s.figures, s.arrival(o.At)
 	d.Dispatch = s.order(head, o.orderedAt())
-	d.State = s.state(o.orderedAt())
+	if d.State = s.state(o.orderedAt()); !d.RetireNow { // what waits is judged again
+		d.State = d.Ordered(s.overlay.State)
+	}
 	return d
 }
 

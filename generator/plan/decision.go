@@ -33,9 +33,8 @@ type Decision struct {
 	Arrival Arrival `json:"arrival,omitzero"`
 	// Dispatch are the dispatches to write, those for demand first.
 	Dispatch []Dispatch `json:"dispatch,omitempty"`
-	// Retire are the dispatches that can be removed from git, by ID. They wait for the next push;
-	// RetireNow reports that they have waited long enough, or that the circuit breaker needs their
-	// outcome now.
+	// Retire are the dispatches that can be removed from git, by ID. Withdrawals are pushed at once, the
+	// others when RetireNow is set.
 	Retire    []Retirement `json:"retire,omitempty"`
 	RetireNow bool         `json:"retireNow,omitempty"`
 	// State is what is to be remembered once this was done.
@@ -113,7 +112,27 @@ func (s Figures) BeyondMax() int { return max(0, s.Wanted()-s.Room) }
 func (d Decision) At() time.Time { return d.Observation.At }
 
 // Empty reports whether there is nothing to do now.
-func (d Decision) Empty() bool { return len(d.Dispatch) == 0 && !d.RetireNow }
+func (d Decision) Empty() bool { return len(d.Dispatch)+len(d.Withdrawn())+len(d.Retired()) == 0 }
+
+// Withdrawn returns the IDs of the dispatches that are withdrawn now.
+func (d Decision) Withdrawn() []string { return d.leaving(true) }
+
+// Retired returns the IDs of the dispatches that are retired now.
+func (d Decision) Retired() []string {
+	if !d.RetireNow {
+		return nil
+	}
+	return d.leaving(false)
+}
+
+func (d Decision) leaving(withdrawn bool) (ids []string) {
+	for _, r := range d.Retire {
+		if (r.Reason == Withdrawn) == withdrawn {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
 
 // Step is one line of [Formula] with the figures of a decision: the terms that are added,
 // and the bounds that limit their sum. The commit message, explain, plan, the status page

@@ -21,6 +21,9 @@ type Observation struct {
 	Until time.Time `json:"until,omitzero"`
 	// Queue is the queue's key.
 	Queue string `json:"queue"`
+	// Inferred reports that the agents are inferred from counts: a restarted muster does not find those
+	// again that have registered.
+	Inferred bool `json:"inferred,omitempty"`
 	// Jobs are the queue's jobs that some overlay can serve. The same overlays and idle agents
 	// can serve all jobs of a group.
 	Jobs []Demand `json:"jobs,omitempty"`
@@ -632,7 +635,7 @@ func (r queueCounts) observation(overlays []Overlay) Observation {
 
 func (q queueReader) read(classes []*class) queueCounts {
 	seconds := func(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
-	o := Observation{At: seconds(q.snapshot.At), Until: seconds(q.snapshot.Until), Queue: q.key}
+	o := Observation{At: seconds(q.snapshot.At), Until: seconds(q.snapshot.Until), Queue: q.key, Inferred: q.snapshot.Inferred}
 	capacities := make([]Capacity, len(q.overlays))
 	for i, overlay := range q.overlays {
 		capacities[i] = Capacity{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.observed(overlay)}

@@ -31,6 +31,8 @@ type Overlay struct {
 	// Template is a hash of the template from which dispatches are stamped now; empty if it is
 	// unknown.
 	Template string
+	// JobTTL is how long a finished Job of the template exists; zero if that is unknown.
+	JobTTL time.Duration
 	// State is the result of earlier decisions that the next one needs.
 	State State
 	// Suspended is why muster does not change the overlay: its template does not build, or a

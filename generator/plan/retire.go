@@ -45,8 +45,44 @@ func Outcomes() []string {
 	return all
 }
 
-// retireWait is how long a retirement waits for another push.
-const retireWait = 5 * time.Minute
+// Retirements that can wait are pushed together.
+const (
+	// longestRetireWait is how long one waits at most: half of the time for which muster check wants a
+	// finished Job to exist. A syncer that still has the manifest would create it again.
+	longestRetireWait = 30 * time.Minute
+	// shortRetireWait is how long one waits if a restarted muster could not learn from it any more.
+	shortRetireWait = 5 * time.Minute
+	// retiredTogether is how many dispatches wait at most.
+	retiredTogether = 20
+)
+
+// retireNow reports whether retirements are pushed: they are many, one has waited for long enough, has failed,
+// or may matter for the circuit breaker. Withdrawals never wait.
+func (s *allocation) retireNow(o Observation) bool {
+	wait := longestRetireWait
+	if ttl := s.overlay.JobTTL; ttl > 0 {
+		wait = min(wait, ttl/2)
+	}
+	before := s.overlay.State
+	if o.Inferred || s.policy.LeaseAuto && !before.StartupTimes.Known() {
+		wait = min(wait, shortRetireWait)
+	}
+	most := retiredTogether
+	if s.capacity.MaxJobs > 0 {
+		most = min(most, s.capacity.MaxJobs)
+	}
+	waiting := 0
+	for _, r := range s.retire {
+		switch {
+		case r.Reason == Withdrawn:
+			continue
+		case r.Failure != "", before.Breaker.Open(), o.At.Sub(r.Since) >= wait:
+			return true
+		}
+		waiting++
+	}
+	return waiting >= most || waiting > 0 && !s.breaker.Equal(before.Breaker)
+}
 
 // RetireReason is why a dispatch leaves git.
 type RetireReason string

@@ -228,3 +228,55 @@ func TestOrderedInOneCommit(t *testing.T) {
 		t.Errorf("the step is %+v", s)
 	}
 }
+
+// TestRetireNow: which retirements are pushed, and which wait for others.
+func TestRetireNow(t *testing.T) {
+	now := orderedAt.Add(time.Hour)
+	going := func(n int, ago time.Duration) (all []Retirement) {
+		for range n {
+			all = append(all, Retirement{Reason: AllRegistered, Since: now.Add(-ago)})
+		}
+		return all
+	}
+	var some StartupTimes
+	some.Add(time.Minute, MinStartupTimes)
+	for name, c := range map[string]struct {
+		retire []Retirement
+		change func(*allocation, *Observation)
+		want   bool
+	}{
+		"nothing":                        {},
+		"one registered":                 {retire: going(1, time.Minute)},
+		"29 minutes ago":                 {retire: going(1, 29*time.Minute)},
+		"half an hour ago":               {retire: going(1, 30*time.Minute), want: true},
+		"with a shorter TTL":             {retire: going(1, 10*time.Minute), change: func(s *allocation, _ *Observation) { s.overlay.JobTTL = 20 * time.Minute }, want: true},
+		"within a shorter TTL":           {retire: going(1, 9*time.Minute), change: func(s *allocation, _ *Observation) { s.overlay.JobTTL = 20 * time.Minute }},
+		"with a longer TTL":              {retire: going(1, 30*time.Minute), change: func(s *allocation, _ *Observation) { s.overlay.JobTTL = 48 * time.Hour }, want: true},
+		"nineteen":                       {retire: going(19, time.Minute)},
+		"twenty":                         {retire: going(20, time.Minute), want: true},
+		"as many as one commit may have": {retire: going(4, time.Minute), change: func(s *allocation, _ *Observation) { s.capacity.MaxJobs = 4 }, want: true},
+		"one of them failed":             {retire: append(going(2, 0), Retirement{Reason: Expired, Since: now, Failure: NeverRegistered}), want: true},
+		"a withdrawal":                   {retire: []Retirement{{Reason: Withdrawn, Since: now}}},
+		"a withdrawal, the breaker is open": {retire: []Retirement{{Reason: Withdrawn, Since: now}}, change: func(s *allocation, _ *Observation) {
+			s.overlay.State.Breaker.Failures = Tolerance
+			s.breaker.Failures = Tolerance
+		}},
+		"the breaker is open": {retire: going(1, 0), change: func(s *allocation, _ *Observation) {
+			s.overlay.State.Breaker.Failures = Tolerance
+			s.breaker.Failures = Tolerance
+		}, want: true},
+		"the breaker changes":                  {retire: going(1, 0), change: func(s *allocation, _ *Observation) { s.overlay.State.Breaker.Failures = 1 }, want: true},
+		"agents are inferred":                  {retire: going(1, 5*time.Minute), change: func(_ *allocation, o *Observation) { o.Inferred = true }, want: true},
+		"the lease is learned":                 {retire: going(1, 5*time.Minute), change: func(s *allocation, _ *Observation) { s.policy.LeaseAuto = true }, want: true},
+		"the lease is learned, for 4 minutes":  {retire: going(1, 4*time.Minute), change: func(s *allocation, _ *Observation) { s.policy.LeaseAuto = true }},
+		"enough start-up times are known here": {retire: going(1, 29*time.Minute), change: func(s *allocation, _ *Observation) { s.policy.LeaseAuto = true; s.overlay.State.StartupTimes = some }},
+	} {
+		s, o := &allocation{retire: c.retire}, Observation{At: now}
+		if c.change != nil {
+			c.change(s, &o)
+		}
+		if got := s.retireNow(o); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

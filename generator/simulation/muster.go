@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	"muster/generator/plan"
@@ -38,7 +39,7 @@ func (m *Muster) Tick(v View) Operation {
 }
 
 // operationOf is what generator.render makes of a decision: an order and a retirement
-// are a commit each, and a retirement alone waits until it must go.
+// are a commit each.
 func operationOf(d plan.Decision) Operation {
 	if d.Empty() {
 		return Operation{State: d.State}
@@ -47,11 +48,9 @@ func operationOf(d plan.Decision) Operation {
 	if len(d.Dispatch) > 0 {
 		a.Commits++
 	}
-	if len(d.Retire) > 0 {
+	a.Retire = slices.Concat(d.Withdrawn(), d.Retired())
+	if len(a.Retire) > 0 {
 		a.Commits++
-	}
-	for _, r := range d.Retire {
-		a.Retire = append(a.Retire, r.ID)
 	}
 	return a
 }

@@ -126,7 +126,7 @@ func TestOneJob(t *testing.T) {
 	w := DefaultScenario()
 	w.Sync, w.Jitter = 20*time.Second, 0
 	w.Startup = [2]time.Duration{30 * time.Second, 30 * time.Second}
-	workload := Workload{Length: 10 * time.Minute, Arrivals: loadNamed(t, "steady").Generate(1, time.Hour).Arrivals[:1]}
+	workload := Workload{Length: time.Hour, Arrivals: loadNamed(t, "steady").Generate(1, time.Hour).Arrivals[:1]}
 	workload.Arrivals[0].At = 16 * time.Second // heard of at 30s, applied at 40s, up at 70s
 	m := Play(w, workload, &Muster{}, nil)
 	want := Waits{Mean: 54 * time.Second, P50: 54 * time.Second, P95: 54 * time.Second, Max: 54 * time.Second}
