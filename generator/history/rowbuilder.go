@@ -210,7 +210,7 @@ func (b *rowBuilder) complete(o *ledger.Operation) {
 	case ledger.CloseBreaker:
 		o.Why, o.Reason = "closes the circuit breaker after "+ledger.Count(o.Failures, "failed order"), reasonOf(o.Message)
 	default:
-		o.Why = ledger.OutcomeOf(o.Orders)
+		o.Why = ledger.OutcomeOf(o.Orders, o.Failures)
 	}
 }
 

@@ -59,8 +59,25 @@ func (s Style) trailers() []string {
 	for _, who := range s.CoAuthors {
 		all = append(all, keyCoAuthor+": "+who)
 	}
-	if !s.NoSkip {
-		all = append(all, keyCI+": "+cmp.Or(s.Skip, defaultSkip))
-	}
 	return all
+}
+
+// marker returns the line that keeps CI from building a commit; empty without one.
+func (s Style) marker() string {
+	if s.NoSkip {
+		return ""
+	}
+	return markerKey + cmp.Or(s.Skip, defaultSkip)
+}
+
+// markerKey begins the line of the skip marker.
+const markerKey = "CI: "
+
+// withoutMarker returns the text of a message without the line of its skip marker.
+func withoutMarker(text string) string {
+	head, rest, _ := strings.Cut(text, "\n\n")
+	if marker, body, _ := strings.Cut(rest, "\n\n"); strings.HasPrefix(marker, markerKey) && !strings.Contains(marker, "\n") {
+		rest = body
+	}
+	return strings.TrimRight(head+"\n\n"+rest, "\n")
 }

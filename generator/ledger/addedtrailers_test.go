@@ -8,24 +8,30 @@ import (
 	"muster/generator/ledger"
 )
 
-// TestStyle: people and marker are in the message, git finds all trailers, and Parse
-// returns what was written.
+// TestStyle: people are in the trailers, and the marker is within the 250 characters that CircleCI reads. git finds
+// all trailers, and Parse returns what was written.
 func TestStyle(t *testing.T) {
 	t.Parallel()
 	op := goldenOperations(t)["testdata/demand-and-warm-pool.txtar"]
 	for _, c := range []struct {
-		name            string
-		style           ledger.Style
-		trailers, never string
+		name                    string
+		style                   ledger.Style
+		marker, trailers, never string
 	}{
-		{"people", ledger.Style{SignOff: "Ada <ada@example.com>", CoAuthors: []string{"Bob <bob@example.com>", "Eve <eve@example.com>"}, Skip: "skip-checks:true"}, "Signed-off-by: Ada <ada@example.com>\nCo-authored-by: Bob <bob@example.com>\nCo-authored-by: Eve <eve@example.com>\nCI: skip-checks:true\n", "[skip ci]"},
-		{"no marker", ledger.Style{NoSkip: true}, "Muster: v1\n", "CI:"},
+		{"people", ledger.Style{SignOff: "Ada <ada@example.com>", CoAuthors: []string{"Bob <bob@example.com>", "Eve <eve@example.com>"}, Skip: "skip-checks:true"}, "CI: skip-checks:true", "Signed-off-by: Ada <ada@example.com>\nCo-authored-by: Bob <bob@example.com>\nCo-authored-by: Eve <eve@example.com>\n", "[skip ci]"},
+		{"no marker", ledger.Style{NoSkip: true}, "", "Muster: v1\n", "CI:"},
 	} {
 		if err := c.style.Check(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		message := c.style.Message(op, "v1")
 		wantEntry(t, message, op, "v1")
+		if c.marker != "" {
+			at := strings.Index(message, "\n\n"+c.marker+"\n\n")
+			if subject := strings.Index(message, "\n"); at != subject || at+len(c.marker) > 250 {
+				t.Errorf("%s: the marker does not follow the subject:\n%s", c.name, message)
+			}
+		}
 		if !strings.HasSuffix(message, c.trailers) || c.never != "" && strings.Contains(message, c.never) {
 			t.Errorf("%s ends otherwise, or has %q:\n%s", c.name, c.never, message)
 		}

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +17,6 @@ const (
 	keyFailures    = "Failures"
 	keyObservation = "Observation"
 	keyMuster      = "Muster"
-	keyCI          = "CI"
 )
 
 // ownKeys are the keys of all trailers that only muster writes.
@@ -26,14 +24,22 @@ var ownKeys = []string{keyOverlay, keyOperation, keyIdentity, keyBase, keyDispat
 
 // Message renders the commit message of an operation: a subject with its outcome, the reasons with
 // their arithmetic, and trailers with every input of the decision that is not in the tree of the
-// commit that it was made on. The last trailer keeps CI from building the commit. version is the
-// version of muster.
+// commit that it was made on. The line after the subject keeps CI from building the commit, and is
+// within the 250 characters that CircleCI reads (circleci.com/docs/skip-build). version is the version of
+// muster.
 func Message(op Draft, version string) string { return Style{}.Message(op, version) }
 
 // Message renders the commit message of an operation like [Message], in this style.
 func (s Style) Message(op Draft, version string) string {
 	e := op.Operation(version)
-	return fmt.Sprintf("%s\n\n%s\n", e.Text, strings.Join(append(e.Trailers(), s.trailers()...), "\n"))
+	head, body, _ := strings.Cut(e.Text, "\n\n")
+	paragraphs := []string{head}
+	for _, p := range []string{s.marker(), body, strings.Join(append(e.Trailers(), s.trailers()...), "\n")} {
+		if p != "" {
+			paragraphs = append(paragraphs, p)
+		}
+	}
+	return strings.Join(paragraphs, "\n\n") + "\n"
 }
 
 // Trailers returns the trailers that state the operation.
@@ -99,8 +105,8 @@ func (o *Order) flags() []orderFlag {
 	return []orderFlag{{"trial", &o.Trial}, {"wrong-tags", &o.WrongTags}, {"stale", &o.Stale}, {"copied", &o.Copied}, {"withdrawn", &o.Withdrawn}, {"never-created", &o.NeverCreated}}
 }
 
-// Text returns the part of an operation's message for people: the subject, an empty line, and the
-// reasons.
+// Text returns the part of an operation's message for people: the subject, and after an empty line the
+// reasons that it does not contain, if any.
 func Text(op Draft) string {
 	d := op.Decision
 	var summary, body string
@@ -110,9 +116,9 @@ func Text(op Draft) string {
 	case Dispatch:
 		summary, body = dispatchSubject(d), dispatchProse(d)
 	case Withdraw:
-		summary, body = withdrawSubject(op.orders()), withdrawProse(op.orders())
+		summary, body = endSubject(op), strings.Join(outcomeLines(op.orders()), "\n")
 	case Retire:
-		summary, body = retireSubject(op.orders()), retireProse(op)
+		summary, body = endSubject(op), retireProse(op)
 	}
-	return fmt.Sprintf("%s: %s\n\n%s", d.Overlay, summary, body)
+	return strings.TrimRight(summary+"\n\n"+body, "\n")
 }

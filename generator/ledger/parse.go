@@ -73,7 +73,7 @@ func Parse(message string) (Operation, error) {
 		}
 		return Operation{}, r.wrong
 	}
-	e.Text = textOf(lines[:found[0].line-1])
+	e.Text = withoutMarker(textOf(lines[:found[0].line-1]))
 	return e, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"muster/generator/plan"
 )
@@ -13,11 +14,49 @@ import (
 // The text of a commit is for a person on call: what was done, why so many agents, and what to check
 // after a failure.
 
+// subjectWidth is the number of columns of a subject, if the overlay's name permits it.
+const subjectWidth = 72
+
+// subject returns an operation with its reason or outcome in parentheses, as in "default: dispatch 12 agents
+// (14 pending, 2 idle)". Details are added while there is room.
+func subject(overlay, what string, why []string, details ...string) string {
+	line := func(words []string) string {
+		if len(words) == 0 {
+			return overlay + ": " + what
+		}
+		return fmt.Sprintf("%s: %s (%s)", overlay, what, strings.Join(words, ", "))
+	}
+	for n := len(details); n >= 0; n-- {
+		if text := line(slices.Concat(why, details[:n])); n == 0 || utf8.RuneCountInString(text) <= subjectWidth {
+			return text
+		}
+	}
+	return line(why)
+}
+
 func dispatchSubject(d plan.Decision) string {
 	if d.Trial {
-		return "dispatch 1 agent as a trial"
+		return subject(d.Overlay, "dispatch 1 agent", []string{"trial, the circuit breaker is open"})
 	}
-	return "dispatch " + Count(d.Figures.Dispatch, "agent")
+	s := d.Figures
+	var why, supply []string
+	add := func(to *[]string, format string, n int) {
+		if n > 0 {
+			*to = append(*to, fmt.Sprintf(format, n))
+		}
+	}
+	add(&why, "%d pending", s.Pending-s.OtherOverlays)
+	add(&why, "%d upcoming", s.Lookahead)
+	add(&why, "buffer %d", s.Buffer)
+	if s.Wanted() > s.Missing {
+		why = append(why, fmt.Sprintf("min %d", s.Min))
+	}
+	if limit := s.Binding(); limit != "" {
+		why = append(why, limit)
+	}
+	add(&supply, "%d idle", s.Idle-s.Replacing)
+	add(&supply, "%d in flight", s.InFlight-s.Overdue)
+	return subject(d.Overlay, "dispatch "+Count(s.Dispatch, "agent"), why, supply...)
 }
 
 func dispatchProse(d plan.Decision) string {
@@ -177,68 +216,56 @@ func otherQueueSentence(d plan.Decision) string {
 		sentence(Count(n, "agent"))+are(n), Pick(n, "counts", "count"))
 }
 
-// retireSubject returns the subject of a retirement with its outcome: it differs for a dispatch
-// whose agents did not register.
-func retireSubject(all []Order) string {
-	return "retire " + Count(len(all), "dispatch") + ", " + OutcomeOf(all)
-}
-
-// OutcomeOf returns what became of retired or withdrawn dispatches, as in "5 of its 8 agents registered";
-// empty without dispatches.
-func OutcomeOf(all []Order) string {
+// OutcomeOf returns what became of retired or withdrawn orders, as in "5 of 8 registered, failed 2 of 3"; empty
+// without orders. failures is the number of consecutive failed orders afterwards.
+func OutcomeOf(all []Order, failures int) string {
 	if len(all) == 0 {
 		return ""
 	}
-	agents, registered, stale, copied := 0, 0, 0, 0
-	idle, tags := 0, 0
+	agents, registered, stale, copied, idle, tags, failed := 0, 0, 0, 0, 0, 0, 0
 	for _, o := range all {
-		agents += o.Agents
-		registered += o.Registered
-		if o.Failure == plan.NoJobTaken {
-			idle++
-		}
-		if o.WrongTags {
-			tags++
-		}
-		if o.Stale {
-			stale++
-		}
-		if o.Copied {
-			copied++
+		agents, registered = agents+o.Agents, registered+o.Registered
+		for n, is := range map[*int]bool{
+			&stale: o.Stale, &copied: o.Copied, &idle: o.Failure == plan.NoJobTaken, &tags: o.WrongTags, &failed: o.Failure != "",
+		} {
+			if is {
+				*n++
+			}
 		}
 	}
-	its := Pick(len(all), "its", "their")
-	whose := func(n int) string {
-		if n == len(all) {
-			return its + " agents"
-		}
-		return fmt.Sprintf("the agents of %d of them", n)
-	}
+	text := fmt.Sprintf("%d of %d registered", registered, agents)
 	switch {
 	case copied == len(all):
-		return Pick(len(all), "a copy", "copies") + " of another overlay's"
-	case tags > 0:
-		return whose(tags) + " have the wrong tags"
-	case idle > 0:
-		return whose(idle) + " took no job"
+		text = Pick(len(all), "copy", "copies") + " of another overlay's"
 	case all[0].Reason == plan.Withdrawn:
-		return its + Pick(len(all), " template", " templates") + " changed before an agent registered"
+		text = "template changed before an agent registered"
+	case tags > 0:
+		text = "agents with wrong tags"
+	case idle > 0:
+		text = "agents took no job"
 	case stale == len(all):
-		return its + Pick(len(all), " lease", " leases") + " expired long ago"
-	case registered == 0 && agents == 1:
-		return its + " agent did not register"
-	case registered == 0:
-		return "none of " + its + " " + Count(agents, "agent") + " registered"
-	case registered == agents && agents == 1:
-		return its + " agent registered"
+		text = "expired long ago"
 	case registered == agents:
-		return "all " + Count(agents, "agent") + " registered"
+		text = Count(agents, "agent") + " registered"
 	}
-	return fmt.Sprintf("%d of %s %s registered", registered, its, Count(agents, "agent"))
+	switch {
+	case failed == 0 || failures == 0:
+		return text
+	case failures < plan.Tolerance:
+		return fmt.Sprintf("%s, failed %d of %d", text, failures, plan.Tolerance)
+	case failures == plan.Tolerance:
+		return text + ", circuit breaker opens"
+	}
+	return text + ", circuit breaker stays open"
 }
 
-func withdrawSubject(all []Order) string {
-	return "withdraw " + Count(len(all), "dispatch") + ", " + OutcomeOf(all)
+func endSubject(op Draft) string {
+	all, d := op.orders(), op.Decision
+	why := []string{OutcomeOf(all, d.State.Breaker.Failures)}
+	if op.Kind == Retire && d.Closes {
+		why = append(why, "circuit breaker closes")
+	}
+	return subject(d.Overlay, string(op.Kind)+" "+Count(len(all), "order"), why)
 }
 
 // stale reports whether a dispatch is so old that muster did not ask Buildkite about its agents.
@@ -247,30 +274,26 @@ func stale(r plan.Retirement) bool {
 	return r.Reason == plan.Expired && r.Registered == 0 && r.Failure == "" && !r.Withdrawn
 }
 
-// outcomeLines returns a sentence for each dispatch.
-func outcomeLines(all []Order) string {
-	var lines []string
+// outcomeLines returns a sentence for each order of which the subject does not say all.
+func outcomeLines(all []Order) (lines []string) {
 	for _, o := range all {
-		lines = append(lines, wrap(outcomeSentence(o)))
+		if text := outcomeSentence(o, len(all) == 1); text != "" {
+			lines = append(lines, wrap(text))
+		}
 	}
-	return strings.Join(lines, "\n")
-}
-
-func withdrawProse(all []Order) string {
-	return outcomeLines(all) + "\n\n" + wrap("No syncer applies a withdrawn manifest any more, so that a refused Job does not block others. The agents count as in flight until the lease expires: a Job may have started just before.")
+	return lines
 }
 
 func retireProse(op Draft) string {
-	d, all := op.Decision, op.orders()
-	what := Pick(len(all), "The manifest is", "The manifests are")
-	paragraphs := []string{outcomeLines(all), wrap(what + " removed from git, so that no syncer runs the Job again. Running agents are not affected.")}
+	d := op.Decision
+	var paragraphs []string
+	if lines := outcomeLines(op.orders()); len(lines) > 0 {
+		paragraphs = append(paragraphs, strings.Join(lines, "\n"))
+	}
 	ids := Unregistered(op.Retirements())
 	if command := DeletePending(ids); command != "" {
 		paragraphs = append(paragraphs, wrap("A scheduled pod that cannot start, for example because its image cannot be pulled, uses its node until activeDeadlineSeconds expires. "+
 			"This command deletes the pods of "+Pick(len(ids), "the Job "+ids[0], "the Jobs")+" that have not started, and no others:")+"\n  "+command)
-	}
-	if d.Closes {
-		paragraphs = append(paragraphs, wrap("The circuit breaker closes: the last order did not fail. muster dispatches agents as needed again."))
 	}
 	if b := d.State.Breaker; b.Failures > 0 {
 		paragraphs = append(paragraphs, wrap(breakerSentence(d)), whatToCheck(d))
@@ -305,8 +328,9 @@ func DeletePending(ids []string) string {
 	return "kubectl delete pods -A -l " + selector + " --field-selector status.phase=Pending"
 }
 
-// outcomeSentence returns the outcome of one dispatch.
-func outcomeSentence(r Order) string {
+// outcomeSentence returns the outcome of one order, without the numbers if it is the only one, because they are
+// in the subject; empty if all its agents registered or its template changed.
+func outcomeSentence(r Order, only bool) string {
 	switch {
 	case r.Copied:
 		return fmt.Sprintf("%s is a copy of another overlay's dispatch: that overlay decides on its agents.", r.ID)
@@ -314,14 +338,12 @@ func outcomeSentence(r Order) string {
 		return fmt.Sprintf("The agents of %s registered without some of the tags that muster wrote: they can take none of the jobs that they were dispatched for.", r.ID)
 	case r.Failure == plan.NoJobTaken:
 		return fmt.Sprintf("The agents of %s registered and disconnected without a job: jobs that match their tags were pending, or it was long before their idle time-out.", r.ID)
-	case r.Reason == plan.Withdrawn:
-		return fmt.Sprintf("%s is withdrawn: the template has changed since it was ordered, and %s.", r.ID, Pick(r.Agents, "its one agent has not registered", fmt.Sprintf("none of its %d agents has registered", r.Agents)))
+	case r.Reason == plan.Withdrawn, r.Reason == plan.AllRegistered:
+		return ""
 	case r.Stale:
 		return fmt.Sprintf("The lease of %s expired so long ago that muster did not ask Buildkite about its %s.", r.ID, Count(r.Agents, "agent"))
-	case r.Registered == 0:
-		return fmt.Sprintf("The lease of %s expired: %s.", r.ID, Pick(r.Agents, "its one agent did not register", fmt.Sprintf("none of its %d agents registered", r.Agents)))
-	case r.Reason == plan.AllRegistered:
-		return fmt.Sprintf("%s has started: %s registered.", r.ID, Pick(r.Agents, "its one agent", fmt.Sprintf("all its %d agents", r.Agents)))
+	case only:
+		return fmt.Sprintf("The lease of %s expired.", r.ID)
 	}
 	return fmt.Sprintf("The lease of %s expired: %d of its %s registered.", r.ID, r.Registered, Count(r.Agents, "agent"))
 }
@@ -383,14 +405,15 @@ func whatToCheck(d plan.Decision) string {
 }
 
 func repairSubject(a Draft) string {
-	if len(a.Faults) != 1 {
-		return "repair dispatches/"
+	var why []string
+	if len(a.Faults) == 1 {
+		how := "edited"
+		if strings.HasPrefix(a.Faults[0].Problem, "was deleted") {
+			how = "deleted"
+		}
+		why = []string{safe(a.Faults[0].File) + " was " + how + " by hand"}
 	}
-	how := "edited"
-	if strings.HasPrefix(a.Faults[0].Problem, "was deleted") {
-		how = "deleted"
-	}
-	return "repair dispatches/, " + a.Faults[0].File + " was " + how + " by hand"
+	return subject(a.Decision.Overlay, "repair dispatches/", why)
 }
 
 // repairProse returns what was edited by hand, how it is restored, and the commits that may have done
@@ -406,8 +429,7 @@ func repairProse(a Draft) string {
 	for _, f := range faults {
 		lines = append(lines, hanging("  ", safe(f.File)+" "+safe(f.Problem)+". "+sentence(restored(a, f))+"."))
 	}
-	paragraphs := []string{strings.Join(lines, "\n"), suspectsProse(a)}
-	return strings.Join(append(paragraphs, wrap("This commit neither orders nor stops agents.")), "\n\n")
+	return strings.Join(lines, "\n") + "\n\n" + suspectsProse(a)
 }
 
 // restored returns how the operation repairs a file.

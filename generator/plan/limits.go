@@ -16,9 +16,10 @@ type limit struct {
 	left func(s *allocation, o Observation) (most, left int)
 	// quiet omits the limit from decisions that it does not limit.
 	quiet bool
-	// why is the limit in words, with what it allows; and sentence that of a commit message.
-	why      string
-	sentence func(l Remaining) string
+	// brief is the limit in a commit's subject, with the limit; why is the limit in words, with what it allows;
+	// and sentence that of a commit message.
+	brief, why string
+	sentence   func(l Remaining) string
 	// used explains why nothing was ordered if nothing is left. certain reports that this does not depend on
 	// what has happened since the poll.
 	used    func(l Remaining) string
@@ -30,7 +31,7 @@ func limits() []limit {
 	return []limit{
 		{
 			term: "leftAtFirst", name: "firstAgents", left: (*allocation).leftAtFirst, quiet: true,
-			why: "%d more until an agent registers",
+			brief: "%d until one registers", why: "%d more until an agent registers",
 			sentence: func(l Remaining) string {
 				if l.Most == 1 {
 					return fmt.Sprintf("No agent of this overlay has registered yet, and the last order is overdue or has failed: one agent at a time is dispatched until one registers, %d now.", l.Left)
@@ -43,7 +44,7 @@ func limits() []limit {
 		},
 		{
 			term: "leftThisHour", name: "maxPerHour", left: (*allocation).leftThisHour,
-			why: "maxPerHour leaves %d in this hour",
+			brief: "maxPerHour %d", why: "maxPerHour leaves %d in this hour",
 			sentence: func(l Remaining) string {
 				return fmt.Sprintf("At most %d %s may be dispatched in an hour: %d of them %s left.", l.Most, noun("agent(s)", l.Most), l.Left, was(l.Left))
 			},
@@ -54,7 +55,7 @@ func limits() []limit {
 		},
 		{
 			term: "maxAtOnce", name: "commit", left: (*allocation).maxAtOnce, quiet: true,
-			why: "one commit orders at most %d",
+			brief: "%d in one commit", why: "one commit orders at most %d",
 			sentence: func(l Remaining) string {
 				return fmt.Sprintf("One commit orders at most %d %s, because the git host accepts no more files in one commit: the next tick decides about the rest.", l.Most, noun("agent(s)", l.Most))
 			},
@@ -85,7 +86,7 @@ func row(term string) limit {
 	if i := slices.IndexFunc(all, func(l limit) bool { return l.term == term }); i >= 0 {
 		return all[i]
 	}
-	return limit{term: term, name: term, why: term + " is %d"}
+	return limit{term: term, name: term, brief: term + " %d", why: term + " is %d"}
 }
 
 // Remaining is a limit of a decision, besides max, and how many more agents it allows.
@@ -98,6 +99,20 @@ type Remaining struct {
 
 // Sentence describes the limit in a commit message.
 func (l Remaining) Sentence() string { return row(l.Term).sentence(l) }
+
+// Binding returns the limit that keeps the decision from ordering more, as in "max 50"; empty if none does.
+func (s Figures) Binding() string {
+	if s.Wanted() <= s.Dispatch || s.allowed() > s.Dispatch {
+		return ""
+	}
+	least, text := s.Room, fmt.Sprintf("max %d", s.Max)
+	for _, l := range s.Limits {
+		if l.Left < least {
+			least, text = l.Left, fmt.Sprintf(row(l.Term).brief, l.Most)
+		}
+	}
+	return text
+}
 
 // Left returns what a limit allows, by its term; false if it does not limit the decision.
 func (s Figures) Left(term string) (agents int, limited bool) {
