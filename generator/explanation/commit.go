@@ -82,13 +82,19 @@ func (c Config) edits(ctx context.Context, log iter.Seq2[ledger.Operation, error
 	return all, nil
 }
 
+// meanings are what each operation of a kind means, which its message need not say.
+var meanings = map[ledger.Kind][]string{
+	ledger.Retire:   {"All agents of a retired order have registered, or its lease has expired. Its manifest leaves git, so that no syncer creates the Job again; this ends no agent."},
+	ledger.Withdraw: {"No syncer applies a withdrawn manifest any more, so that a refused Job does not block others. Its agents count as in flight until the lease expires: the Job may have been created just before."},
+}
+
 // own explains a commit by muster.
 func (c Config) own(ctx context.Context, e *ledger.Operation) (Explanation, error) {
 	x := Explanation{Subject: e.Subject(), At: e.At, Overlay: e.Overlay, Queue: e.Queue, Commit: e, Poll: e.Decided}
 	if e.Kind == ledger.Dispatch {
 		x.Timeline = timeline(e)
 	} else {
-		x.Why = paragraphs(e.Reasons())
+		x.Why = append(paragraphs(e.Reasons()), meanings[e.Kind]...)
 	}
 	if e.Kind == ledger.Repair { // it is made before the poll, and nothing is decided
 		x.Poll, x.DecidedOn = time.Time{}, e.Base
