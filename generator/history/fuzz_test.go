@@ -49,6 +49,37 @@ func TestStaleOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
+// TestOutcomeBeforeRetirement: an order whose retirement waits has its outcome as soon as all its agents have
+// registered, or a poll after its lease shows how many have.
+func TestOutcomeBeforeRetirement(t *testing.T) {
+	message := func(id string, at time.Time, seen string) string {
+		return fmt.Sprintf("a: dispatch 5 agents\n\nOverlay: overlays/a\nOperation: dispatch\nBased-on: %s\nDispatch: %s agents=5 purpose=demand not-after=%s\n"+
+			"Observation: {\"version\":2,\"at\":%q,\"queue\":\"a\",\"overlays\":[{\"overlay\":\"a\",\"dispatches\":{%s}}]}\nMuster: v1\n",
+			strings.Repeat("a", 40), id, at.Add(15*time.Minute).Format(time.RFC3339), at.Format(time.RFC3339), seen)
+	}
+	at := time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
+	for _, c := range []struct {
+		after      time.Duration
+		registered string
+		want       ledger.OrderState
+		lost       int
+	}{
+		{10 * time.Minute, "0-1", ledger.InFlight, 0},
+		{10 * time.Minute, "0-4", ledger.Retired, 0},
+		{17 * time.Minute, "0-1", ledger.InFlight, 0},
+		{18 * time.Minute, "0-1", ledger.Retired, 3},
+	} {
+		later := at.Add(c.after)
+		commits := []branch.Commit{{ID: "1", At: at, Message: message("a-1", at, "")}, {ID: "2", At: later, Message: message("a-2", later, fmt.Sprintf(`"a-1":{"registered":%q}`, c.registered))}}
+		for row, err := range (history.Config{Overlays: "overlays", Now: later}).Rows(ledger.Read("overlays", newestFirst(commits))) {
+			check(t, err)
+			if row.ID == "1" && (row.Outcome.State != c.want || row.Lost() != c.lost) {
+				t.Errorf("%s after the order, %s: %+v, %d lost; want %s, %d", c.after, c.registered, row.Outcome, row.Lost(), c.want, c.lost)
+			}
+		}
+	}
+}
+
 // FuzzRows reads arbitrary commits: nothing panics, every commit is counted once, and no figure exceeds
 // its total.
 func FuzzRows(f *testing.F) {

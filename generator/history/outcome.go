@@ -15,6 +15,7 @@ type dispatchOutcome struct {
 	all        time.Time // zero if unknown
 	retired    bool
 	unasked    bool
+	polled     time.Time     // the last poll that the log contains of it
 	unused     plan.IndexSet // had registered, and disconnected before the retirement without a job
 }
 
@@ -54,7 +55,7 @@ func (f *outcomes) take(id string) dispatchOutcome {
 func (f *outcomes) note(e *ledger.Operation) {
 	for _, s := range e.Observation.Overlays {
 		for id, seen := range s.Dispatches {
-			f.of(id).see(seen)
+			f.of(id).see(seen, e.Observation.At)
 		}
 	}
 	if e.Kind != ledger.Retire {
@@ -81,7 +82,10 @@ func unused(e *ledger.Operation, id string) plan.IndexSet {
 
 // see adds the observation of an older commit. The newest commit has the most registrations. Times
 // are best in the commit of a process that has polled all the while.
-func (x *dispatchOutcome) see(s plan.Observed) {
+func (x *dispatchOutcome) see(s plan.Observed, at time.Time) {
+	if at.After(x.polled) {
+		x.polled = at
+	}
 	if x.registered.IsZero() {
 		x.registered = s.Registered
 	}
@@ -115,7 +119,8 @@ func (f *outcomes) outcome(e *ledger.Operation, now time.Time) *ledger.Outcome {
 		if x.hadJob == 0 {
 			o.Unused += x.unused.Below(order.Agents)
 		}
-		if x.retired {
+		over := !order.NotAfter.IsZero() && x.polled.After(order.NotAfter.Add(plan.Grace))
+		if x.retired || over || registered == order.Agents { // or its retirement waits for others
 			retired++
 		}
 		if x.unasked {
