@@ -50,7 +50,8 @@ const (
 	// longestRetireWait is how long one waits at most: half of the time for which muster check wants a
 	// finished Job to exist. A syncer that still has the manifest would create it again.
 	longestRetireWait = 30 * time.Minute
-	// shortRetireWait is how long one waits if a restarted muster could not learn from it any more.
+	// shortRetireWait is how long one waits if agents are inferred: then a restarted muster cannot find out
+	// again which have registered.
 	shortRetireWait = 5 * time.Minute
 	// retiredTogether is how many dispatches wait at most.
 	retiredTogether = 20
@@ -63,8 +64,7 @@ func (s *allocation) retireNow(o Observation) bool {
 	if ttl := s.overlay.JobTTL; ttl > 0 {
 		wait = min(wait, ttl/2)
 	}
-	before := s.overlay.State
-	if o.Inferred || s.policy.LeaseAuto && !before.StartupTimes.Known() {
+	if o.Inferred {
 		wait = min(wait, shortRetireWait)
 	}
 	most := retiredTogether
@@ -76,12 +76,12 @@ func (s *allocation) retireNow(o Observation) bool {
 		switch {
 		case r.Reason == Withdrawn:
 			continue
-		case r.Failure != "", before.Breaker.Open(), o.At.Sub(r.Since) >= wait:
+		case r.Failure != "", s.overlay.State.Breaker.Open(), o.At.Sub(r.Since) >= wait:
 			return true
 		}
 		waiting++
 	}
-	return waiting >= most || waiting > 0 && !s.breaker.Equal(before.Breaker)
+	return waiting >= most || waiting > 0 && !s.breaker.Equal(s.overlay.State.Breaker)
 }
 
 // RetireReason is why a dispatch leaves git.

@@ -238,8 +238,6 @@ func TestRetireNow(t *testing.T) {
 		}
 		return all
 	}
-	var some StartupTimes
-	some.Add(time.Minute, MinStartupTimes)
 	for name, c := range map[string]struct {
 		retire []Retirement
 		change func(*allocation, *Observation)
@@ -265,11 +263,8 @@ func TestRetireNow(t *testing.T) {
 			s.overlay.State.Breaker.Failures = Tolerance
 			s.breaker.Failures = Tolerance
 		}, want: true},
-		"the breaker changes":                  {retire: going(1, 0), change: func(s *allocation, _ *Observation) { s.overlay.State.Breaker.Failures = 1 }, want: true},
-		"agents are inferred":                  {retire: going(1, 5*time.Minute), change: func(_ *allocation, o *Observation) { o.Inferred = true }, want: true},
-		"the lease is learned":                 {retire: going(1, 5*time.Minute), change: func(s *allocation, _ *Observation) { s.policy.LeaseAuto = true }, want: true},
-		"the lease is learned, for 4 minutes":  {retire: going(1, 4*time.Minute), change: func(s *allocation, _ *Observation) { s.policy.LeaseAuto = true }},
-		"enough start-up times are known here": {retire: going(1, 29*time.Minute), change: func(s *allocation, _ *Observation) { s.policy.LeaseAuto = true; s.overlay.State.StartupTimes = some }},
+		"the breaker changes": {retire: going(1, 0), change: func(s *allocation, _ *Observation) { s.overlay.State.Breaker.Failures = 1 }, want: true},
+		"agents are inferred": {retire: going(1, 5*time.Minute), change: func(_ *allocation, o *Observation) { o.Inferred = true }, want: true},
 	} {
 		s, o := &allocation{retire: c.retire}, Observation{At: now}
 		if c.change != nil {
