@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,7 +109,7 @@ func Expected(kind string) string {
 	case "bool":
 		return "true or false"
 	case "duration":
-		return "a duration, as in 15s or 5m"
+		return "a duration, as in 15s, 90m or 2d"
 	case "int", "int64", "uint64":
 		return "a whole number"
 	case "float64":
@@ -250,60 +249,6 @@ does not exist. Their date is SOURCE_DATE_EPOCH, if that is set.`,
 			return doc.GenManTree(cmd.Root(), header, args[0])
 		},
 	}
-}
-
-// ago matches a duration in days or weeks, which Go does not parse.
-var ago = regexp.MustCompile(`^([0-9]{1,5})([dw])$`)
-
-// Moment parses a time, or a duration before now; zero for an empty text. The default zone is
-// UTC.
-//
-// The zero time is not accepted, because callers take it for an absent flag.
-func Moment(flag, text string, now time.Time) (time.Time, error) {
-	at, err := readMoment(flag, text, now)
-	if err == nil && flag == "since" && !at.IsZero() && !at.Before(now) {
-		return at, output.Usage(fmt.Errorf("--since %s: must be in the past", text))
-	}
-	return at, err
-}
-
-// readMoment is moment without the rule for --since.
-func readMoment(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if m := ago.FindStringSubmatch(text); m != nil {
-		n, _ := strconv.Atoi(m[1])
-		if m[2] == "w" {
-			n *= 7
-		}
-		return now.AddDate(0, 0, -n), nil
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	if at, ok := ReadTime(text); ok && !at.IsZero() {
-		return at, nil
-	}
-	if clock, err := time.Parse("15:04", text); err == nil { // the last time of that clock
-		today := now.UTC().Truncate(24 * time.Hour)
-		at := today.Add(time.Duration(clock.Hour())*time.Hour + time.Duration(clock.Minute())*time.Minute)
-		if at.After(now) {
-			at = at.Add(-24 * time.Hour)
-		}
-		return at, nil
-	}
-	return time.Time{}, output.Usage(fmt.Errorf("--%s: %q is neither a time, as in 2026-11-21T02:15Z or 2026-11-21, nor how long ago, as in 90m, 24h or 7d", flag, text))
-}
-
-// ReadTime parses a time; the default zone is UTC.
-func ReadTime(text string) (time.Time, bool) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at, true
-		}
-	}
-	return time.Time{}, false
 }
 
 // CloneNames are the completions from the files of a local clone.

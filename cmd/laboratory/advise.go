@@ -68,8 +68,8 @@ a pod: they are proposed if the policy has reuse, or with --reuse
 	f.BoolVar(&a.reuse, "reuse", false, "also propose agents that run several jobs")
 	f.StringVar(&a.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; by default it polls every 20 to 30s")
 	f.BoolVar(&a.webhooks, "webhooks", false, "assume that Buildkite's webhooks trigger muster")
-	f.DurationVar(&a.startupMin, "boot-min", w.Startup[0], "shortest time from pod creation to agent registration")
-	f.DurationVar(&a.startupMax, "boot-max", w.Startup[1], "longest time from pod creation to agent registration")
+	invocation.DurationVar(f, &a.startupMin, "boot-min", w.Startup[0], "shortest time from pod creation to agent registration")
+	invocation.DurationVar(f, &a.startupMax, "boot-max", w.Startup[1], "longest time from pod creation to agent registration")
 	invocation.OneOf(c, "syncer", syncerNames()...)
 	return c
 }

@@ -57,7 +57,7 @@ nothing outside this machine.`,
 		},
 	}
 	c.Flags().StringVar(&dir, "dir", "muster-demo", "directory for the repository; replaces an earlier demo")
-	c.Flags().DurationVar(&length, "length", demoMorning, "length of the morning, in simulated time")
+	invocation.DurationVar(c.Flags(), &length, "length", demoMorning, "length of the morning, in simulated time")
 	return c
 }
 

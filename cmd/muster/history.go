@@ -52,8 +52,8 @@ OUTCOME is what later commits record. A retirement records how many agents of th
 dispatch have registered, and how many had a job by then; others may run one later.
 A commit by muster that was changed afterwards has the act damaged.
 
---since and --until take a time, as in 2026-11-21T02:15Z, 2026-11-21 or 09:40 (the
-last time that it was 09:40), or a duration ago, as in 90m or 7d.`,
+--since and --until take a time, as in 2026-11-21T02:15Z, 2026-11-21, 09:40 (the last
+time that it was 09:40) or "yesterday 09:40", or a duration ago, as in 90m or 7d.`,
 		Example: `  muster history --since 24h
   muster history default --act policy,pause,resume,revert
   muster history --since 7d --by day
@@ -93,12 +93,11 @@ func operationNames() []string {
 
 // prepare validates the flags, and opens the repository.
 func (h *historyFlags) prepare(ctx context.Context, args []string) error {
-	now := h.settings.program.Clock.Now()
 	var err error
-	if h.filter.Since, err = invocation.Moment("since", h.since, now); err != nil {
+	if h.filter.Since, err = h.settings.program.Moment("since", h.since); err != nil {
 		return err
 	}
-	if h.filter.Until, err = invocation.Moment("until", h.until, now); err != nil {
+	if h.filter.Until, err = h.settings.program.Moment("until", h.until); err != nil {
 		return err
 	}
 	for _, name := range h.operations {

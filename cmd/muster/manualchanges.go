@@ -165,8 +165,8 @@ func (m *manualFlags) findCommit(ctx context.Context, f *fleetState, id string) 
 type durationFlags struct{ until, last *string }
 
 func (w *durationFlags) addTo(c *cobra.Command, what string) {
-	c.Flags().Var(optional{&w.until, "string"}, "until", what+" until this time, such as 2026-11-21T18:00Z")
-	c.Flags().Var(optional{&w.last, "duration"}, "for", what+" for this time, such as 2h")
+	c.Flags().Var(optional{&w.until, "string"}, "until", what+" until this time in UTC, such as 18:00, \"tomorrow 09:00\" or 2026-11-21T18:00Z")
+	c.Flags().Var(optional{&w.last, "duration"}, "for", what+" for this time, such as 90m or 2d")
 }
 
 // optional is a flag without a default. Unlike "" and 0, nil is not a value that can be given.
@@ -191,32 +191,15 @@ func (o optional) Type() string { return o.kind }
 
 // end returns the end of the change; zero: it is permanent, because neither flag is given.
 func (w *durationFlags) end(now time.Time) (time.Time, error) {
-	now = now.UTC().Truncate(time.Second)
 	switch {
 	case w.until != nil && w.last != nil:
 		return time.Time{}, output.Usage(errors.New("--until and --for are both given: keep one"))
 	case w.last != nil:
-		last, err := time.ParseDuration(*w.last)
-		switch {
-		case err != nil:
-			return time.Time{}, output.Usage(fmt.Errorf("--for: %q is not %s", *w.last, invocation.Expected("duration")))
-		case last < time.Second:
-			return time.Time{}, output.Usage(fmt.Errorf("--for %s: must be a second or more; without --for and --until the change is permanent", *w.last))
-		}
-		return now.Add(last).Truncate(time.Second), nil
-	case w.until == nil:
-		return time.Time{}, nil
+		return invocation.End("for", *w.last, now)
+	case w.until != nil:
+		return invocation.End("until", *w.until, now)
 	}
-	at, ok := invocation.ReadTime(*w.until)
-	switch {
-	case *w.until == "":
-		return time.Time{}, output.Usage(errors.New("--until is empty: is a variable of the shell not set?"))
-	case !ok:
-		return time.Time{}, output.Usage(fmt.Errorf("--until: %q is not a time, as in 2026-11-21T18:00Z", *w.until))
-	case !now.Before(at):
-		return time.Time{}, output.Usage(fmt.Errorf("--until %s is in the past: it is %s", *w.until, now.Format(time.RFC3339)))
-	}
-	return at, nil
+	return time.Time{}, nil
 }
 
 func (p program) pauseCommand() *cobra.Command {

@@ -157,7 +157,7 @@ func (v *verifyFlags) config(ctx context.Context, repository *gitops.Repository,
 		const manyTogether = 256 // each time is some requests
 		c.Together = manyTogether
 	}
-	if c.Since, err = invocation.Moment("since", v.since, s.program.Clock.Now()); err != nil {
+	if c.Since, err = s.program.Moment("since", v.since); err != nil {
 		return "", c, err
 	}
 	if v.signatures {

@@ -7,8 +7,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/gitops/branch"
 )
@@ -36,7 +38,7 @@ func (b *rowBuilder) people(c branch.Commit, edits branch.Edits) []ledger.Operat
 	}
 	var rows []ledger.Operation
 	for _, overlay := range slices.Sorted(maps.Keys(touched)) {
-		for _, row := range touched[overlay].rows(edits.More) {
+		for _, row := range touched[overlay].rows(edits.More, c.At) {
 			row.Commit, row.Overlay = c, overlay
 			rows = append(rows, row)
 		}
@@ -102,11 +104,11 @@ func (b *rowBuilder) place(name string) (overlay string, k kind) {
 // touches contains the files of one overlay that a commit changed, by kind.
 type touches [ofOther + 1][]branch.Edit
 
-// rows returns the rows of one overlay, without the fields of the commit.
-func (t *touches) rows(more bool) []ledger.Operation {
+// rows returns the rows of one overlay that a commit of the time at changed, without the fields of the commit.
+func (t *touches) rows(more bool, at time.Time) []ledger.Operation {
 	var rows []ledger.Operation
 	if files := t[ofPolicy]; len(files) > 0 {
-		row := policyRow(files[len(files)-1])
+		row := policyRow(files[len(files)-1], at)
 		if row.Kind == ledger.Create || row.Kind == ledger.Delete { // its other files add nothing
 			return []ledger.Operation{row}
 		}
@@ -155,8 +157,8 @@ func filesRow(kind ledger.Kind, files []branch.Edit, more bool) ledger.Operation
 	return row
 }
 
-// policyRow returns the row of an edited policy.
-func policyRow(f branch.Edit) ledger.Operation {
+// policyRow returns the row of a policy that was edited at a time.
+func policyRow(f branch.Edit, at time.Time) ledger.Operation {
 	before, wasBad := policy.Parse(f.Path, f.Before)
 	after, isBad := policy.Parse(f.Path, f.After)
 	switch {
@@ -176,13 +178,43 @@ func policyRow(f branch.Edit) ledger.Operation {
 	switch {
 	case len(row.Changes) == 0:
 		row.Why = "no setting changes"
-	case len(row.Changes) == 1 && before.Paused != after.Paused:
+	case onlyPauses(before, after, at):
 		row.Kind = ledger.Resume
-		if after.Paused {
+		if during, _ := after.During(at); during.Paused {
 			row.Kind = ledger.Pause
 		}
 	}
 	return row
+}
+
+// onlyPauses reports whether the only effect of a change at a time is on a pause: a permanent one, or an override
+// that pauses until a time. Overrides that are over have no effect.
+func onlyPauses(before, after plan.Policy, at time.Time) bool {
+	was, wasUntil := withoutPause(before, at)
+	is, isUntil := withoutPause(after, at)
+	return len(Changes(was, is)) == 0 && (before.Paused != after.Paused || !wasUntil.Equal(isUntil))
+}
+
+// withoutPause returns a policy without its pauses and without overrides that are over, and the time until which
+// overrides pause it; zero if none does.
+func withoutPause(p plan.Policy, at time.Time) (plan.Policy, time.Time) {
+	var until time.Time
+	var kept []plan.Override
+	p.Paused = false
+	for _, o := range p.Overrides {
+		if !at.Before(o.Until) {
+			continue
+		}
+		if o.Paused && o.Until.After(until) {
+			until = o.Until
+		}
+		o.Paused = false
+		if slices.ContainsFunc(policy.Overridable(), func(f policy.Field) bool { return *f.Override(&o) != nil }) {
+			kept = append(kept, o)
+		}
+	}
+	p.Overrides = kept
+	return p, until
 }
 
 func firstLine(err error) string {

@@ -55,6 +55,10 @@ func TestPeople(t *testing.T) {
 	policy := func(max int) []byte { return fmt.Appendf(nil, policyText, max, 0, false) }
 	c := branch.Commit{ID: strings.Repeat("a", 40), Author: "Ada", At: simulation.Start(), Message: "x", Parents: []string{strings.Repeat("b", 40)}}
 	file := func(path string) branch.Edit { return branch.Edit{Path: path} }
+	overridden := func(before, after string) branch.Edits {
+		with := func(overrides string) []byte { return fmt.Appendf(policy(1), "  overrides: [%s]\n", overrides) }
+		return branch.Edits{Files: []branch.Edit{{Path: "overlays/a/scaling.yaml", Before: with(before), After: with(after)}}}
+	}
 	for what, x := range map[string]struct {
 		edits   branch.Edits
 		message string
@@ -74,7 +78,18 @@ func TestPeople(t *testing.T) {
 			want: "a merge brings in: max 1 -> 2"},
 		"a merge of muster's alone": {edits: branch.Edits{Files: []branch.Edit{file("overlays/a/dispatches/x.yaml")}}, parents: 2},
 		"nothing of the fleet":      {},
-		"unknown":                   {edits: branch.Edits{Unknown: errors.New("why")}, want: " unknown cannot be said: why"},
+		"a timed pause": {edits: overridden(``, `{until: "2026-11-21T18:00:00Z", paused: true}`),
+			want: "a pause override until 2026-11-21T18:00:00Z none -> paused true"},
+		"a timed pause beside an override, and without one that is over": {
+			edits: overridden(`{until: "2026-01-01T00:00:00Z", max: 3}, {until: "2026-11-21T18:00:00Z", max: 3}`, `{until: "2026-11-21T18:00:00Z", max: 3}, {until: "2026-11-21T19:00:00Z", paused: true}`),
+			want:  "a pause override until 2026-01-01T00:00:00Z max 3 -> none, override until 2026-11-21T19:00:00Z none -> paused true"},
+		"a shorter pause": {edits: overridden(`{until: "2026-11-21T18:00:00Z", paused: true}`, `{until: "2026-11-21T17:00:00Z", paused: true}`),
+			want: "a pause *"},
+		"the end of a timed pause": {edits: overridden(`{until: "2026-11-21T18:00:00Z", paused: true}`, ``),
+			want: "a resume override until 2026-11-21T18:00:00Z paused true -> none"},
+		"a pause and more": {edits: overridden(``, `{until: "2026-11-21T18:00:00Z", max: 3, paused: true}`),
+			want: "a policy override until 2026-11-21T18:00:00Z none -> max 3 paused true"},
+		"unknown": {edits: branch.Edits{Unknown: errors.New("why")}, want: " unknown cannot be said: why"},
 		"a revert": {edits: branch.Edits{Files: []branch.Edit{file("overlays/a/kustomization.yaml")}}, message: "Revert \"y\"\n\nThis reverts commit " + strings.Repeat("c", 40) + ".\n",
 			want: "a revert reverts ccccccc: changes a/kustomization.yaml"},
 	} {
