@@ -27,20 +27,21 @@ import (
 func (p program) planCommand() *cobra.Command {
 	var s *settings
 	var format string
+	var diffs bool
 	var w watch
 	c := &cobra.Command{
 		Use:   "plan [OVERLAY...]",
 		Short: "Show what the next tick would do, and why",
-		Long: `plan polls Buildkite and reads the fleet repository once, and prints the jobs and
-agents of each queue, the arithmetic of each overlay, and the diff that the next tick
-would commit. With names of overlays it prints only these; all are decided, because
-they share their queues. It writes nothing. Without --repo it reads the origin of the
-current clone. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
+		Long: `plan polls Buildkite and reads the fleet repository once, and prints for each overlay
+what the next tick would commit, or why nothing, then the most important figures.
+-o wide adds each queue and the arithmetic, --diff the manifests. With names of
+overlays it prints only these; all are decided, because they share their queues. It
+writes nothing. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
 		Example: `  muster plan
   muster plan default linux/large -o wide
-  muster plan --watch`,
+  muster plan --diff`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			show, ok := planPrinters()[format]
+			show, ok := planPrinters(diffs)[format]
 			if !ok {
 				return output.Usage(fmt.Errorf("--output %q: use table, wide, json or yaml", format))
 			}
@@ -83,6 +84,7 @@ current clone. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
 	s = newSettings(p, c)
 	s.agent.addTo(c)
 	w.addTo(c)
+	c.Flags().BoolVar(&diffs, "diff", false, "also print the files that the next tick would commit")
 	c.Flags().StringVarP(&format, "output", "o", "table", "table, wide, json or yaml")
 	invocation.OneOf(c, "output", "table", "wide", "json", "yaml")
 	c.ValidArgsFunction = s.git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays })
@@ -90,10 +92,10 @@ current clone. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
 }
 
 // planPrinters are the values of plan's --output.
-func planPrinters() map[string]func(output.Output, generator.Result) error {
+func planPrinters(diffs bool) map[string]func(output.Output, generator.Result) error {
 	return map[string]func(output.Output, generator.Result) error{
-		"table": func(out output.Output, r generator.Result) error { return printTable(out, r, false) },
-		"wide":  func(out output.Output, r generator.Result) error { return printTable(out, r, true) },
+		"table": func(out output.Output, r generator.Result) error { return printTable(out, r, false, diffs) },
+		"wide":  func(out output.Output, r generator.Result) error { return printTable(out, r, true, diffs) },
 		"json": func(out output.Output, r generator.Result) error {
 			return output.WriteJSON(out.Text, output.NewPlanDocument(r))
 		},
@@ -147,14 +149,21 @@ func similar(u plan.Unserved, o plan.Overlay) bool {
 	return u.Queue == o.Name || d <= letters && 2*d < len(u.Queue)
 }
 
-// printTable prints what the queues have, the arithmetic of the overlays, and then
-// the difference of the files.
-func printTable(out output.Output, r generator.Result, all bool) error {
+// printTable prints a sentence for each overlay, the figures, the problems, and then, if diffs is true, the
+// difference of the files. all selects the arithmetic.
+func printTable(out output.Output, r generator.Result, all, diffs bool) error {
 	if len(r.Decisions)+len(r.Suspended) == 0 {
 		return nil
 	}
 	conditions := r.Conditions(r.Input.Snapshot.At)
-	if err := printSums(out, r, conditions, all); err != nil {
+	printAnswer(out, r, conditions)
+	table := printSums
+	if !all {
+		table = func(out output.Output, r generator.Result, conditions []condition.Condition) error {
+			return output.BriefTable(r, conditions).Write(out)
+		}
+	}
+	if err := table(out, r, conditions); err != nil {
 		return err
 	}
 	for _, d := range r.Decisions {
@@ -165,11 +174,9 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 			fmt.Fprintf(out.Text, "%s: schedule %q is in force\n", d.Overlay, d.Schedule)
 		}
 	}
-	invalid := map[string]bool{}
 	gap := "\n"
 	for _, c := range condition.Problems(conditions) {
 		if c.Type == condition.Suspended && c.Reason == string(plan.Invalid) { // printed as an error
-			invalid[c.Overlay] = true
 			continue
 		}
 		fmt.Fprint(out.Text, gap)
@@ -184,13 +191,8 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 			}
 		}
 	}
-	valid := slices.ContainsFunc(r.Decisions, func(d plan.Decision) bool { return !invalid[d.Overlay] })
-	switch {
-	case len(r.Operations) > 0 || len(invalid) > 0 && !valid:
-	case len(invalid) > 0:
-		fmt.Fprintln(out.Text, "\nThe next tick commits nothing for the overlays that are valid.")
-	default:
-		fmt.Fprintf(out.Text, "\n%s\n", nothing(r))
+	if !diffs {
+		return nil
 	}
 	for _, a := range r.Operations {
 		fmt.Fprintf(out.Text, "\n# %s: %s\n", a.Path, a.Kind)
@@ -201,44 +203,38 @@ func printTable(out output.Output, r generator.Result, all bool) error {
 	return nil
 }
 
-// nothing says that the next tick commits nothing, and which overlays with pending jobs wait for agents
-// that are in flight.
-func nothing(r generator.Result) string {
-	var waiting []string
-	for _, d := range r.Decisions {
-		i := slices.IndexFunc(r.Input.Overlays, func(o plan.Overlay) bool { return o.Name == d.Overlay })
-		if d.Figures.Pending == 0 || d.Figures.InFlight == 0 || i < 0 {
-			continue
+// printAnswer prints how many commits the next tick makes, and a sentence for each overlay.
+func printAnswer(out output.Output, r generator.Result, conditions []condition.Condition) {
+	invalid := map[string]bool{}
+	for _, c := range conditions {
+		if c.Type == condition.Suspended && c.Reason == string(plan.Invalid) {
+			invalid[c.Overlay] = true
 		}
-		text := fmt.Sprintf("%s waits for %s", d.Overlay, ledger.Count(d.Figures.InFlight, "agent"))
-		var oldest time.Time
-		seen := d.Observation.Capacity(d.Overlay).Dispatches
-		for _, x := range r.Input.Overlays[i].Dispatches {
-			starting := !x.Expired(d.At()) && seen[x.ID].Registered.Below(x.Agents) < x.Agents
-			if starting && (oldest.IsZero() || x.At.Before(oldest)) {
-				oldest = x.At
-			}
-		}
-		if !oldest.IsZero() {
-			text += fmt.Sprintf(", ordered %s ago", output.ShortAge(d.At().Sub(oldest)))
-		}
-		waiting = append(waiting, text)
 	}
-	if len(waiting) == 0 {
-		return "The next tick commits nothing."
+	valid := slices.ContainsFunc(r.Decisions, func(d plan.Decision) bool { return !invalid[d.Overlay] })
+	switch {
+	case len(r.Operations) > 0:
+		fmt.Fprintf(out.Text, "The next tick makes %s.\n", ledger.Count(len(r.Operations), "commit"))
+	case len(invalid) == 0:
+		fmt.Fprintln(out.Text, "The next tick commits nothing.")
+	case valid:
+		fmt.Fprintln(out.Text, "The next tick commits nothing for the overlays that are valid.")
 	}
-	return "The next tick commits nothing: " + strings.Join(waiting, "; ") + "."
+	for _, sentence := range output.PlanSentences(r, conditions) {
+		fmt.Fprintln(out.Text, "  "+sentence)
+	}
+	fmt.Fprintln(out.Text)
 }
 
-// printSums prints the tables, and the arithmetic of each overlay with pending jobs or missing agents.
-func printSums(out output.Output, r generator.Result, conditions []condition.Condition, all bool) error {
+// printSums prints all tables, and the arithmetic of each overlay with pending jobs or missing agents.
+func printSums(out output.Output, r generator.Result, conditions []condition.Condition) error {
 	if len(r.Decisions) > 0 {
 		if err := output.QueueTable(r.Decisions).Write(out); err != nil {
 			return err
 		}
 		fmt.Fprintln(out.Text)
 	}
-	if err := output.OverlayTable(r, conditions, all).Write(out); err != nil {
+	if err := output.OverlayTable(r, conditions).Write(out); err != nil {
 		return err
 	}
 	for _, d := range r.Decisions {

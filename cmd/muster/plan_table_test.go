@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"muster/cmd/output"
 	"muster/generator"
@@ -64,7 +65,7 @@ func TestPrintedRowsAgree(t *testing.T) {
 			}
 		}
 		var text bytes.Buffer
-		check(t, printSums(output.Output{Text: &text}, r, r.Conditions(r.Input.Snapshot.At), rapid.Bool().Draw(t, "wide")))
+		check(t, printSums(output.Output{Text: &text}, r, r.Conditions(r.Input.Snapshot.At)))
 		parts := strings.Split(text.String(), "\n\n")
 		rows := strings.Split(strings.TrimSpace(parts[1]), "\n")
 		head := strings.Fields(rows[0])
@@ -162,12 +163,49 @@ func evaluated(e ast.Expr, terms map[string]int) int {
 	return 0 // the only number of the formula
 }
 
+// TestBriefTable asserts that the brief table of plan fits a terminal of 100 columns with any names, each still
+// recognizable, and that each overlay has a sentence.
+func TestBriefTable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		overlays, o := drawQueue(t)
+		r := generator.Result{Decisions: plan.Decide("c0ffee", overlays, o)}
+		long := strings.Repeat(rapid.SampledFrom([]string{"x", "é", "linux/"}).Draw(t, "letter"), rapid.IntRange(1, 200).Draw(t, "length"))
+		for i := range r.Decisions {
+			r.Decisions[i].Overlay = fmt.Sprintf("%s-%d", long, i)
+			if d := r.Decisions[i]; d.Suspended.Active() {
+				r.Suspended = append(r.Suspended, generator.Suspended{Overlay: d.Overlay, Why: d.Suspended})
+			}
+		}
+		conditions := r.Conditions(start)
+		var text bytes.Buffer
+		check(t, output.BriefTable(r, conditions).Write(output.Output{Text: &text}))
+		rows := strings.Split(strings.TrimSpace(text.String()), "\n")
+		if want := "OVERLAY PENDING OLDEST IDLE IN-FLIGHT BUSY MAX DISPATCH STATE"; strings.Join(strings.Fields(rows[0]), " ") != want {
+			t.Fatalf("the head is %s, want %s", rows[0], want)
+		}
+		for i, row := range rows {
+			if n := utf8.RuneCountInString(row); n > 100 {
+				t.Fatalf("%d columns: %s", n, row)
+			}
+			if i > 0 && !strings.HasSuffix(strings.Fields(row)[0], fmt.Sprintf("-%d", i-1)) {
+				t.Fatalf("overlay %d is %s", i-1, row)
+			}
+		}
+		sentences := output.PlanSentences(r, conditions)
+		for i, d := range r.Decisions {
+			if len(sentences) != len(r.Decisions) || !strings.HasPrefix(sentences[i], d.Overlay+": ") || strings.ContainsRune(sentences[i], '\n') {
+				t.Fatalf("sentences %q", sentences)
+			}
+		}
+	})
+}
+
 // TestUnreadableOverlayHasNoFigures asserts that an overlay with an invalid policy has no
 // figures.
 func TestUnreadableOverlayHasNoFigures(t *testing.T) {
 	r := generator.Result{Suspended: []generator.Suspended{{Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "x: y\nz"}}}}
 	var text bytes.Buffer
-	check(t, output.OverlayTable(r, r.Conditions(time.Time{}), true).Write(output.Output{Text: &text}))
+	check(t, output.OverlayTable(r, r.Conditions(time.Time{})).Write(output.Output{Text: &text}))
 	row := strings.Fields(strings.Split(text.String(), "\n")[1])
 	if row[0] != "broken" || slices.ContainsFunc(row[1:], func(cell string) bool { _, err := strconv.Atoi(cell); return err == nil }) {
 		t.Errorf("printed:\n%s", &text)

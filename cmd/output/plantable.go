@@ -31,37 +31,36 @@ type planColumn struct {
 type showColumn int
 
 const (
-	always    showColumn = iota
-	otherwise            // where it is not zero in every row
-	wide                 // the same, and in a wide table always
-	wideOnly
+	wide      showColumn = iota // in a wide table
+	otherwise                   // the same, if it is not zero in every row
+	brief                       // in both tables
 )
 
 // planColumns are the figures of a row, in the order of the formula.
 func planColumns() []planColumn {
 	columns := []planColumn{
-		{name: "PENDING", value: func(d plan.Decision) int { return d.Figures.Pending }},
-		{name: "OTHER-OVERLAYS", shown: wide, value: func(d plan.Decision) int { return d.Figures.OtherOverlays }},
-		{name: "LOOKAHEAD", shown: wide, value: func(d plan.Decision) int { return d.Figures.Lookahead }},
-		{name: "BUFFER", shown: wide, value: func(d plan.Decision) int { return d.Figures.Buffer }},
-		{name: "IDLE", value: func(d plan.Decision) int { return d.Figures.Idle }},
-		{name: "REPLACING", shown: wide, value: func(d plan.Decision) int { return d.Figures.Replacing }},
-		{name: "IN-FLIGHT", value: func(d plan.Decision) int { return d.Figures.InFlight }},
+		{name: "PENDING", shown: brief, value: func(d plan.Decision) int { return d.Figures.Pending }},
+		{name: "OTHER-OVERLAYS", value: func(d plan.Decision) int { return d.Figures.OtherOverlays }},
+		{name: "LOOKAHEAD", value: func(d plan.Decision) int { return d.Figures.Lookahead }},
+		{name: "BUFFER", value: func(d plan.Decision) int { return d.Figures.Buffer }},
+		{name: "IDLE", shown: brief, value: func(d plan.Decision) int { return d.Figures.Idle }},
+		{name: "REPLACING", value: func(d plan.Decision) int { return d.Figures.Replacing }},
+		{name: "IN-FLIGHT", shown: brief, value: func(d plan.Decision) int { return d.Figures.InFlight }},
 		{name: "OVERDUE", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.Overdue }},
 		{name: "NON-MATCHING", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.NonMatching }},
-		{name: "BUSY", value: func(d plan.Decision) int { return d.Figures.Busy }},
-		{name: "STOPPING", shown: wide, value: func(d plan.Decision) int { return d.Figures.Stopping }},
+		{name: "BUSY", shown: brief, value: func(d plan.Decision) int { return d.Figures.Busy }},
+		{name: "STOPPING", value: func(d plan.Decision) int { return d.Figures.Stopping }},
 		{name: "CURRENT", value: func(d plan.Decision) int { return d.Figures.Current }},
 		{name: "MIN", value: func(d plan.Decision) int { return d.Figures.Min }},
-		{name: "MAX", value: func(d plan.Decision) int { return d.Figures.Max }},
+		{name: "MAX", shown: brief, value: func(d plan.Decision) int { return d.Figures.Max }},
 		{name: "MISSING", value: func(d plan.Decision) int { return d.Figures.Missing }},
 		{name: "DESIRED", value: func(d plan.Decision) int { return d.Figures.Desired }},
 		{name: "BEYOND-MAX", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.BeyondMax() }},
 		{name: "ROOM", value: func(d plan.Decision) int { return d.Figures.Room }},
-		{name: "DISPATCH", value: func(d plan.Decision) int { return d.Figures.Dispatch }},
-		{name: "DEMAND", shown: wideOnly, value: func(d plan.Decision) int { return d.Figures.Demand }},
-		{name: "WARM-POOL", shown: wideOnly, value: func(d plan.Decision) int { return d.Figures.WarmPool }},
-		{name: "RETIRE", shown: wide, value: func(d plan.Decision) int { return len(d.Retire) }},
+		{name: "DISPATCH", shown: brief, value: func(d plan.Decision) int { return d.Figures.Dispatch }},
+		{name: "DEMAND", value: func(d plan.Decision) int { return d.Figures.Demand }},
+		{name: "WARM-POOL", value: func(d plan.Decision) int { return d.Figures.WarmPool }},
+		{name: "RETIRE", value: func(d plan.Decision) int { return len(d.Retire) }},
 	}
 	at := slices.IndexFunc(columns, func(c planColumn) bool { return c.name == "MISSING" })
 	return slices.Insert(columns, at, limitColumns()...)
@@ -82,52 +81,116 @@ func limitColumns() (columns []planColumn) {
 // capital matches where a word of a term begins.
 var capital = regexp.MustCompile("[A-Z]")
 
-// shared reports whether other overlays serve the queue too.
-func shared(d plan.Decision) bool { return len(d.Observation.Overlays) > 1 }
-
-// chooseColumns leaves out those that are zero throughout and that few decisions
-// turn on.
+// chooseColumns returns the columns of a table, in which a limit that limits no decision is left out.
 func chooseColumns(decisions []plan.Decision, all bool) []planColumn {
 	return slices.DeleteFunc(planColumns(), func(c planColumn) bool {
 		switch {
-		case c.shown == always, all && c.shown >= wide:
-			return false
-		case c.name == "OTHER-OVERLAYS" && slices.ContainsFunc(decisions, shared):
-			return false
-		case c.shown == wideOnly:
-			return true
+		case c.shown != otherwise:
+			return !all && c.shown != brief
 		case c.limited != nil:
-			return !slices.ContainsFunc(decisions, c.limited)
+			return !all || !slices.ContainsFunc(decisions, c.limited)
 		}
-		return !slices.ContainsFunc(decisions, func(d plan.Decision) bool { return c.value(d) != 0 })
+		return !all || !slices.ContainsFunc(decisions, func(d plan.Decision) bool { return c.value(d) != 0 })
 	})
 }
 
-// OverlayTable has a row for each overlay. Overlays without a decision have no figures.
-func OverlayTable(r generator.Result, conditions []condition.Condition, all bool) Table {
-	t := Table{Head: []string{"OVERLAY", "QUEUE"}}
-	columns := chooseColumns(r.Decisions, all)
-	for _, c := range columns {
-		t.Head = append(t.Head, c.name)
-	}
-	if t.Head = append(t.Head, "STATE"); all {
-		t.Head = append(t.Head, "REASON")
-	}
-	decided := map[string]plan.Decision{}
+// planNames returns the names of the overlays of a plan, in order.
+func planNames(r generator.Result) []string {
 	var names []string
 	for _, d := range r.Decisions {
-		decided[d.Overlay] = d
 		names = append(names, d.Overlay)
 	}
 	for _, s := range r.Suspended {
-		if _, ok := decided[s.Overlay]; !ok {
-			names = append(names, s.Overlay)
-		}
+		names = append(names, s.Overlay)
 	}
 	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		d, ok := decided[name]
-		row := []Cell{{Text: name}, {Text: cmp.Or(d.Queue, Unknown)}}
+	return slices.Compact(names)
+}
+
+// decisionOf returns the decision on an overlay; ok is false if it has none.
+func decisionOf(r generator.Result, name string) (d plan.Decision, ok bool) {
+	i := slices.IndexFunc(r.Decisions, func(d plan.Decision) bool { return d.Overlay == name })
+	if i < 0 {
+		return d, false
+	}
+	return r.Decisions[i], true
+}
+
+// terminalWidth is the width that the brief table keeps to.
+const terminalWidth = 100
+
+// BriefTable has a row for each overlay, with the figures that matter most. It has at most 100 columns: it shortens
+// long names.
+func BriefTable(r generator.Result, conditions []condition.Condition) Table {
+	t := planTable(r, conditions, []string{"OVERLAY"}, chooseColumns(r.Decisions, false))
+	at := 2 // after PENDING
+	t.Head = slices.Insert(t.Head, at, "OLDEST")
+	var width []int
+	for i, row := range t.Rows {
+		age := Unknown
+		if d, ok := decisionOf(r, row[0].Text); ok {
+			if oldest := oldestOf(d, d.Overlay); !oldest.IsZero() {
+				age = ShortAge(d.At().Sub(oldest))
+			}
+		}
+		t.Rows[i] = slices.Insert(row, at, Cell{Text: age})
+		width = widen(width, t.Rows[i][1:])
+	}
+	width = widen(width, boldCells(t.Head[1:]))
+	left := terminalWidth
+	for _, w := range width {
+		left -= w + gap
+	}
+	for _, row := range t.Rows {
+		row[0].Text = shortName(row[0].Text, max(len(t.Head[0]), left))
+	}
+	return t
+}
+
+// shortName leaves out the middle of a name that is longer than width.
+func shortName(name string, width int) string {
+	runes := []rune(name)
+	if len(runes) <= width {
+		return name
+	}
+	half := (width - 1) / 2
+	return string(runes[:width-1-half]) + "…" + string(runes[len(runes)-half:])
+}
+
+// oldestOf returns since when the oldest pending job has waited that an overlay can take, or any job if the name
+// is empty; zero if none is pending.
+func oldestOf(d plan.Decision, overlay string) (oldest time.Time) {
+	for _, j := range d.Observation.Jobs {
+		mine := overlay == "" || slices.Contains(j.Overlays, overlay)
+		if mine && j.Pending > 0 && j.Oldest != nil && (oldest.IsZero() || j.Oldest.Before(oldest)) {
+			oldest = *j.Oldest
+		}
+	}
+	return oldest
+}
+
+// OverlayTable has a row for each overlay, with all figures and the reason of its state.
+func OverlayTable(r generator.Result, conditions []condition.Condition) Table {
+	t := planTable(r, conditions, []string{"OVERLAY", "QUEUE"}, chooseColumns(r.Decisions, true))
+	t.Head = append(t.Head, "REASON")
+	for i, row := range t.Rows {
+		d, _ := decisionOf(r, row[0].Text)
+		t.Rows[i] = append(row, Cell{Text: planReason(d, condition.Of(conditions, row[0].Text))})
+	}
+	return t
+}
+
+// planTable has the name, perhaps the queue, some figures and the state of each overlay. Overlays without a
+// decision have no figures.
+func planTable(r generator.Result, conditions []condition.Condition, names []string, columns []planColumn) Table {
+	t := Table{Head: names}
+	for _, c := range columns {
+		t.Head = append(t.Head, c.name)
+	}
+	t.Head = append(t.Head, "STATE")
+	for _, name := range planNames(r) {
+		d, ok := decisionOf(r, name)
+		row := []Cell{{Text: name}, {Text: cmp.Or(d.Queue, Unknown)}}[:len(names)]
 		for _, c := range columns {
 			text := Unknown
 			if ok && (c.limited == nil || c.limited(d)) {
@@ -135,27 +198,23 @@ func OverlayTable(r generator.Result, conditions []condition.Condition, all bool
 			}
 			row = append(row, Cell{Text: text})
 		}
-		state, reason := planState(d, condition.Of(conditions, name))
-		if row = append(row, state); all {
-			row = append(row, Cell{Text: reason})
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, append(row, StateCell(condition.Of(conditions, name))))
 	}
 	return t
 }
 
-// planState returns the state of an overlay and the reason for it.
-func planState(d plan.Decision, all []condition.Condition) (state Cell, reason string) {
+// planReason returns the reason for the state of an overlay.
+func planReason(d plan.Decision, all []condition.Condition) string {
 	problems := condition.Problems(all)
 	switch {
 	case len(problems) > 0:
-		return StateCell(all), strings.ReplaceAll(problems[0].Message, "\n", " | ")
+		return strings.ReplaceAll(problems[0].Message, "\n", " | ")
 	case d.OverriddenUntil != nil:
-		return StateCell(all), "an override is in force until " + d.OverriddenUntil.Format(time.RFC3339)
+		return "an override is in force until " + d.OverriddenUntil.Format(time.RFC3339)
 	case d.Schedule != "":
-		return StateCell(all), fmt.Sprintf("schedule %q is in force", d.Schedule)
+		return fmt.Sprintf("schedule %q is in force", d.Schedule)
 	}
-	return StateCell(all), Unknown
+	return Unknown
 }
 
 // StateCell returns the cell with the state of an overlay; see [condition.State].
@@ -182,12 +241,8 @@ func QueueTable(decisions []plan.Decision) Table {
 		}
 		o := d.Observation
 		var pending, upcoming, limited, blocked, unmatched, idle int
-		var oldest time.Time
 		for _, j := range o.Jobs {
 			pending, upcoming, limited, blocked = pending+j.Pending, upcoming+j.Upcoming+j.Later, limited+j.Limited, blocked+j.Blocked
-			if j.Pending > 0 && j.Oldest != nil && (oldest.IsZero() || j.Oldest.Before(oldest)) {
-				oldest = *j.Oldest
-			}
 		}
 		for _, u := range o.Unmatched {
 			unmatched += u.Jobs
@@ -200,7 +255,7 @@ func QueueTable(decisions []plan.Decision) Table {
 			row = append(row, Cell{Text: strconv.Itoa(n)})
 		}
 		age := Unknown
-		if !oldest.IsZero() {
+		if oldest := oldestOf(d, ""); !oldest.IsZero() {
 			age = ShortAge(o.At.Sub(oldest))
 		}
 		t.Rows = append(t.Rows, slices.Insert(row, 3, Cell{Text: age}))
