@@ -225,7 +225,7 @@ func (p Program) ManCommand() *cobra.Command {
 		Short: "Write man pages",
 		Long: `man writes a man page for each command into a directory, which it creates if it
 does not exist. Their date is SOURCE_DATE_EPOCH, if that is set.`,
-		Example: fmt.Sprintf("  %s man ~/.local/share/man/man1 && man %[1]s", name),
+		Example: fmt.Sprintf("  %s man man1\n  %[1]s man ~/.local/share/man/man1 && man %[1]s", name),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("which directory? %s man DIR, as in %[1]s man ~/.local/share/man/man1", name)

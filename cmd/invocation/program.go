@@ -177,15 +177,23 @@ type Commands struct {
 	Unfinished map[string]string
 }
 
-// NewRoot adds what all programs have to a root command and its commands.
-func NewRoot(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+// NewRoot adds commands to a root command, and what all programs have.
+func NewRoot(root *cobra.Command, groups ...CommandGroup) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage, root.SuggestionsMinimumDistance = true, true, 2
 	root.Args = unknownCommand
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return output.Usage(refusePipes(cmd.Flags())) }
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
-	root.AddCommand(commands...)
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.Heading, Title: g.Heading})
+		for _, c := range g.Commands {
+			c.GroupID = g.Heading
+			root.AddCommand(c)
+		}
+	}
+	root.SetCompletionCommandGroupID(groups[len(groups)-1].Heading)
+	addHelp(root)
 	for _, c := range root.Commands() {
 		check := c.Args
 		if check == nil {

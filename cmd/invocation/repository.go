@@ -95,7 +95,7 @@ func (s *Repository) AddSigning(c *cobra.Command) {
 func (s *Repository) AddReading(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.Repo, "repo", "", "fleet repository: any URL git accepts, or a path")
-	f.StringVar(&s.Branch, "branch", "main", "branch to read and commit to")
+	f.StringVar(&s.Branch, "branch", "main", "branch of the fleet repository")
 	f.StringVar(&s.Overlays, "overlays", "overlays", "directory of overlays in the repository")
 	f.StringVar(&s.username, "git-username", "git", "user name for https")
 	f.StringVar(&s.passwordFile, "git-password-file", "", "file with the password or token for https, read at each connection; or set "+variablePassword+". If absent: ~/.netrc and git's credential helpers")

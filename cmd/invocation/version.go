@@ -67,9 +67,10 @@ func (b build) String() string {
 // VersionCommand returns the command that prints the version.
 func (p Program) VersionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version, the commit, and what it was built with",
-		Args:  NoArguments,
+		Use:     "version",
+		Short:   "Print the version, the commit, and what it was built with",
+		Example: fmt.Sprintf("  %s version\n  %[1]s --version", p.Name()),
+		Args:    NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			commit := cmp.Or(p.Build.Commit, "unknown")
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s\ncommit %s\n%s\n%s/%s\n",

@@ -42,7 +42,7 @@ func (p program) adviseCommand() *cobra.Command {
 	w := simulation.DefaultScenario()
 	c := &cobra.Command{
 		Use:   "advise [OVERLAY...]",
-		Short: "Propose policies that would have served the last weeks' jobs sooner",
+		Short: "Propose policies that would have shortened waits",
 		Long: `advise simulates the jobs of the last two weeks, as the fleet's commits record
 them, with the policy of each overlay and with some dozen others. It prints the
 policies that no other beats in both wait and cost, and proposes the one with the

@@ -36,5 +36,8 @@ Flags can be given as environment variables: --overlays is MUSTER_OVERLAYS. A fl
 wins over its variable.`,
 		Version: p.Build.String(),
 	}
-	return invocation.NewRoot(root, p.demoCommand(), p.serveCommand(), p.simulateCommand(), p.adviseCommand(), p.previewCommand(), p.VersionCommand(), p.ManCommand())
+	return invocation.NewRoot(root,
+		invocation.CommandGroup{Heading: "Try", Commands: []*cobra.Command{p.demoCommand(), p.serveCommand()}},
+		invocation.CommandGroup{Heading: "Compare", Commands: []*cobra.Command{p.simulateCommand(), p.adviseCommand(), p.previewCommand()}},
+		invocation.CommandGroup{Heading: "Other", Commands: []*cobra.Command{p.VersionCommand(), p.ManCommand()}})
 }

@@ -41,7 +41,9 @@ func (p program) demoCommand() *cobra.Command {
 	var length time.Duration
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Play a morning with a simulated Buildkite and a real git repository",
+		Short: "Play a morning with a simulated Buildkite and real git",
+		Example: `  muster-sim demo
+  muster-sim demo --dir fleet-demo --length 90m`,
 		Long: `demo starts a simulated Buildkite and a bare git repository in a directory, and
 runs the real loop against both, over HTTP and git, through a morning of builds that
 passes in seconds. A simulated cluster runs the Jobs that muster commits. It prints

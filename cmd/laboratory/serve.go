@@ -71,7 +71,7 @@ func (p program) serveCommand() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Simulate a Buildkite, a git server, a cluster and a syncer for muster run",
+		Short: "Simulate Buildkite, git, a cluster and a syncer for muster run",
 		Long: `serve plays what muster needs, in real time, so that muster run and its page can be
 tried without an account: a Buildkite with two queues and new builds every minute,
 a git server with a fleet repository, and a cluster whose syncer applies it. It

@@ -64,8 +64,9 @@ the observations in the commits of a fleet repository. With --policy, that shows
 what another policy would have done. docs/explanation/scaling-quality.md explains the
 table, and docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
 		Example: `  muster-sim simulate
-  muster-sim simulate --history --repo https://git.example.com/fleet.git --git-password-file token
-  muster-sim simulate --history fleet --overlay overlays/large --policy other.yaml`,
+  muster-sim simulate --history --repo https://git.example.com/fleet.git
+  muster-sim simulate --history fleet --overlay overlays/large \
+    --policy other.yaml`,
 		Args: invocation.AtMostOne("repository"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The value of --history may also follow a space.

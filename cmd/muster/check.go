@@ -61,6 +61,7 @@ invalid files, and 3 for problems outside of them.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return k.run(cmd, args) },
 	}
 	k.settings = newSettings(p, c)
+	k.settings.git.AddTo(c)
 	k.settings.addNotify(c)
 	k.hooks.addTo(c)
 	k.settings.agent.addTo(c)

@@ -1,12 +1,66 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"muster/cmd/invocation"
+	"muster/cmd/laboratory"
 	"muster/gitops/leaktest"
+
+	"github.com/spf13/pflag"
 )
+
+// TestHelp asserts that each command has a heading, two examples and a help text of at most 80 columns, and that no
+// paragraph is in two of them.
+func TestHelp(t *testing.T) {
+	flags := map[string]bool{}
+	for _, commands := range []invocation.Commands{allCommands, laboratory.Commands} {
+		paragraphs := map[string]string{}
+		root := commands.Root(invocation.Program{})
+		for _, c := range append(root.Commands(), root) {
+			var text bytes.Buffer
+			c.InitDefaultHelpFlag()
+			c.SetOut(&text)
+			check(t, c.Help())
+			for line := range strings.Lines(text.String()) {
+				if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
+					t.Errorf("%s --help has a line of more than 80 columns: %s", c.CommandPath(), line)
+				}
+			}
+			for paragraph := range strings.SplitSeq(c.Long, "\n\n") {
+				if other := paragraphs[paragraph]; other != "" && paragraph != "" {
+					t.Errorf("%s and %s have the same paragraph: %s", other, c.CommandPath(), paragraph)
+				}
+				paragraphs[paragraph] = c.CommandPath()
+			}
+			c.LocalFlags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = f.Name != "help" && f.Name != "version" })
+			if c == root {
+				continue
+			}
+			if n := strings.Count("\n"+c.Example, "\n  muster"); n < 2 {
+				t.Errorf("%s has %d examples", c.CommandPath(), n)
+			}
+			if c.GroupID == "" {
+				t.Errorf("%s has no heading", c.CommandPath())
+			}
+		}
+	}
+	n := 0
+	for _, counted := range flags {
+		if counted {
+			n++
+		}
+	}
+	if n > mostFlags {
+		t.Errorf("the programs have %d distinct flags, at most %d before", n, mostFlags)
+	}
+}
+
+// mostFlags is the number of distinct flags of both programs, without --help and --version. It may only shrink.
+const mostFlags = 97
 
 // TestUsageErrors asserts the exit code and the message of invalid flags, which print nothing
 // else.

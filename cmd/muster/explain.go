@@ -25,7 +25,7 @@ func (p program) explainCommand() *cobra.Command {
 	git := &e.settings.git
 	c := &cobra.Command{
 		Use:   "explain [COMMIT|DISPATCH|OVERLAY|JOB]",
-		Short: "Show why there are this many agents and not more, from git alone",
+		Short: "Show why there are this many agents, from git alone",
 		Long: `explain prints why muster did something, or did nothing.
 
 For a commit, a dispatch or an agent's name: the arithmetic of the order, recomputed

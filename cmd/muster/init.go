@@ -370,8 +370,9 @@ func (p program) schemaCommand() *cobra.Command {
 		Long: `schema prints the JSON Schema of a policy, with which editors complete and validate
 it. init writes it to schema/scaling.json, and the policies that init writes name
 that file. Write it again after an upgrade of muster.`,
-		Example: `  muster schema > schema/scaling.json`,
-		Args:    invocation.NoArguments,
+		Example: `  muster schema > schema/scaling.json
+  muster schema | jq .properties.spec`,
+		Args: invocation.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(policy.Schema())
 			return err

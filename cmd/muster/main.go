@@ -52,9 +52,20 @@ Argo CD or Flux syncs. It never talks to the Kubernetes API.
 
 Every flag can be given as an environment variable: --git-username is
 MUSTER_GIT_USERNAME. A flag wins over its variable. Secrets come from
-BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.`,
+BUILDKITE_API_TOKEN and MUSTER_GIT_PASSWORD, or from files.
+
+A command under Change makes one commit in your own name. After a push conflict
+it computes the change again. Without --repo it pushes to the origin of the
+current clone, with git's credentials. It shows the commit first, and asks for
+confirmation in a terminal.`,
 		Version: p.Build.String(),
 	}
 	return invocation.NewRoot(root,
-		p.initCommand(), p.runCommand(), p.planCommand(), p.statusCommand(), p.historyCommand(), p.reportCommand(), p.explainCommand(), p.verifyCommand(), p.pauseCommand(), p.resumeCommand(), p.setCommand(), p.cancelCommand(), p.closeBreakerCommand(), p.revertCommand(), p.checkCommand(), p.schemaCommand(), p.VersionCommand(), p.ManCommand())
+		invocation.CommandGroup{Heading: "Start", Commands: []*cobra.Command{p.initCommand(), p.checkCommand(), p.schemaCommand()}},
+		invocation.CommandGroup{Heading: "Operate", Commands: []*cobra.Command{p.runCommand(), p.planCommand(), p.statusCommand()}},
+		invocation.CommandGroup{Heading: "Explain", Commands: []*cobra.Command{p.historyCommand(), p.explainCommand(), p.reportCommand(), p.verifyCommand()}},
+		invocation.CommandGroup{Heading: "Change", Commands: []*cobra.Command{
+			p.pauseCommand(), p.resumeCommand(), p.setCommand(), p.cancelCommand(), p.closeBreakerCommand(), p.revertCommand(),
+		}},
+		invocation.CommandGroup{Heading: "Other", Commands: []*cobra.Command{p.VersionCommand(), p.ManCommand()}})
 }

@@ -44,7 +44,8 @@ With --never-created they count no longer. Look first: kubectl get jobs -A -l
 muster.dev/dispatch=DISPATCH. If a Job exists after all, max may be exceeded.
 
 muster status OVERLAY lists an overlay's dispatches.`,
-		Example:           `  muster cancel linux-med3brs7 --reason "wrong image"`,
+		Example: `  muster cancel linux-med3brs7 --reason "wrong image"
+  muster cancel linux-med3brs7 --never-created --dry-run`,
 		Args:              invocation.Arguments(1, invocation.Unlimited),
 		ValidArgsFunction: m.settings.git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Dispatches }),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -94,9 +95,11 @@ func (f *fleetState) overlayWith(ids []string) (*fleet.Overlay, error) {
 func (p program) closeBreakerCommand() *cobra.Command {
 	return p.overlayCommand(&cobra.Command{
 		Use:   "close-breaker OVERLAY",
-		Short: "Order agents again after failed orders, without waiting for a trial",
+		Short: "Order agents again after failed orders",
 		Long: `close-breaker closes the circuit breaker of an overlay after the cause of its failed
 orders was removed. The rest of the overlay's state stays.`,
+		Example: `  muster close-breaker linux --reason "the quota is raised"
+  muster close-breaker linux --dry-run`,
 	}, "", func(_ *fleetState, o *fleet.Overlay, _ time.Time) (manual.Edit, error) { return manual.CloseBreaker(o) })
 }
 
@@ -205,7 +208,7 @@ func (w *durationFlags) end(now time.Time) (time.Time, error) {
 func (p program) pauseCommand() *cobra.Command {
 	return p.overlayCommand(&cobra.Command{
 		Use:   "pause OVERLAY",
-		Short: "Order no agents for an overlay, until resumed or until a time",
+		Short: "Order no agents, until resumed or until a time",
 		Long: `pause writes paused: true into an overlay's scaling.yaml, or, with --until or
 --for, an override that ends automatically. Running agents continue.`,
 		Example: `  muster pause linux --reason "the registry is down"
@@ -221,6 +224,8 @@ func (p program) resumeCommand() *cobra.Command {
 		Short: "Order agents for a paused overlay again",
 		Long: `resume removes what pause wrote into an overlay's scaling.yaml. Resume a queue that
 is paused in Buildkite there.`,
+		Example: `  muster resume linux --reason "the registry is up"
+  muster resume linux --yes`,
 	}, "", func(f *fleetState, o *fleet.Overlay, _ time.Time) (manual.Edit, error) {
 		return manual.Resume(f.head.Tree, o, f.now)
 	})
@@ -256,7 +261,7 @@ func (p program) setCommand() *cobra.Command {
 	var while durationFlags
 	c := m.addTo(&cobra.Command{
 		Use:   "set OVERLAY NAME=VALUE...",
-		Short: "Change settings of an overlay's policy, permanently or until a time",
+		Short: "Change a policy, permanently or until a time",
 		Long: `set changes settings in an overlay's scaling.yaml and keeps every other line. With
 --for or --until it writes an override of min, max, buffer or maxPerHour, which ends
 automatically. reuse is set permanently, as in reuse=idle:1m,uptime:30m, and
@@ -328,17 +333,8 @@ func (p program) manualFlags() *manualFlags {
 	return &manualFlags{settings: &settings{program: p, git: invocation.Repository{Program: p.Program}}}
 }
 
-// manualFooter is the end of the help text of these commands.
-const manualFooter = `
-
-The change is one commit in your own name. After a push conflict it is computed
-again from the new head. Without --repo it is pushed to the origin of the current
-clone, with git's credentials. muster shows it first, and waits for confirmation if
-it runs in a terminal.`
-
 // addTo adds the flags to a command, and returns it.
 func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {
-	c.Long += manualFooter
 	git := &m.settings.git
 	git.AddReading(c)
 	m.settings.git.AddLog(c)

@@ -82,6 +82,7 @@ writes nothing. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
 		},
 	}
 	s = newSettings(p, c)
+	s.git.AddReading(c)
 	s.agent.addTo(c)
 	w.addTo(c)
 	c.Flags().BoolVar(&diffs, "diff", false, "also print the files that the next tick would commit")

@@ -51,7 +51,7 @@ state. docs/how-to/investigate.md defines each.
 --since and --until take a time, as in 2026-11-21T02:15Z or 2026-11-21, or a
 duration ago, as in 90m, 24h or 7d.`,
 		Example: `  muster report --out report.html
-  muster report default --since 24h --price 0.04 --currency EUR --out report.html
+  muster report default --since 24h --price 0.04 --currency EUR --out day.html
   muster report -o md`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays }),

@@ -87,7 +87,8 @@ are accepted and no overlay is invalid; otherwise it lists the problems), and
 /webhooks/git, which trigger a tick at once.`,
 		Example: `  export BUILDKITE_API_TOKEN=...
   muster run --repo git@example.com:acme/fleet.git --ssh-key-file key \
-    --ssh-known-hosts-file known_hosts --buildkite-org acme`,
+    --ssh-known-hosts-file known_hosts --buildkite-org acme
+  muster run --once`,
 		Args: invocation.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if p.BoundMemory != nil {
@@ -104,6 +105,7 @@ are accepted and no overlay is invalid; otherwise it lists the problems), and
 		},
 	}
 	s = newSettings(p, c)
+	s.git.AddTo(c)
 	s.addNotify(c)
 	s.agent.addTo(c)
 	c.Flags().BoolVar(&f.once, "once", false, "run one tick and exit")

@@ -46,10 +46,9 @@ type settings struct {
 	progress            *output.Progress                           // nil: no progress, as in long-running commands
 }
 
-// newSettings returns settings whose flags are the command's.
+// newSettings returns settings with the flags of Buildkite and of the log. The caller adds those of the repository.
 func newSettings(p program, c *cobra.Command) *settings {
 	s := &settings{program: p, git: invocation.Repository{Program: p.Program}}
-	s.git.AddTo(c)
 	f := c.Flags()
 	f.StringVar(&s.org, "buildkite-org", "", "slug of the organisation in Buildkite")
 	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "Buildkite REST API URL")

@@ -44,8 +44,9 @@ and the trailers one by one. It does not read the prose of messages. The verdict
   reproduced     the same trailers and files
   differs        other trailers, other files, or not where muster pushed it
   not-by-muster  somebody changed muster's files in a commit of their own
-  unknown        this repository lacks the files that were decided on, or another
-                 version made the commit, and this one would make it differently
+  unknown        this repository lacks the files that were decided on, or
+                 another version made the commit, and this one would make it
+                 differently
 
 It prints all but the reproduced ones. If a commit differs, the exit code is 1; with
 --strict also if one is unknown. For a repair, verify checks that it changes only

@@ -204,7 +204,7 @@ func help(tmp string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, list, _ := strings.Cut(top, "Commands:\n")
+	_, list, _ := strings.Cut(top, "\nStart:\n")
 	texts := map[string]string{"muster": top}
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z-]+) +[A-Za-z]`).FindAllStringSubmatch(list, -1) {
 		if texts[m[1]], err = print(m[1]); err != nil {
