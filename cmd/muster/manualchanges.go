@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -35,72 +36,113 @@ func (p program) cancelCommand() *cobra.Command {
 	c := m.addTo(&cobra.Command{
 		Use:   "cancel DISPATCH...",
 		Short: "Cancel orders of agents",
-		Long: `cancel removes the manifests of dispatches, so that no syncer applies them any more.
-Jobs that the cluster has created stay, if their annotations prevent their deletion as
-in base/job.yaml. Agents that have not registered count until their lease expires,
-because the cluster may have started them: nothing is ordered twice.
+		Long: `cancel removes the manifests of dispatches, so that no syncer applies them any more,
+in a commit for each overlay. Jobs that the cluster has created stay, if their
+annotations prevent their deletion as in base/job.yaml. Agents that have not
+registered count until their lease expires, because the cluster may have started them:
+nothing is ordered twice.
 
 With --never-created they count no longer. Look first: kubectl get jobs -A -l
 muster.dev/dispatch=DISPATCH. If a Job exists after all, max may be exceeded.
 
 muster status OVERLAY lists an overlay's dispatches.`,
 		Example: `  muster cancel linux-med3brs7 --reason "wrong image"
-  muster cancel linux-med3brs7 --never-created --dry-run`,
-		Args:              invocation.Arguments(1, invocation.Unlimited),
+  muster cancel linux-med3brs7 --never-created --dry-run
+  muster cancel --all --reason "stop everything"`,
+		Args:              allOr(&m.all, invocation.Arguments(1, invocation.Unlimited)),
 		ValidArgsFunction: m.settings.git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Dispatches }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if neverCreated && m.pr {
 				return output.Usage(errors.New("--never-created cannot be proposed with --pr: a merged proposal does not say that muster's command made it"))
 			}
-			return m.run(cmd.Context(), func(_ context.Context, f *fleetState) (manual.Edit, error) {
-				o, err := f.overlayWith(args)
-				if err != nil {
-					return manual.Edit{}, output.Usage(err)
+			for i, rest := 0, args; i == 0 || len(rest) > 0; i++ {
+				var left []string
+				err := m.run(cmd.Context(), func(_ context.Context, f *fleetState) (manual.Edit, error) {
+					var o *fleet.Overlay
+					var mine []string
+					var err error
+					if i == 0 && m.all {
+						rest = f.dispatches(neverCreated)
+					}
+					if o, mine, left, err = f.overlayWith(rest); err != nil || o == nil {
+						return manual.Edit{Notes: []string{"There is no dispatch in git to cancel."}}, output.Usage(err)
+					}
+					e, err := manual.Cancel(o, mine, neverCreated)
+					return e, output.Usage(err)
+				})
+				if rest = left; err != nil || m.declined {
+					return err
 				}
-				e, err := manual.Cancel(o, args, neverCreated)
-				return e, output.Usage(err)
-			})
+			}
+			return nil
 		},
 	})
+	m.addAll(c, "cancel all dispatches that are in git")
 	c.Flags().BoolVar(&neverCreated, "never-created", false, "the cluster has created no Job of them: their agents no longer count")
 	return c
 }
 
-// overlayWith returns the overlay of the dispatches; one commit changes one overlay.
-func (f *fleetState) overlayWith(ids []string) (*fleet.Overlay, error) {
-	var found *fleet.Overlay
-	var known []string
-	for _, id := range ids {
-		there := false
-		for i := range f.overlays {
-			o := &f.overlays[i]
-			for _, d := range o.Dispatches {
-				if known = append(known, d.ID); d.ID != id {
-					continue
-				}
-				if there = true; found != nil && found != o {
-					return nil, errors.New("the dispatches are of several overlays: run it for each")
-				}
-				found = o
+// dispatches returns the names of the dispatches, without those that are withdrawn if withdrawn is false.
+func (f *fleetState) dispatches(withdrawn bool) []string {
+	var ids []string
+	for i := range f.overlays {
+		for _, d := range f.overlays[i].Dispatches {
+			if withdrawn || !d.Withdrawn {
+				ids = append(ids, d.ID)
 			}
 		}
-		if !there {
-			slices.Sort(known)
-			return nil, fmt.Errorf("there is no dispatch %q in git%s", id, output.Instead(id, slices.Compact(known), "there are"))
+	}
+	return ids
+}
+
+// overlayWith returns the overlay of the first of some dispatches, those of them that are its own, and the others,
+// because one commit changes one overlay. Without dispatches the overlay is nil.
+func (f *fleetState) overlayWith(ids []string) (found *fleet.Overlay, mine, others []string, err error) {
+	var known []string
+	of := map[string]*fleet.Overlay{}
+	for i := range f.overlays {
+		for _, d := range f.overlays[i].Dispatches {
+			known, of[d.ID] = append(known, d.ID), &f.overlays[i]
 		}
 	}
-	return found, nil
+	for _, id := range ids {
+		switch o := of[id]; {
+		case o == nil:
+			slices.Sort(known)
+			return nil, nil, nil, fmt.Errorf("there is no dispatch %q in git%s", id, output.Instead(id, slices.Compact(known), "there are"))
+		case found == nil || found == o:
+			found, mine = o, append(mine, id)
+		default:
+			others = append(others, id)
+		}
+	}
+	return found, mine, others, nil
 }
 
 func (p program) closeBreakerCommand() *cobra.Command {
-	return p.overlayCommand(&cobra.Command{
-		Use:   "close-breaker OVERLAY",
+	m := p.manualFlags()
+	return m.addTo(&cobra.Command{
+		Use:   "close-breaker OVERLAY...",
 		Short: "Order agents again after failed orders",
-		Long: `close-breaker closes the circuit breaker of an overlay after the cause of its failed
-orders was removed. The rest of the overlay's state stays.`,
+		Long: `close-breaker closes the circuit breaker of overlays after the cause of their failed
+orders was removed, in a commit for each. The rest of their state stays.`,
 		Example: `  muster close-breaker linux --reason "the quota is raised"
   muster close-breaker linux --dry-run`,
-	}, "", func(_ *fleetState, o *fleet.Overlay, _ time.Time) (manual.Edit, error) { return manual.CloseBreaker(o) })
+		Args:              invocation.Arguments(1, invocation.Unlimited),
+		ValidArgsFunction: m.settings.git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays }),
+		RunE:              func(cmd *cobra.Command, args []string) error { return m.closeBreakers(cmd.Context(), args) },
+	})
+}
+
+// closeBreakers closes the circuit breakers of overlays, each in a commit of its own, until one is not confirmed.
+func (m *manualFlags) closeBreakers(ctx context.Context, overlays []string) error {
+	for _, name := range overlays {
+		err := m.onOverlays(ctx, []string{name}, func(_ *fleetState, o *fleet.Overlay) (manual.Edit, error) { return manual.CloseBreaker(o) })
+		if err != nil || m.declined {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p program) revertCommand() *cobra.Command {
@@ -206,70 +248,100 @@ func (w *durationFlags) end(now time.Time) (time.Time, error) {
 }
 
 func (p program) pauseCommand() *cobra.Command {
-	return p.overlayCommand(&cobra.Command{
-		Use:   "pause OVERLAY",
+	m := p.manualFlags()
+	var while durationFlags
+	c := m.addTo(&cobra.Command{
+		Use:   "pause OVERLAY...",
 		Short: "Order no agents, until resumed or until a time",
-		Long: `pause writes paused: true into an overlay's scaling.yaml, or, with --until or
+		Long: `pause writes paused: true into the scaling.yaml of overlays, or, with --until or
 --for, an override that ends automatically. Running agents continue.`,
-		Example: `  muster pause linux --reason "the registry is down"
-  muster pause linux --for 2h --yes`,
-	}, "pause", func(f *fleetState, o *fleet.Overlay, until time.Time) (manual.Edit, error) {
-		return manual.Pause(f.head.Tree, o, until, f.now)
+		Example: `  muster pause linux windows --reason "the registry is down"
+  muster pause linux --for 2h --yes
+  muster pause --all --until 18:00`,
+		Args: allOr(&m.all, invocation.Arguments(1, invocation.Unlimited)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			until, err := while.end(p.Clock.Now())
+			if err != nil {
+				return err
+			}
+			m.until = until
+			return m.onOverlays(cmd.Context(), args, func(f *fleetState, o *fleet.Overlay) (manual.Edit, error) {
+				return manual.Pause(f.head.Tree, o, until, f.now)
+			})
+		},
 	})
+	m.addAll(c, "pause all overlays")
+	while.addTo(c, "pause")
+	c.ValidArgsFunction = m.settings.git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays })
+	return c
 }
 
 func (p program) resumeCommand() *cobra.Command {
-	return p.overlayCommand(&cobra.Command{
-		Use:   "resume OVERLAY",
+	m := p.manualFlags()
+	c := m.addTo(&cobra.Command{
+		Use:   "resume OVERLAY...",
 		Short: "Order agents for a paused overlay again",
-		Long: `resume removes what pause wrote into an overlay's scaling.yaml. Resume a queue that
-is paused in Buildkite there.`,
-		Example: `  muster resume linux --reason "the registry is up"
-  muster resume linux --yes`,
-	}, "", func(f *fleetState, o *fleet.Overlay, _ time.Time) (manual.Edit, error) {
-		return manual.Resume(f.head.Tree, o, f.now)
+		Long: `resume removes what pause wrote into the scaling.yaml of overlays, and closes open
+circuit breakers, each in a commit of its own. Resume a queue that is paused in
+Buildkite there.`,
+		Example: `  muster resume linux windows --reason "the registry is up"
+  muster resume --all --yes`,
+		Args: allOr(&m.all, invocation.Arguments(1, invocation.Unlimited)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			open := map[string]bool{}
+			err := m.onOverlays(cmd.Context(), args, func(f *fleetState, o *fleet.Overlay) (manual.Edit, error) {
+				open[o.Name] = o.State.Breaker.Open()
+				return manual.Resume(f.head.Tree, o, f.now)
+			})
+			if err != nil || m.declined {
+				return err
+			}
+			names := slices.Sorted(maps.Keys(open))
+			return m.closeBreakers(cmd.Context(), slices.DeleteFunc(names, func(name string) bool { return !open[name] }))
+		},
 	})
+	m.addAll(c, "resume all overlays")
+	c.ValidArgsFunction = m.settings.git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays })
+	return c
 }
 
-// overlayCommand completes a command that edits the overlay of its argument. If during is not
-// empty, flags limit the change to a time; during describes the change in their help.
-func (p program) overlayCommand(
-	c *cobra.Command, during string, edit func(*fleetState, *fleet.Overlay, time.Time) (manual.Edit, error),
-) *cobra.Command {
-	m := p.manualFlags()
-	var while durationFlags
-	c.Args = invocation.Arguments(1, 1)
-	c.ValidArgsFunction = m.settings.git.Completion(1, func(o invocation.CloneNames) []string { return o.Overlays })
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		until, err := while.end(p.Clock.Now())
-		if err != nil {
-			return err
+// addAll adds the flag --all.
+func (m *manualFlags) addAll(c *cobra.Command, usage string) {
+	c.Flags().BoolVar(&m.all, "all", false, usage)
+}
+
+// allOr accepts no argument with --all, and what check accepts without it.
+func allOr(all *bool, check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case *all && len(args) > 0:
+			return fmt.Errorf("--all is given, and %q too: keep one", args[0])
+		case *all:
+			return nil
 		}
-		m.until = until
-		return m.onOverlay(cmd.Context(), args[0], func(f *fleetState, o *fleet.Overlay) (manual.Edit, error) {
-			return edit(f, o, until)
-		})
+		return check(cmd, args)
 	}
-	if during != "" {
-		while.addTo(c, during)
-	}
-	return m.addTo(c)
 }
 
 func (p program) setCommand() *cobra.Command {
 	m := p.manualFlags()
 	var while durationFlags
 	c := m.addTo(&cobra.Command{
-		Use:   "set OVERLAY NAME=VALUE...",
+		Use:   "set OVERLAY... NAME=VALUE...",
 		Short: "Change a policy, permanently or until a time",
-		Long: `set changes settings in an overlay's scaling.yaml and keeps every other line. With
+		Long: `set changes settings in the scaling.yaml of overlays and keeps every other line. With
 --for or --until it writes an override of min, max, buffer or maxPerHour, which ends
 automatically. reuse is set permanently, as in reuse=idle:1m,uptime:30m, and
 reuse=none removes it.`,
 		Example: `  muster set linux max=40 --for 2h --reason "release day"
   muster set linux min=2 buffer=5
   muster set linux reuse=idle:1m,uptime:30m`,
-		Args: invocation.Arguments(2, invocation.Unlimited),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if m.all {
+				return invocation.Arguments(1, invocation.Unlimited)(cmd, args)
+			}
+			return invocation.Arguments(2, invocation.Unlimited)(cmd, args)
+		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return m.settings.git.Completion(1, func(o invocation.CloneNames) []string { return o.Overlays })(cmd, args, begun)
@@ -287,7 +359,14 @@ reuse=none removes it.`,
 			}
 			m.until = until
 			values := map[string]string{}
-			for _, arg := range args[1:] {
+			overlays := args[:max(0, slices.IndexFunc(args, func(arg string) bool { return strings.Contains(arg, "=") }))]
+			switch {
+			case m.all && len(overlays) > 0:
+				return output.Usage(fmt.Errorf("--all is given, and %q too: keep one", overlays[0]))
+			case !m.all && len(overlays) == 0:
+				overlays = args[:1]
+			}
+			for _, arg := range args[len(overlays):] {
 				name, value, ok := strings.Cut(arg, "=")
 				if !ok || name == "" || value == "" {
 					return output.Usage(fmt.Errorf("%q is not NAME=VALUE, as in max=40", arg))
@@ -297,24 +376,37 @@ reuse=none removes it.`,
 				}
 				values[name] = value
 			}
-			return m.onOverlay(cmd.Context(), args[0], func(f *fleetState, o *fleet.Overlay) (manual.Edit, error) {
+			return m.onOverlays(cmd.Context(), overlays, func(f *fleetState, o *fleet.Overlay) (manual.Edit, error) {
 				return manual.Set(f.head.Tree, o, values, until, f.now)
 			})
 		},
 	})
+	m.addAll(c, "change all overlays")
 	while.addTo(c, "in force")
 	return c
 }
 
-// onOverlay runs an edit of one overlay. Its error is a usage error.
-func (m *manualFlags) onOverlay(ctx context.Context, arg string, edit func(*fleetState, *fleet.Overlay) (manual.Edit, error)) error {
+// onOverlays runs an edit of overlays, in one commit: of those that the arguments name, or without arguments of all,
+// without those that cannot be edited. The edit's error is a usage error.
+func (m *manualFlags) onOverlays(ctx context.Context, args []string, edit func(*fleetState, *fleet.Overlay) (manual.Edit, error)) error {
 	return m.run(ctx, func(_ context.Context, f *fleetState) (manual.Edit, error) {
-		o, err := f.overlay(arg, m.settings.git.Overlays)
+		known := invocation.OverlayNames(f.overlays)
+		names, err := output.ChooseOverlays(args, known, m.settings.git.Overlays)
 		if err != nil {
 			return manual.Edit{}, err
 		}
-		e, err := edit(f, o)
-		return e, output.Usage(err)
+		var edits []manual.Edit
+		for _, name := range names {
+			e, err := edit(f, &f.overlays[slices.Index(known, name)])
+			switch {
+			case err != nil && len(args) > 0:
+				return e, output.Usage(err)
+			case err != nil:
+				e = manual.Edit{Notes: []string{"It is not changed: " + err.Error()}}
+			}
+			edits = append(edits, e)
+		}
+		return manual.Join(names, edits), nil
 	})
 }
 
@@ -324,7 +416,8 @@ type manualFlags struct {
 	settings    *settings
 	reason      string
 	yes, dryRun bool
-	pr          bool
+	pr, all     bool
+	declined    bool                        // the person did not confirm a change
 	until       time.Time                   // the end of the change; zero if it is permanent
 	pending     branch.Pending[manual.Edit] // the pushes whose results are unknown
 }
@@ -356,16 +449,6 @@ type fleetState struct {
 	overlays []fleet.Overlay
 	now      time.Time
 	reader   *gitops.Repository
-}
-
-// overlay returns the overlay that an argument names.
-func (f *fleetState) overlay(arg, dir string) (*fleet.Overlay, error) {
-	names := invocation.OverlayNames(f.overlays)
-	chosen, err := output.ChooseOverlays([]string{arg}, names, dir)
-	if err != nil {
-		return nil, err
-	}
-	return &f.overlays[slices.Index(names, chosen[0])], nil
 }
 
 // run computes an edit of the fleet, shows it, and pushes it after confirmation.
@@ -527,6 +610,7 @@ func (m *manualFlags) confirm(ctx context.Context, at *fleetState, e manual.Edit
 	}
 	if answer = strings.ToLower(answer); answer != "y" && answer != "yes" {
 		fmt.Fprintln(p.Stdout, "not pushed")
+		m.declined = true
 		return false, nil
 	}
 	return true, nil

@@ -81,6 +81,52 @@ func plain(lines []string) []string {
 	return all
 }
 
+// Join returns one edit of several overlays. Edits with the same operation have one subject. The edits must be of
+// policies: an operation with trailers concerns one overlay.
+func Join(overlays []string, edits []Edit) Edit {
+	if len(edits) == 1 {
+		return edits[0]
+	}
+	var joined Edit
+	var names, actions []string
+	common := map[string]int{}
+	for _, e := range edits {
+		for _, note := range e.Notes {
+			common[note]++
+		}
+	}
+	for i, e := range edits {
+		if len(e.Changes) > 0 {
+			names = append(names, overlays[i])
+			action := strings.TrimPrefix(e.Subject, overlays[i]+": ")
+			if !slices.Contains(actions, action) {
+				actions = append(actions, action)
+			}
+		}
+		for _, says := range e.Says {
+			joined.Says = append(joined.Says, overlays[i]+": "+says)
+		}
+		for _, note := range e.Notes {
+			if common[note] < len(edits) && !strings.HasPrefix(note, overlays[i]+" ") {
+				note = overlays[i] + ": " + note
+			}
+			if !slices.Contains(joined.Notes, note) {
+				joined.Notes = append(joined.Notes, note)
+			}
+		}
+		joined.Changes = append(joined.Changes, e.Changes...)
+	}
+	if len(names) == 0 {
+		return joined
+	}
+	const width = 72
+	joined.Subject = strings.Join(names, ", ") + ": " + strings.Join(actions, ", ")
+	if len(joined.Subject) > width {
+		joined.Subject = ledger.Count(len(names), "overlay") + ": " + strings.Join(actions, ", ")
+	}
+	return joined
+}
+
 // Same reports whether two edits have the same subject and changes.
 func (e Edit) Same(other Edit) bool {
 	return e.Subject == other.Subject && slices.Equal(e.Says, other.Says)

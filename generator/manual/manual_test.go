@@ -1,9 +1,12 @@
 package manual
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
+	"muster/gitops/branch"
 	"muster/gitops/leaktest"
 )
 
@@ -26,5 +29,38 @@ func TestUntrustedTextIsEscaped(t *testing.T) {
 	}
 	if got, want := (Edit{Subject: "a: pause", Says: []string{"paused false -> true"}}).Message("c0ffee", "v1", "the registry is down"), "a: pause\n\npaused false -> true\n\nReason: the registry is down\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestJoin asserts that an edit of several overlays has one subject, and says what concerns which overlay.
+func TestJoin(t *testing.T) {
+	change := func(path string) []branch.Change { return []branch.Change{{Path: path}} }
+	a := Edit{Subject: "a: pause", Says: []string{"paused false -> true"}, Notes: []string{"It ends.", "1 agent is in flight."}, Changes: change("a")}
+	b := Edit{Subject: "b: pause", Says: []string{"paused false -> true"}, Notes: []string{"It ends."}, Changes: change("b")}
+	want := Edit{
+		Subject: "a, b: pause", Says: []string{"a: paused false -> true", "b: paused false -> true"},
+		Notes: []string{"It ends.", "a: 1 agent is in flight."}, Changes: append(change("a"), change("b")...),
+	}
+	if got := Join([]string{"a", "b"}, []Edit{a, b}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := Join([]string{"a"}, []Edit{a}); !reflect.DeepEqual(got, a) {
+		t.Errorf("one edit is %+v", got)
+	}
+	same := Edit{Notes: []string{"It has these values."}}
+	if got := Join([]string{"a", "b"}, []Edit{same, b}); got.Subject != "b: pause" || len(got.Changes) != 1 {
+		t.Errorf("with an overlay that does not change: %+v", got)
+	}
+	if got := Join([]string{"a", "b"}, []Edit{same, same}); got.Subject != "" || len(got.Changes) != 0 || len(got.Notes) != 1 {
+		t.Errorf("without a change: %+v", got)
+	}
+	var names []string
+	var edits []Edit
+	for i := range 20 {
+		name := fmt.Sprintf("overlay-%d", i)
+		names, edits = append(names, name), append(edits, Edit{Subject: name + ": pause", Changes: change(name)})
+	}
+	if got := Join(names, edits); got.Subject != "20 overlays: pause" {
+		t.Errorf("the subject is %q", got.Subject)
 	}
 }

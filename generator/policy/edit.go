@@ -195,35 +195,73 @@ func lastLine(n *yaml.Node) int {
 	return last
 }
 
-// setOverrides replaces the list of overrides.
+// setOverrides replaces the list of overrides. Overrides that stay keep their lines and comments.
 func setOverrides(file string, lines []string, all []plan.Override) ([]string, error) {
 	spec, indent, err := block(file, lines)
 	if err != nil {
 		return nil, err
 	}
+	key, old := finding.Entry(spec, "overrides")
 	var text []string
 	if len(all) > 0 {
 		text = append(text, indent+"overrides:\n")
 	}
+	if key == nil {
+		for _, o := range all {
+			text = append(text, indent+"  - "+overrideText(o)+"\n")
+		}
+		at := lastLine(spec)
+		for i := spec.Content[0].Line - 1; i < len(lines); i++ {
+			if strings.HasPrefix(lines[i], indent+"# overrides: ") {
+				at = i + 1
+			}
+		}
+		return slices.Insert(lines, at, text...), nil
+	}
+	from, to := key.Line-1, lastLine(old)
+	flow := old.Style&yaml.FlowStyle != 0
+	if flow && from+1 != to {
+		return nil, finding.Finding{File: file, Line: from + 1, Field: "spec.overrides", Problem: byHand}
+	}
+	_, comment, commented := strings.Cut(lines[from], " #")
+	switch {
+	case len(all) > 0 && !flow:
+		text[0] = lines[from]
+	case len(all) > 0 && commented:
+		text[0] = indent + "overrides: #" + comment
+	case commented:
+		text = append(text, indent+"#"+comment)
+	}
+	before, err := Parse(file, []byte(strings.Join(lines, "")))
+	if err != nil {
+		return nil, err
+	}
 	for _, o := range all {
-		text = append(text, indent+"  - "+overrideText(o)+"\n")
-	}
-	if key, old := finding.Entry(spec, "overrides"); key != nil {
-		from, to := key.Line-1, lastLine(old)
-		if old.Style&yaml.FlowStyle != 0 && from+1 != to {
-			return nil, finding.Finding{File: file, Line: from + 1, Field: "spec.overrides", Problem: byHand}
+		i := slices.IndexFunc(before.Overrides, func(b plan.Override) bool { return overrideText(b) == overrideText(o) })
+		if flow || i < 0 {
+			text = append(text, indent+"  - "+overrideText(o)+"\n")
+			continue
 		}
-		return slices.Replace(lines, from, to, text...), nil
-	}
-	if len(text) == 0 {
-		return lines, nil
-	}
-	for i := spec.Content[0].Line - 1; i < len(lines); i++ {
-		if strings.HasPrefix(lines[i], indent+"# overrides: ") {
-			return slices.Replace(lines, i, i+1, text...), nil
+		first, last := old.Content[i].Line-1, to
+		if i > 0 {
+			first = afterComments(lines, lastLine(old.Content[i-1]), first)
+		} else {
+			first = from + 1
 		}
+		if i+1 < len(old.Content) {
+			last = lastLine(old.Content[i])
+		}
+		text = append(text, lines[first:last]...)
 	}
-	return slices.Insert(lines, lastLine(spec), text...), nil
+	return slices.Replace(lines, from, to, text...), nil
+}
+
+// afterComments returns the first of the lines before an item at that are comments, not before the line least.
+func afterComments(lines []string, least, at int) int {
+	for at > least && strings.HasPrefix(strings.TrimSpace(lines[at-1]), "#") {
+		at--
+	}
+	return at
 }
 
 // overrideText is one override on one line.

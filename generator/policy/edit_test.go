@@ -27,6 +27,7 @@ func TestEditPolicy(t *testing.T) {
 	minimal := header + "spec:\n  queue: q # the one\n  max: \"10\"\n"
 	minimal = strings.Replace(minimal, `"10"`, "10", 1)
 	const flow = `overrides: [{until: "2026-11-21T18:00:00Z", max: 4}]`
+	commentedOverride := minimal + "  overrides: # by hand\n    # the release\n    - until: 2026-11-21T18:00:00Z # evening\n      max: 3\n  # after\n  min: 1\n"
 	overridden := minimal + "  # before\n  overrides:\n    - until: 2026-11-21T18:00:00Z\n      max: 3\n  # after\n  min: 1\n"
 	for _, c := range []struct {
 		name, text string
@@ -37,8 +38,13 @@ func TestEditPolicy(t *testing.T) {
 		{"one behind #", starter, Edit{Set: map[string]string{"paused": "true"}}, []string{"  # paused: false           # true: muster orders no agents"}, []string{"  paused: true              # true: muster orders no agents"}},
 		{"one that is not there", minimal, Edit{Set: map[string]string{"buffer": "2"}}, nil, []string{"  buffer: 2"}},
 		{"overrides behind #", starter, Edit{Override: true, Overrides: []plan.Override{{Until: end, Max: new(40), Paused: true}}},
-			[]string{"  # overrides: []           # other min, max, buffer, maxPerHour or paused until a given time; take precedence over schedules"},
+			nil,
 			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", max: 40, paused: true}`}},
+		{"an override beside another one with comments", commentedOverride, Edit{Override: true, Overrides: []plan.Override{{Until: end, Max: new(3)}, {Until: end, Paused: true}}},
+			nil, []string{`    - {until: "2026-11-21T18:00:00Z", paused: true}`}},
+		{"the end of an override with comments", commentedOverride, Edit{Override: true},
+			[]string{"  overrides: # by hand", "    # the release", "    - until: 2026-11-21T18:00:00Z # evening", "      max: 3"}, []string{"  # by hand"}},
+		{"the end of an override in flow style, with a comment", minimal + "  " + flow + " # by hand\n", Edit{Override: true}, []string{"  " + flow + " # by hand"}, []string{"  # by hand"}},
 		{"overrides that are not there", minimal, Edit{Override: true, Overrides: []plan.Override{{Until: end, MaxPerHour: new(0)}}}, nil,
 			[]string{"  overrides:", `    - {until: "2026-11-21T18:00:00Z", maxPerHour: 0}`}},
 		{"other overrides", overridden, Edit{Override: true, Overrides: []plan.Override{{Until: end, Buffer: new(1)}}},
