@@ -1,0 +1,110 @@
+package condition
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"muster/generator/plan"
+)
+
+// commands are the first commands of the remedies, by reason. NAME is the overlay, SLUG its name in
+// labels, QUEUE the queue and CLUSTER its cluster.
+var commands = map[string]string{
+	string(plan.Paused):           "muster resume NAME",
+	string(plan.Invalid):          "muster check",
+	string(plan.AgentsCannotWork): "muster explain NAME",
+	string(plan.Drifted):          "muster history NAME",
+	string(plan.UnknownOrders):    "git log --oneline --walk-reflogs",
+	Overdue:                       podsCommand,
+	OrdersFailed:                  podsCommand,
+	BreakerOpen:                   podsCommand,
+	NotRecorded:                   "muster plan NAME",
+	MaxReached:                    "muster plan NAME",
+	HourlyLimitReached:            "muster plan NAME",
+	NoMatch:                       "muster plan",
+	NoOverlay:                     "muster init --overlay QUEUE --queue QUEUE --cluster CLUSTER",
+	EditedByHand:                  "muster history NAME",
+	Refused:                       "muster check",
+	Conflict:                      "git log --oneline -20",
+	PushFailed:                    "muster check",
+	ReadFailed:                    "muster check",
+	PollFailed:                    "muster check",
+	NoAnswer:                      "kubectl logs --namespace=muster deployment/muster --tail=50",
+	InternalError:                 "kubectl logs --namespace=muster deployment/muster --tail=200",
+	Stuck:                         "kubectl rollout restart --namespace=muster deployment/muster",
+	AgentsInOtherQueue:            "muster explain NAME",
+	BranchRewritten:               "git log --oneline -20",
+	MetricsUnavailable:            "muster check",
+}
+
+const podsCommand = "kubectl get jobs,pods --all-namespaces --selector=muster.dev/overlay=SLUG"
+
+// Command returns the first command of the remedy, for a shell in a clone of the fleet repository. It may
+// be empty.
+func (c Condition) Command() string {
+	text := commands[c.Reason]
+	if c.Cluster == "" {
+		text = strings.TrimSuffix(text, " --cluster CLUSTER")
+	}
+	if c.Overlay == "" {
+		text = strings.TrimSuffix(text, " NAME")
+	}
+	return strings.NewReplacer("NAME", quoted(c.Overlay), "SLUG", cmp.Or(plan.Slug(c.Overlay), "NAME"), "QUEUE", quoted(c.Queue), "CLUSTER", quoted(c.Cluster)).Replace(text)
+}
+
+// quoted returns a word for a POSIX shell.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./@", r)
+	}
+	if word != "" && word[0] != '-' && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// titles are those of reasons that have no summary.
+var titles = map[string]string{
+	string(plan.Paused):            "paused by the policy",
+	string(plan.PausedInBuildkite): "the queue is paused in Buildkite",
+	string(plan.Invalid):           "files of the overlay are invalid",
+	string(plan.UnknownCluster):    "Buildkite has no such cluster",
+	string(plan.UnknownQueue):      "Buildkite has no such queue",
+	string(plan.AmbiguousQueue):    "several clusters have the queue",
+	string(plan.HostedQueue):       "only agents that Buildkite hosts can join the queue",
+	string(plan.Drifted):           "a manifest was edited",
+	string(plan.UnknownOrders):     "agents of orders that git does not contain are connected",
+	string(plan.NoJobTaken):        "agents of the last orders took no job",
+	NotRecorded:                    "git records no poll since the order",
+	Conflict:                       "other writers push continuously",
+	PushFailed:                     "pushes fail",
+	ReadFailed:                     "the branch cannot be read",
+	PollFailed:                     "Buildkite cannot be polled",
+	NoAnswer:                       "a server does not answer",
+	InternalError:                  "muster failed",
+	Stuck:                          "no tick ends",
+	StateInvalid:                   "state.yaml is invalid",
+	ListUnread:                     "a part of Buildkite cannot be read",
+	TokenExpires:                   "the Buildkite token expires soon",
+}
+
+// Title returns an abnormal condition in a few words without figures.
+func (c Condition) Title() string { return title(c.Reason, string(c.Type)) }
+
+func title(reason, otherwise string) string {
+	return cmp.Or(titles[reason], summaries[reason], otherwise)
+}
+
+// Reason is a reason of conditions, with its title and its remedy.
+type Reason struct{ Name, Title, Remedy string }
+
+// Reasons returns all reasons that have a remedy, by name.
+func Reasons() []Reason {
+	var all []Reason
+	for name, remedy := range remedies {
+		all = append(all, Reason{name, title(name, ""), remedy})
+	}
+	slices.SortFunc(all, func(a, b Reason) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
