@@ -56,6 +56,7 @@ const (
 	markHeight = 28
 	markLine   = 10
 	markGap    = 4 // between two labels
+	thinnest   = 2 // width of a run of values, however short it is
 )
 
 // timeline is a timeline that is being drawn.
@@ -106,9 +107,9 @@ func (b Stack) height() float64 {
 }
 
 // colours are the fills of the series on light and dark pages, in order of first use.
-// Neighbours also differ in lightness.
+// The luminance of neighbours in a stack differs by a factor of two or more.
 var colours = [][2]string{
-	{"#bc4c00", "#f0883e"}, {"#0969da", "#4493f8"}, {"#afb8c1", "#6e7781"}, {"#8250df", "#a371f7"}, {"#1a7f37", "#3fb950"},
+	{"#bc4c00", "#f0883e"}, {"#0a3069", "#cae8ff"}, {"#0969da", "#58a6ff"}, {"#96a4b3", "#57606a"}, {"#6639ba", "#bc8cff"},
 }
 
 func timelineStyle() string {
@@ -200,7 +201,8 @@ func (d *timeline) closed(path *strings.Builder, bottom float64, s scale, lower,
 			fmt.Fprintf(path, "H%sV%s", short(x(i)), short(y(upper[i])))
 		}
 	}
-	fmt.Fprintf(path, "H%sV%s", short(x(to)), short(y(lower[to-1])))
+	end := max(x(to), x(from)+thinnest)
+	fmt.Fprintf(path, "H%sV%s", short(end), short(y(lower[to-1])))
 	for i := to - 1; i > from; i-- {
 		if lower[i] != lower[i-1] {
 			fmt.Fprintf(path, "H%sV%s", short(x(i)), short(y(lower[i-1])))

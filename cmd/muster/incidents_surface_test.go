@@ -212,16 +212,16 @@ var (
 	pageProblem = regexp.MustCompile(`(?s)<li class="(?:error|warn|info)">(.*?)</li>`)
 	pageOverlay = regexp.MustCompile(`<b>overlay ([^<]*)</b>`)
 	pageCode    = regexp.MustCompile(`<code>(\w+)=(\w+)</code>`)
-	pageReason  = regexp.MustCompile(`<span class="reason">(\w+): </span>`)
-	pageMessage = regexp.MustCompile(`<span class="what">([^<]*)</span>`)
+	pageReason  = regexp.MustCompile(`<a class="reason" [^>]*>(\w+)</a>`)
+	pageMessage = regexp.MustCompile(`(?s)<span class="what">(.*?)</span>`)
 	pageReady   = regexp.MustCompile(`<span class="state \w+">Ready</span>`)
 	pageTag     = regexp.MustCompile(`<[^>]*>`)
 )
 
 func readPage(text string) reading {
 	first := func(e *regexp.Regexp, text string, group int) string {
-		if m := e.FindStringSubmatch(text); m != nil {
-			return html.UnescapeString(m[group])
+		if m := e.FindStringSubmatch(text); m != nil { // a message may contain links
+			return html.UnescapeString(pageTag.ReplaceAllString(m[group], ""))
 		}
 		return ""
 	}

@@ -20,7 +20,7 @@ const thirdPartyHead = `# Third-party software
 
 What muster's program is linked from besides its own code: the modules, their versions and their licences, and the texts that the licences
 ask to go with the program. It is for Linux; other systems link a part of it, or a small module more. ` + "`go test ./cmd/muster -run ThirdParty -update`" + ` makes
-this page from the module cache, and the test fails when it is behind. The source of each module is at ` + "`https://proxy.golang.org/`" + `, in the version named here.
+this page from the module cache, and the test fails when it is behind. The source of each Go module is at ` + "`https://proxy.golang.org/`" + `, in the version named here.
 ` + "`make sbom`" + ` writes the same list for machines.
 
 `
@@ -130,12 +130,26 @@ func thirdParty(t *testing.T) string {
 		}
 		fmt.Fprintf(&page, "| %s | %s | %s |\n", m.Path, m.Version, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 	}
+	name, version, text := embeddedScript(t)
+	users[text] = append(users[text], name+" "+version+", LICENSE")
+	fmt.Fprintf(&page, "| %s (npm, embedded as cmd/page/assets/uPlot.js) | %s | %s |\n", name, version, strings.Join(licenceNames(text), ", "))
 	page.WriteString("\nGo's standard library and runtime are under BSD-3-Clause.\n\n## Texts\n")
 	for i, text := range slices.SortedFunc(maps.Keys(users), func(a, b string) int { return strings.Compare(slices.Min(users[a]), slices.Min(users[b])) }) {
 		slices.Sort(users[text])
 		fmt.Fprintf(&page, "\n### %d\n\nOf:\n\n- %s\n\n~~~text\n%s\n~~~\n", i+1, strings.Join(users[text], "\n- "), text)
 	}
 	return page.String()
+}
+
+// embeddedScript returns the name, the version and the licence of the script that the status page embeds.
+func embeddedScript(t *testing.T) (name, version, licence string) {
+	t.Helper()
+	text, err := os.ReadFile("../page/assets/uPlot.js")
+	check(t, err)
+	head, _, _ := strings.Cut(string(text), "*/")
+	first, licence, _ := strings.Cut(head, "\n")
+	fields := strings.Fields(strings.TrimPrefix(first, "/*! "))
+	return fields[0], strings.TrimSuffix(fields[1], ","), normal(licence)
 }
 
 // TestThirdParty asserts that the page names exactly the modules that the program is linked

@@ -55,8 +55,8 @@ func (l *loader) tick(r generator.Report) {
 	default:
 		return // a read is in progress
 	}
-	own := len(r.Result.Operations) > 0 && r.Result.Conflicts == 0 && l.scanned == before && !r.DryRun
-	if own && l.scanned != "" { // no other writer has pushed
+	own := len(r.Result.Operations) == 1 && r.Result.Conflicts == 0 && l.scanned == before && !r.DryRun
+	if own && l.scanned != "" { // no other writer has pushed, and [history.addTick] has the commit
 		l.scanned = head
 	}
 	if head == l.scanned || r.Ended.Sub(l.failed) < againAfter {

@@ -27,10 +27,26 @@ func overlayQuery(name string) string { return "?overlay=" + url.QueryEscape(nam
 
 // document is the whole page.
 func (v view) document() g.Node {
-	title := "muster: " + v.Status.Muster.Organisation
-	if v.Errors > 0 {
-		title = fmt.Sprintf("(%d) %s", v.Errors, title)
+	subject := v.Status.Muster.Organisation
+	if v.Only != "" {
+		subject = v.Only
 	}
+	content := g.Group{v.needs(), v.overlays(), v.timelines(), v.decisions()}
+	if v.Only != "" {
+		content = g.Group{v.needs(), v.overlays(), v.arithmetic(), v.orders(), v.timelines(), v.decisions()}
+	}
+	return document(
+		v.Verdict.Text+" · "+subject+" · muster", "assets/icon-"+v.Verdict.Class+".svg",
+		g.Group{h.Script(h.Src("assets/uPlot.js"), h.Defer()), h.Script(h.Src("assets/page.js"), h.Defer())},
+		h.A(h.Class("skip"), h.Href("#overlays"), g.Text("Skip to the overlays")),
+		v.header(),
+		h.Main(v.head(), content),
+		v.footer(),
+	)
+}
+
+// document returns a page.
+func document(title, icon string, head g.Node, body ...g.Node) g.Node {
 	return h.Doctype(h.HTML(
 		h.Lang("en"),
 		h.Head(
@@ -38,136 +54,191 @@ func (v view) document() g.Node {
 			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
 			h.Meta(h.Name("color-scheme"), h.Content("light dark")),
 			h.TitleEl(g.Text(title)),
-			h.Link(h.Rel("icon"), h.Href("assets/icon.svg"), h.Type("image/svg+xml")),
+			h.Link(h.ID("icon"), h.Rel("icon"), h.Href(icon), h.Type("image/svg+xml")),
 			h.Link(h.Rel("stylesheet"), h.Href("assets/page.css")),
-			h.Script(h.Src("assets/page.js"), h.Defer()),
+			head,
 		),
-		h.Body(
-			h.A(h.Class("skip"), h.Href("#overlays"), g.Text("Skip to the overlays")),
-			v.header(),
-			h.Nav(
-				h.Aria("label", "Parts of the page"),
-				h.A(h.Href("#wrong"), g.Text("What is wrong")), g.Text(" "), h.A(h.Href("#overlays"), g.Text("Overlays")), g.Text(" "),
-				h.A(h.Href("#timelines"), g.Text("Timeline")), g.Text(" "), h.A(h.Href("#decisions"), g.Text("Decisions")), g.Text(" "),
-				h.A(h.Href("status.json"), g.Text("JSON")),
-			),
-			h.Main(v.wrong(), v.overlays(), v.timelines(), v.decisions()),
-			v.footer(),
-		),
+		h.Body(body...),
 	))
 }
 
 func (v view) header() g.Node {
-	m, seen := v.Status.Muster, v.Status.Observed
-	asOf := h.Span(h.Class("as-of"), g.Text("Buildkite has not been polled yet"))
-	if !seen.IsZero() {
-		// The script continues to count from these seconds, and greys figures that are outdated.
-		asOf = h.Span(h.Class("as-of"), h.Data("age", fmt.Sprint(v.Now.Sub(seen).Seconds())), h.Data("outdated-after", fmt.Sprint(v.outdatedAfter().Seconds())),
-			g.Text("Figures of "), v.time(seen), g.Text(" UTC, "), h.Span(h.Class("age"), g.Text(v.age(seen))), g.Text(" ago"))
+	m := v.Status.Muster
+	title := h.H1(g.Text("muster"))
+	if v.Only != "" {
+		title = g.Group{h.P(h.Class("back"), h.A(h.Href("./"), g.Text("← All overlays"))), h.H1(g.Text(v.Only))}
 	}
 	return h.Header(
-		h.H1(g.Text("muster")),
+		title,
 		h.P(
 			h.ID("summary"), live(),
 			h.Span(h.Class("of"), g.Text(m.Organisation)), g.Text(" · "), h.Span(h.Class("of"), g.Text(m.Repository)), g.Text(", "+m.Branch+":"+m.Overlays),
 			g.If(m.DryRun, g.Group{g.Text(" · "), h.Strong(h.Class("warn"), g.Text("dry run: nothing is committed"))}),
-			g.Text("\n"), asOf,
 		),
 		h.P(h.ID("live"), h.Role("status")),
 	)
 }
 
-// outdatedAfter is the age from which figures are shown as outdated: two intervals, and a minute
-// for a slow poll.
-func (v view) outdatedAfter() time.Duration { return 2*v.Status.Interval() + time.Minute }
-
-// wrong returns the problems and their remedies.
-func (v view) wrong() g.Node {
-	count := "Nothing."
-	switch {
-	case len(v.Problems) > 0:
-		count = quantity(int64(len(v.Problems)), "problem")
-	case v.Status.Tick.Count == 0:
-		count = "muster has started; its first tick has not finished."
+// head returns the verdict and the figures of all overlays.
+func (v view) head() g.Node {
+	seen := v.Status.Observed
+	asOf := h.P(h.Class("as-of"), g.Text("Buildkite has not been polled yet."))
+	if !seen.IsZero() {
+		// The script continues to count from these seconds, and greys figures that are outdated.
+		asOf = h.P(h.Class("as-of"), h.Data("age", fmt.Sprint(v.Now.Sub(seen).Seconds())), h.Data("outdated-after", fmt.Sprint(v.outdatedAfter().Seconds())),
+			g.Text("Figures of "), v.time(seen), g.Text(" UTC, "), h.Span(h.Class("age"), g.Text(v.age(seen))), g.Text(" ago"))
 	}
+	t := v.Totals
+	figure := func(name, value string, known bool) g.Node {
+		if !known {
+			value = "–"
+		}
+		return h.Div(h.Dt(g.Text(name)), h.Dd(g.Text(value)))
+	}
+	p95 := "Oldest wait, p95 of 1 h"
+	if t.P95Minutes < 60 {
+		p95 = "Oldest wait, p95 of " + strconv.Itoa(t.P95Minutes) + " min"
+	}
+	oldest := "none"
+	if !t.Oldest.IsZero() {
+		oldest = v.age(t.Oldest)
+	}
+	return h.Section(
+		h.ID("verdict"), live(), h.Class("verdict "+v.Verdict.Class), h.Aria("labelledby", "verdict-head"),
+		h.H2(h.ID("verdict-head"), g.Text(v.Verdict.Text)),
+		g.If(v.Verdict.Note != "", h.P(h.Class("note"), g.Text(v.Verdict.Note))),
+		h.Dl(
+			h.Class("figures"),
+			figure("Jobs waiting", strconv.Itoa(t.Waiting), t.Known), figure("Oldest wait", oldest, t.Known), figure(p95, short(t.P95), t.P95Minutes > 0),
+			figure("Agents busy", strconv.Itoa(t.Busy), t.Known), figure("Idle", strconv.Itoa(t.Idle), t.Known), figure("In flight", strconv.Itoa(t.InFlight), t.Known),
+		),
+		asOf,
+	)
+}
+
+// needs returns the problems and their remedies.
+func (v view) needs() g.Node {
 	return section(
-		"wrong", "What is wrong",
-		h.P(h.ID("count"), h.Role("status"), live(), g.If(len(v.Problems) == 0 && v.Status.Tick.Count > 0, h.Class("fine")), g.Text(count)),
-		h.Div(h.ID("troubles"), live(), g.If(len(v.Problems) > 0, h.Ul(h.Class("troubles"), g.Map(v.Problems, v.problem)))),
+		"wrong", "What needs you",
+		h.Div(
+			h.ID("troubles"), live(),
+			g.If(len(v.Needs) == 0, h.P(h.ID("count"), g.Text("Nothing."))),
+			g.If(len(v.Needs) > 0, h.Ul(h.Class("troubles"), g.Map(v.Needs, v.problem))),
+			g.If(len(v.Notes) > 0, h.Details(
+				h.ID("notes"), g.If(v.Only != "", g.Attr("open")),
+				h.Summary(g.Text(quantity(int64(len(v.Notes)), "note")+": muster does what policies and people say")),
+				h.Ul(h.Class("troubles"), g.Map(v.Notes, v.problem)),
+			)),
+		),
 	)
 }
 
 func (v view) problem(c condition.Condition) g.Node {
 	level := strings.ToLower(c.Level().String())
+	command := c.Command()
 	return h.Li(
 		h.Class(level),
 		h.P(
-			h.Strong(h.Class("level"), g.Text(level)), g.Text(" "),
-			g.If(c.Overlay != "", g.Group{h.B(g.Text("overlay " + c.Overlay)), g.Text(" ")}),
+			h.Class("headline"), h.Strong(h.Class("level"), g.Text(level)), g.Text(" "),
+			g.If(c.Overlay != "", g.Group{h.A(h.Href(overlayQuery(c.Overlay)), h.B(g.Text("overlay "+c.Overlay))), g.Text(" ")}),
 			g.If(c.Queue != "", g.Group{h.B(g.Text("queue " + c.Queue)), g.Text(" ")}),
-			h.Code(g.Text(fmt.Sprintf("%s=%s", c.Type, c.Status))), g.Text(" "), h.Span(h.Class("reason"), g.Text(c.Reason+": ")),
-			h.Span(h.Class("what"), g.Text(c.Message)),
+			h.Strong(h.Class("cause"), g.Text(c.Title())),
 			g.If(!c.LastTransitionTime.IsZero(), g.Group{g.Text(" "), h.Span(h.Class("since"), g.Text("for "+v.age(c.LastTransitionTime)+", since "), v.time(c.LastTransitionTime))}),
 		),
+		h.P(h.Span(h.Class("what"), v.links.text(c.Message))),
 		g.If(c.Remedy != "", h.P(h.Class("remedy"), h.B(g.Text("What to do:")), g.Text(" "+c.Remedy))),
+		g.If(command != "", h.P(
+			h.Class("command"), h.Code(g.Text(command)), g.Text(" "),
+			h.Button(h.Type("button"), h.Class("copy"), h.Data("copy", command), h.Aria("label", "Copy: "+command), g.Text("Copy")),
+		)),
+		h.P(h.Class("type"), h.Code(g.Text(fmt.Sprintf("%s=%s", c.Type, c.Status))), g.Text(" "), h.A(h.Class("reason"), h.Href(reasonLink(c.Reason)), g.Text(c.Reason))),
 	)
 }
 
 // overlays returns the tables of overlays and of queues without an overlay.
 func (v view) overlays() g.Node {
-	table := h.P(g.Text("No overlay has been read yet."))
-	if len(v.Overlays) > 0 {
-		table = h.Table(
-			h.Caption(g.Text("What each overlay has, what it wants, and why")),
-			heads("Overlay", "State", "#Pending", "#In flight", "#Idle", "#Busy", "#Current", "#Desired", "#Min–max", "Why"),
-			h.TBody(g.Map(v.Overlays, v.overlay)),
+	table := func(caption string, rows []overlay) g.Node {
+		return h.Table(
+			h.Class("overlays"), h.Caption(h.Class("hidden"), g.Text(caption)),
+			heads("Overlay", "State", "#Waiting", "#Oldest", "#Busy", "#Idle", "#In flight", "#Agents", "Why"),
+			h.TBody(g.Map(rows, v.overlay)),
 		)
 	}
+	tables := g.Group{h.P(g.Text("No overlay has been read yet."))}
+	if len(v.Active)+len(v.Idle) > 0 {
+		tables = nil
+	}
+	if len(v.Active) > 0 {
+		tables = append(tables, table("What each overlay has, what it wants, and why", v.Active))
+	}
+	if len(v.Idle) > 0 {
+		tables = append(tables, h.Details(
+			h.ID("idle"), h.Class("fold"), g.If(len(v.Active)+len(v.Idle) <= 5, g.Attr("open")),
+			h.Summary(g.Text(strconv.Itoa(len(v.Idle))+" idle")),
+			table("Overlays without jobs", v.Idle),
+		))
+	}
+	title := "Overlays"
+	if v.Only != "" {
+		title = "State"
+	}
 	return section(
-		"overlays", "Overlays",
-		scroll("overlay-table", g.Group{h.Aria("labelledby", "overlays-head"), g.If(v.Now.Sub(v.Status.Observed) > v.outdatedAfter(), h.Data("outdated", ""))}, table),
-		g.If(len(v.Queues) > 0, scroll(
-			"queues", h.Aria("label", "Jobs that no overlay serves"),
-			h.Table(
-				h.Caption(g.Text("Jobs that no overlay serves")),
+		"overlays", title,
+		g.If(v.Only == "" && len(v.Status.Overlays) > 5, h.P(
+			h.Class("filter"), h.Label(h.For("filter"), g.Text("Filter")), g.Text(" "),
+			h.Input(h.ID("filter"), h.Type("search"), h.Placeholder("name, queue or state"), h.AutoComplete("off")), h.Span(h.ID("filtered"), h.Role("status")),
+		)),
+		h.Div(h.ID("overlay-table"), live(), g.If(v.Only != "", h.Class("one")), tables),
+		h.Div(
+			h.ID("queues"), live(),
+			g.If(len(v.Queues) > 0, h.Table(
+				h.Class("cards"), h.Caption(g.Text("Jobs that no overlay serves")),
 				heads("Queue", "#Jobs", "Rules", "Missing"),
 				h.TBody(g.Map(v.Queues, unserved)),
-			),
-		)),
+			)),
+		),
 	)
 }
 
 func (v view) overlay(o overlay) g.Node {
-	name := g.Text(o.Name)
-	if o.HasLine {
-		name = h.A(h.Href(overlayQuery(o.Name)+"#timelines"), name)
+	name := h.A(h.Href(overlayQuery(o.Name)), g.Text(o.Name))
+	if v.Only != "" {
+		name = g.Text(o.Name)
 	}
-	queue := "queue " + o.Queue
+	queue := ""
+	if o.Queue != "" && o.Queue != o.Name {
+		queue = "queue " + o.Queue
+	}
 	if o.Schedule != "" {
-		queue += ", schedule " + o.Schedule
+		queue = strings.TrimPrefix(queue+", schedule "+o.Schedule, ", ")
 	}
 	return h.Tr(
-		h.Th(h.Scope("row"), name, g.If(o.Queue != "", h.Span(h.Class("queue"), g.Text(queue)))),
-		h.Td(h.Span(h.Class("state "+o.Class), g.Text(o.State))),
+		h.Data("find", strings.ToLower(o.Name+" "+o.Queue+" "+o.State)),
+		h.Th(h.Scope("row"), h.Title(o.Name), name, g.If(queue != "", g.Group{g.Text(" "), h.Span(h.Class("queue"), g.Text(queue))})),
+		h.Td(h.Class("s"), h.Span(h.Class("state "+o.Class), g.Text(o.State))),
 		v.figures(o),
-		h.Td(h.Class("why"), g.Text(o.Reason)),
+		h.Td(h.Class("why"), h.Title(o.Reason), g.Text(o.Reason)),
 	)
 }
 
 // figures returns the numbers of an overlay's row; unknown ones are dashes.
 func (v view) figures(o overlay) g.Group {
 	s := o.Sum
-	texts := []string{
-		fmt.Sprint(s.Pending), fmt.Sprint(s.InFlight), fmt.Sprint(s.Idle), fmt.Sprint(s.Busy), fmt.Sprint(s.Current), fmt.Sprint(s.Desired),
-		fmt.Sprintf("%d–%d", s.Min, s.Max),
+	oldest := "–"
+	if s.Pending > 0 && !o.Oldest.IsZero() {
+		oldest = v.age(o.Oldest)
 	}
 	var cells g.Group
-	for i, text := range texts {
+	for i, text := range []string{strconv.Itoa(s.Pending), oldest, strconv.Itoa(s.Busy), strconv.Itoa(s.Idle), strconv.Itoa(s.InFlight), fmt.Sprintf("%d of %d", s.Current, s.Max)} {
 		if !o.Known {
 			text = "–"
 		}
-		oldest := o.Known && i == 0 && s.Pending > 0 && !o.Oldest.IsZero()
-		cells = append(cells, h.Td(h.Class("n"), g.Text(text), g.If(oldest, h.Span(h.Class("age"), g.Text("oldest "+v.age(o.Oldest))))))
+		class := "n"
+		if text == "0" || text == "–" {
+			class = "n zero"
+		}
+		label := []string{"Waiting", "Oldest", "Busy", "Idle", "In flight", "Agents"}[i]
+		cells = append(cells, h.Td(h.Class(class), h.Data("label", label), g.Text(text)))
 	}
 	return cells
 }
@@ -175,7 +246,7 @@ func (v view) figures(o overlay) g.Group {
 // unserved are the rows of a queue: one for each kind of job.
 func unserved(q status.Queue) g.Node {
 	row := func(jobs int, rules, missing g.Node) g.Node {
-		return h.Tr(h.Th(h.Scope("row"), g.Text(q.Key)), h.Td(h.Class("n"), g.Text(fmt.Sprint(jobs))), h.Td(rules), h.Td(missing))
+		return h.Tr(h.Th(h.Scope("row"), g.Text(q.Key)), h.Td(h.Class("n"), g.Text(strconv.Itoa(jobs))), h.Td(rules), h.Td(missing))
 	}
 	var rows g.Group
 	for _, u := range q.Unserved {
@@ -191,14 +262,72 @@ func unserved(q status.Queue) g.Node {
 	return rows
 }
 
+// arithmetic returns the sums of the decision on the overlay of the page.
+func (v view) arithmetic() g.Node {
+	body := h.P(g.Text("muster could not decide on the overlay."))
+	if len(v.Active) == 1 && v.Active[0].Decision != nil {
+		d := v.Active[0].Decision
+		var rows g.Group
+		for _, s := range d.Steps() {
+			var bounds []string
+			for _, b := range s.ActiveBounds() {
+				bounds = append(bounds, b.String())
+			}
+			rows = append(rows, h.Tr(h.Th(h.Scope("row"), g.Text(s.Name)), h.Td(g.Text(s.String())), h.Td(g.Text(strings.Join(bounds, "; "))), h.Td(h.Class("n"), g.Text(strconv.Itoa(s.Value)))))
+		}
+		body = h.Table(h.Class("cards"), heads("Figure", "Sum", "Limits with an effect", "#Result"), h.TBody(rows))
+	}
+	return section("arithmetic", "Arithmetic", h.Div(h.ID("steps"), live(), body))
+}
+
+// orders returns the orders of the overlay of the page that are in git.
+func (v view) orders() g.Node {
+	body := h.P(g.Text("None."))
+	note := ""
+	if len(v.Active) == 1 && len(v.Active[0].Orders) > 0 {
+		o := v.Active[0]
+		registered := map[string]int{}
+		if o.Decision != nil {
+			for id, seen := range o.Decision.Observation.Capacity(o.Name).Dispatches {
+				registered[id] = seen.Registered.Below(1 << 20)
+			}
+			if times := o.Decision.State.StartupTimes; times.Known() {
+				note = fmt.Sprintf("Half of the latest %d agents registered within %s of their order, and 95 of 100 within %s.", times.Agents(), short(times.Within(50)), short(times.Within(95)))
+			} else {
+				note = "Start-up times are not known yet."
+			}
+		}
+		var rows g.Group
+		for _, d := range o.Orders {
+			state := "in flight"
+			switch {
+			case registered[d.ID] >= d.Agents:
+				state = "registered"
+			case d.Withdrawn:
+				state = "withdrawn"
+			case v.Now.After(d.NotAfter):
+				state = "lease is over"
+			case o.Sum.OverdueAfter > 0 && v.Now.Sub(d.At) > time.Duration(o.Sum.OverdueAfter)*time.Second:
+				state = "overdue"
+			}
+			rows = append(rows, h.Tr(
+				h.Th(h.Scope("row"), h.Code(g.Text(d.ID))), h.Td(g.Text(string(d.Purpose))), h.Td(g.Text(state)), h.Td(h.Class("n"), g.Textf("%d of %d", registered[d.ID], d.Agents)),
+				h.Td(h.Class("n"), g.Text(v.age(d.At))), h.Td(h.Class("n"), g.Text(short(d.NotAfter.Sub(v.Now)))),
+			))
+		}
+		body = h.Table(h.Class("cards"), heads("Order", "Purpose", "State", "#Registered", "#Age", "#Lease left"), h.TBody(rows))
+	}
+	return section("orders", "Orders in git", h.Div(h.ID("order-list"), live(), g.If(note != "", h.P(h.Class("note"), g.Text(note))), body))
+}
+
 func (v view) timelines() g.Node {
 	title := "Timeline"
-	if v.Only != "" {
-		title += " of " + v.Only
+	if v.Only == "" && len(v.Names) > len(v.Lines) {
+		title = "Timeline of the busiest overlays"
 	}
 	note := "In UTC."
 	if !v.From.IsZero() {
-		note += " Since " + stamp(v.From) + " from each tick; before that from commits."
+		note += " Since " + stamp(v.From) + " each tick is a sample; before that each commit is one, and nothing is known in between."
 	}
 	if v.Unread != "" {
 		note += " The history in git is missing: " + v.Unread + "."
@@ -212,7 +341,6 @@ func (v view) timelines() g.Node {
 		h.Div(
 			h.ID("lines"), live(),
 			h.P(h.Class("note"), g.Text(note)),
-			g.If(v.Only != "" || len(v.Names) > len(v.Lines), v.choose()),
 			v.period(),
 			h.Div(h.Class("lines"), lines),
 		),
@@ -242,21 +370,24 @@ func timelineQuery(overlay string, hours int) string {
 // current marks the link to what is shown.
 func current(is bool) g.Node { return g.If(is, h.Aria("current", "page")) }
 
-// choose links to the timeline of each overlay.
-func (v view) choose() g.Node {
-	return h.Nav(
-		h.Class("choose"), h.Aria("label", "Timeline of an overlay"),
-		h.A(h.Href(timelineQuery("", v.Hours)+"#timelines"), current(v.Only == ""), g.Text("the busiest")),
-		g.Map(v.Names, func(name string) g.Node {
-			return g.Group{g.Text(" "), h.A(h.Href(timelineQuery(name, v.Hours)+"#timelines"), current(name == v.Only), g.Text(name))}
-		}),
+// timeline shows an overlay: a picture, which the script replaces by charts, and a table.
+func (v view) timeline(s series) g.Node {
+	query := timelineQuery(s.name, v.Hours)
+	t := s.picture()
+	width, height := t.Size()
+	id := fmt.Sprintf("t%x", s.name)
+	name := h.A(h.Href(overlayQuery(s.name)), g.Text(s.name))
+	if v.Only != "" {
+		name = g.Text(s.name)
+	}
+	return h.Figure(
+		h.FigCaption(h.H3(name), h.P(h.Class("summary"), g.Text(s.summary()))),
+		// The time in the address lets a browser load the new picture after a tick.
+		h.Div(h.Class("picture"), h.ID(id), h.Data("chart", "timeline.json"+query), h.Data("name", s.name), h.Img(
+			h.Src(fmt.Sprintf("timeline.svg%s&at=%d", query, v.Now.Unix())), h.Width(fmt.Sprint(width)), h.Height(fmt.Sprint(height)), h.Alt("Timeline of "+s.name+": "+s.summary()),
+		)),
+		h.Details(h.ID(id+"-table"), h.Summary(g.Text("As a table")), h.Div(h.Class("scroll"), h.Role("region"), h.Aria("label", "Figures of "+s.name), h.TabIndex("0"), s.table())),
 	)
-}
-
-// timeline shows the picture of an overlay. The time in its address lets a browser load
-// the new picture after a tick.
-func (v view) timeline(t chart.Timeline) g.Node {
-	return figure(t, summary(t), fmt.Sprintf("timeline.svg%s&at=%d", timelineQuery(t.Title, v.Hours), v.Now.Unix()))
 }
 
 // figure is the picture of a timeline with its caption.
@@ -273,15 +404,19 @@ func (v view) decisions() g.Node {
 	if len(v.Operations) > 0 {
 		list = nil
 	}
-	for i, o := range v.Operations {
-		list = append(list, h.Details(
-			h.ID(o.ElementID), g.If(i == 0, g.Attr("open")),
-			h.Summary(v.time(o.Decided), g.Text(" "), h.Span(h.Class("what"), g.Text(o.Subject()))),
-			h.Pre(g.Text(strings.Trim(o.Reasons(), "\n"))),
-			g.If(len(o.Orders) > 0, h.P(h.Class("ids"), codes(o.Dispatches()))),
+	for _, o := range v.Operations {
+		list = append(list, h.Div(
+			h.Class("operation"),
+			h.Details(
+				h.ID(o.ElementID),
+				h.Summary(v.time(o.Decided), g.Text(" "), h.Span(h.Class("what"), g.Text(o.Subject()))),
+				h.Pre(v.links.text(strings.Trim(o.Reasons(), "\n"))),
+				g.If(len(o.Orders) > 0, h.P(h.Class("ids"), codes(o.Dispatches()))),
+			),
+			v.links.commitLink(o.ID),
 		))
 	}
-	return section("decisions", "Last decisions", h.Div(h.ID("decision-list"), live(), list))
+	return section("decisions", "Last operations", h.Div(h.ID("decision-list"), live(), list))
 }
 
 func (v view) footer() g.Node {
@@ -312,19 +447,26 @@ func (v view) footer() g.Node {
 		h.ID("foot"), live(),
 		h.P(
 			g.Text(ticks+"\n"+program+". "),
-			h.A(h.Href("metrics"), g.Text("Metrics")), g.Text("."),
+			h.A(h.Href("status.json"), g.Text("JSON")), g.Text(" · "), h.A(h.Href("metrics"), g.Text("Metrics")), g.Text(" · "), h.A(h.Href("reasons"), g.Text("Reasons of conditions")),
+			g.If(docs != "", g.Group{g.Text(" · "), h.A(h.Href(docs+"/README.md"), g.Text("Documentation"))}),
 		),
+	)
+}
+
+// reasons is the page of all reasons of conditions.
+func reasons() g.Node {
+	return document(
+		"Reasons of conditions · muster", "assets/icon.svg", nil,
+		h.Header(h.P(h.Class("back"), h.A(h.Href("./"), g.Text("← All overlays"))), h.H1(g.Text("Reasons of conditions"))),
+		h.Main(g.Map(condition.Reasons(), func(r condition.Reason) g.Node {
+			return h.Section(h.ID(r.Name), h.Class("reason"), h.Aria("label", r.Name), h.H2(h.Code(g.Text(r.Name))), h.P(h.B(g.Text(r.Title))), h.P(g.Text(r.Remedy)))
+		})),
 	)
 }
 
 // section is a part of the page with its heading.
 func section(id, title string, content ...g.Node) g.Node {
 	return h.Section(h.ID(id), h.Aria("labelledby", id+"-head"), h.H2(h.ID(id+"-head"), g.Text(title)), g.Group(content))
-}
-
-// scroll wraps content that scrolls if it is too wide.
-func scroll(id string, named, content g.Node) g.Node {
-	return h.Div(h.Class("scroll"), h.Role("region"), named, h.TabIndex("0"), h.ID(id), live(), content)
 }
 
 // heads returns the heads of columns; a column of numbers begins with #.

@@ -39,6 +39,9 @@ type Config struct {
 	// Commits is the history of the timeline before the start; nil: the timeline begins with
 	// the start.
 	Commits Commits
+	// CommitURL is the page of a commit, with {commit} in place of its ID. It is only needed if the
+	// address of the repository does not reveal which git host serves it.
+	CommitURL string
 }
 
 // Page serves the status page. It is a [generator.Watcher] and must be notified of a tick after
@@ -48,13 +51,18 @@ type Page struct {
 	history *history
 	load    *loader
 	events  *events
+	links   links
 	end     context.CancelFunc
 }
 
 // New returns a page without ticks. The caller closes it.
 func New(cfg Config) *Page {
 	ctx, end := context.WithCancel(context.Background())
-	p := &Page{cfg: cfg, history: newHistory(cfg.Overlays), events: newEvents(), end: end}
+	s := cfg.Status()
+	p := &Page{
+		cfg: cfg, history: newHistory(cfg.Overlays, 2*s.Interval()+time.Minute), events: newEvents(),
+		links: newLinks(s.Muster.Repository, s.Muster.Organisation, cfg.CommitURL), end: end,
+	}
 	p.load = &loader{commits: cfg.Commits, history: p.history, ctx: ctx, onChange: p.events.notify, busy: make(chan struct{}, 1)}
 	return p
 }
@@ -91,8 +99,10 @@ func (p *Page) AddTo(mux *http.ServeMux) {
 	mux.Handle("GET /{$}", secured(http.HandlerFunc(p.html)))
 	mux.Handle("GET /status.json", secured(http.HandlerFunc(p.json)))
 	mux.Handle("GET /timeline.svg", secured(http.HandlerFunc(p.timeline)))
+	mux.Handle("GET /timeline.json", secured(http.HandlerFunc(p.timelineJSON)))
+	mux.Handle("GET /reasons", secured(http.HandlerFunc(p.reasons)))
 	mux.Handle("GET /events", secured(p.events))
-	for _, name := range []string{"page.js", "page.css", "icon.svg"} {
+	for _, name := range []string{"page.js", "page.css", "uPlot.js", "icon.svg", "icon-good.svg", "icon-warn.svg", "icon-bad.svg", "icon-unknown.svg"} {
 		mux.Handle("GET /assets/"+name, secured(asset(name)))
 	}
 }
@@ -141,14 +151,17 @@ func (p *Page) json(w http.ResponseWriter, _ *http.Request) {
 	p.send(w, "application/json", func(to io.Writer) error { return json.NewEncoder(to).Encode(p.cfg.Status().At(p.cfg.Now())) })
 }
 
-// periods are the lengths of a timeline, in hours, the default last.
+// periods are the lengths of a timeline, in hours.
 var periods = []int{1, 6, 24}
+
+// usualPeriod is the default.
+const usualPeriod = 6
 
 // periodOf returns the hours in a query, the default if it has none of [periods].
 func periodOf(query url.Values) int {
 	hours, _ := strconv.Atoi(query.Get("hours"))
 	if !slices.Contains(periods, hours) {
-		return periods[len(periods)-1]
+		return usualPeriod
 	}
 	return hours
 }
@@ -158,11 +171,13 @@ func periodOf(query url.Values) int {
 // picture itself treats it as a page.
 func (p *Page) timeline(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	t, ok := p.history.timeline(query.Get("overlay"), p.cfg.Now().Add(-time.Duration(periodOf(query))*time.Hour))
+	now := p.cfg.Now()
+	s, ok := p.history.series(query.Get("overlay"), now.Add(-time.Duration(periodOf(query))*time.Hour), now)
 	if !ok {
 		http.Error(w, "unknown overlay", http.StatusNotFound)
 		return
 	}
+	t := s.picture()
 	t.Title = output.ShownAs(t.Title)
 	for _, b := range t.Bands {
 		for i := range b.Marks {
@@ -179,7 +194,11 @@ func (p *Page) timeline(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(picture)
 }
 
-// html serves the page, with the timelines of all overlays or of the one in the query.
+func (p *Page) reasons(w http.ResponseWriter, _ *http.Request) {
+	p.send(w, "text/html; charset=utf-8", func(to io.Writer) error { return reasons().Render(to) })
+}
+
+// html serves the page of all overlays, or of the one in the query.
 func (p *Page) html(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	v, ok := p.view(query.Get("overlay"), periodOf(query))

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -104,7 +105,7 @@ func text(t *testing.T, r *http.Response) string {
 // wellFormed fails unless every element that is opened is closed, in order.
 func wellFormed(t *testing.T, page string) {
 	t.Helper()
-	void := []string{"meta", "link", "img"}
+	void := []string{"meta", "link", "img", "input"}
 	var open []string
 	for z := html.NewTokenizer(strings.NewReader(page)); ; {
 		switch z.Next() {
@@ -153,15 +154,15 @@ func TestPageContent(t *testing.T) {
 			}
 		}
 	}
-	check("at the start", "its first tick has not finished", "No overlay has been read yet")
+	check("at the start", "<title>Starting", "its first tick has not finished", "No overlay has been read yet")
 	w.tick(nil, decided("default", w.now, plan.Figures{Pending: 7, Idle: 1, Busy: 4, Current: 5, Max: 20, Missing: 6, Room: 15, Desired: 11, Dispatch: 6}))
-	check("after a tick", ">Nothing.<", "7 jobs pending - 1 agent idle: 6 missing; 6 dispatched.", `<th scope="row"><a href="?overlay=default#timelines">default</a>`, `<a href="?hours=6#timelines">last 6 h</a>`, "default: dispatch 6 agents")
+	check("after a tick", "<title>All well · acme · muster</title>", `<h2 id="verdict-head">All well</h2>`, ">Nothing.<", "7 jobs pending - 1 agent idle: 6 missing; 6 dispatched.", `<a href="?overlay=default">default</a>`, `<a href="?hours=1#timelines">last 1 h</a>`, "default: dispatch 6 agents")
 	w.now = w.now.Add(time.Minute)
 	w.tick(func(r *generator.Report) {
 		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepHead, time.Time{}
 		r.Conditions = []condition.Condition{{Type: condition.JobsServed, Status: condition.False, Reason: condition.NoMatch, Queue: hostile, Message: hostile, Remedy: "add", LastTransitionTime: begin()}}
 	})
-	check("in trouble", "(1) muster: acme", "for 60 s, since", "What to do:", "the last successful read of git was 1m0s ago: no route", "&lt;script&gt;", `\u001b\u202e`)
+	check("in trouble", "<title>muster and 1 queue need you", `href="assets/icon-bad.svg"`, "for 60 s, since", "What to do:", "the last successful read of git was 1m0s ago: no route", "&lt;script&gt;", `\u001b\u202e`)
 	w.now = w.now.Add(time.Minute)
 	unmatched := decided("default", w.now, plan.Figures{})
 	unmatched.Observation.Unmatched = []plan.Unmatched{{Rules: []string{"os=plan9"}, Missing: []string{"os=plan9"}, Jobs: 3}}
@@ -190,6 +191,11 @@ func TestResponses(t *testing.T) {
 		{"GET", "/?hours=6", "text/html; charset=utf-8", 200},
 		{"GET", "/?hours=-1", "text/html; charset=utf-8", 200},
 		{"GET", "/timeline.json?overlay=ghost", "text/plain; charset=utf-8", 404},
+		{"GET", "/timeline.json?overlay=" + url.QueryEscape(hostile), "application/json", 200},
+		{"GET", "/reasons", "text/html; charset=utf-8", 200},
+		{"GET", "/?overlay=" + url.QueryEscape(hostile), "text/html; charset=utf-8", 200},
+		{"GET", "/assets/uPlot.js", "text/javascript; charset=utf-8", 200},
+		{"GET", "/assets/icon-unknown.svg", "image/svg+xml", 200},
 		{"GET", "/timeline.svg?overlay=ghost", "text/plain; charset=utf-8", 404},
 		{"HEAD", "/events", "text/event-stream", 200},
 		{"GET", "/assets/page.js", "text/javascript; charset=utf-8", 200},
@@ -255,8 +261,9 @@ func (l log) Commits(context.Context, string, branch.Limit) iter.Seq2[branch.Com
 	}
 }
 
-// TestTimelineFromGit asserts that the timeline before the start is from git, that agents in
-// flight are those ordered and not registered, and that a failed tick is a gap.
+// TestTimelineFromGit asserts that the timeline before the start has the samples of git and nothing
+// between them, that agents in flight are those ordered and not registered, and that a failed tick is a
+// gap.
 func TestTimelineFromGit(t *testing.T) {
 	old := begin().Add(-time.Hour)
 	one := dispatch(decided("default", old, plan.Figures{Pending: 5, Dispatch: 5}))
@@ -275,20 +282,20 @@ func TestTimelineFromGit(t *testing.T) {
 	w.tick(func(r *generator.Report) { r.Err = errors.New("no"); r.Result.Head.Commit = "" })
 	w.now = w.now.Add(time.Minute)
 	w.tick(nil, decided("default", w.now, plan.Figures{Pending: 1, Idle: 2, Dispatch: 4}))
-	const rows = "pending 5 2 1 - 1; busy 0 2 0 - 0; idle 0 0 3 - 2; in flight 5 4 0 - 4; marks 5 1 4"
-	const late = "pending 2 1 - 1; busy 2 0 - 0; idle 0 3 - 2; in flight 4 0 - 4; marks 4"
-	if got, _ := w.history.timeline("default", begin().Add(-24*time.Hour)); values(got) != rows {
-		t.Errorf("%s\nwant\n%s", values(got), rows)
+	const rows = "pending 5 - 2 - 1 - 1 1; busy 0 - 2 - 0 - 0 0; idle 0 - 0 - 3 - 2 2; in flight 5 - 4 - 0 - 4 4; oldest wait 0 - 0 - 0 - 0 0; marks 5 1 4"
+	const late = "pending - 1 - 1 1; busy - 0 - 0 0; idle - 3 - 2 2; in flight - 0 - 4 4; oldest wait - 0 - 0 0; marks 4"
+	if got, _ := w.history.series("default", begin().Add(-24*time.Hour), w.now); values(got.picture()) != rows {
+		t.Errorf("%s\nwant\n%s", values(got.picture()), rows)
 	}
-	// Half an hour before the start: what git had last is still true, and has no mark.
-	if got, _ := w.history.timeline("default", begin().Add(-30*time.Minute)); values(got) != late {
-		t.Errorf("of the last half hour: %s\nwant\n%s", values(got), late)
+	// Half an hour before the start, nothing is known, and nothing was ordered.
+	if got, _ := w.history.series("default", begin().Add(-30*time.Minute), w.now); values(got.picture()) != late {
+		t.Errorf("of the last half hour: %s\nwant\n%s", values(got.picture()), late)
 	}
 	picture := text(t, w.ask("GET", "/timeline.svg?overlay=default"))
 	if !strings.HasPrefix(picture, "<?xml") || !strings.Contains(picture, "dispatch 5 agents") {
 		t.Errorf("%.500s", picture)
 	}
-	if page := text(t, w.ask("GET", "/")); strings.Count(page, "<details") != 3 {
+	if page := text(t, w.ask("GET", "/")); strings.Count(page, `<details id="d`) != 3 {
 		t.Errorf("not three decisions in\n%s", page)
 	}
 }
@@ -336,5 +343,24 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	if w.history.tracks["gone-0"] != nil {
 		t.Error("an overlay that went a day ago is known still")
+	}
+}
+
+// TestAssets asserts that all assets together take less than 150 KB.
+func TestAssets(t *testing.T) {
+	all, err := assets.ReadDir("assets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, entry := range all {
+		content, err := assets.ReadFile("assets/" + entry.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += len(content)
+	}
+	if sum > 150_000 {
+		t.Errorf("%d bytes", sum)
 	}
 }

@@ -1,50 +1,107 @@
 package page
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"strconv"
 	"time"
 
 	"muster/cmd/chart"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 )
 
-// timeline returns the timeline of an overlay since a time; false if the overlay is unknown.
-func (h *history) timeline(name string, since time.Time) (chart.Timeline, bool) {
+// series are the figures of an overlay in a period, for charts. A value is valid until the next time; NaN
+// is unknown.
+type series struct {
+	name     string
+	from, to time.Time
+	times    []time.Time
+	values   [quantities + 1][]float64
+	wait     []float64 // of the oldest pending job, in seconds
+	marks    []mark
+}
+
+// series returns the figures of an overlay from a time until now; false if the overlay is unknown.
+func (h *history) series(name string, from, now time.Time) (series, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t := h.tracks[name]
-	line := chart.Timeline{Title: name}
+	s := series{name: name, from: from, to: now}
 	if t == nil {
-		return line, false
-	}
-	var values [quantities][]float64
-	add := func(at int64, p point) {
-		line.Times = append(line.Times, time.Unix(at, 0).UTC())
-		for i, v := range p.values {
-			f := float64(v)
-			if v == unknown {
-				f = math.NaN()
-			}
-			values[i] = append(values[i], f)
-		}
+		return s, false
 	}
 	for i, p := range t.points {
-		if i+1 < len(t.points) && t.points[i+1].at <= since.Unix() {
+		end := now.Unix() // of the figures of the point
+		if i+1 < len(t.points) {
+			end = t.points[i+1].at
+		} else if h.gap > 0 && end-p.until > int64(h.gap/time.Second) {
+			end = p.until
+		}
+		if end <= from.Unix() && i+1 < len(t.points) {
 			continue
 		}
-		add(max(p.at, since.Unix()), p)
-	}
-	if n := len(t.points); n > 0 && t.points[n-1].until > t.points[n-1].at {
-		add(t.points[n-1].until, t.points[n-1])
-	}
-	var marks []chart.Mark
-	for _, m := range t.marks {
-		if !m.at.Before(since) {
-			marks = append(marks, chart.Mark{At: m.at.UTC(), Label: strconv.Itoa(m.agents), Text: m.at.UTC().Format(time.TimeOnly) + " " + m.text})
+		start := max(p.at, from.Unix())
+		s.add(start, p)
+		if p.oldest > 0 && end-1 > start { // the wait grows meanwhile
+			s.add(end-1, p)
+		}
+		if i+1 == len(t.points) {
+			s.add(end, p)
+			if end < now.Unix() {
+				s.add(end+1, point{figures: unknownFigures()})
+				s.add(now.Unix(), point{figures: unknownFigures()})
+			}
 		}
 	}
-	line.Bands = bands(values[:], marks)
-	return line, true
+	for _, m := range t.marks {
+		if !m.at.Before(from) {
+			s.marks = append(s.marks, m)
+		}
+	}
+	return s, true
+}
+
+// add adds the figures of a point at a time.
+func (s *series) add(at int64, p point) {
+	s.times = append(s.times, time.Unix(at, 0).UTC())
+	for i, v := range p.values {
+		f := float64(v)
+		if v == unknown {
+			f = math.NaN()
+		}
+		s.values[i] = append(s.values[i], f)
+	}
+	wait := 0.0
+	switch {
+	case p.values[pending] == unknown:
+		wait = math.NaN()
+	case p.oldest > 0:
+		wait = float64(max(0, at-p.oldest))
+	}
+	s.wait = append(s.wait, wait)
+}
+
+// picture returns the figures as a picture.
+func (s series) picture() chart.Timeline {
+	line := chart.Timeline{Title: s.name, Times: s.times}
+	var marks []chart.Mark
+	for _, m := range s.marks {
+		marks = append(marks, chart.Mark{At: m.at.UTC(), Label: strconv.Itoa(m.agents), Text: m.at.UTC().Format(time.TimeOnly) + " " + m.text})
+	}
+	minutes := make([]float64, len(s.wait))
+	for i, w := range s.wait {
+		if i+1 < len(s.wait) && s.wait[i+1] > w { // the picture has steps
+			w = s.wait[i+1]
+		}
+		minutes[i] = w / 60
+	}
+	line.Bands = append(bands(s.values[:], marks), chart.Stack{Title: "Wait of the oldest job, in minutes", Series: []chart.Series{{Name: "oldest wait", Values: minutes}}})
+	return line
 }
 
 // bands returns a band of pending jobs and one of agents, from the values of each quantity.
@@ -57,4 +114,93 @@ func bands(values [][]float64, marks []chart.Mark) []chart.Stack {
 			Marks: marks, MarksAre: "dispatched",
 		},
 	}
+}
+
+// MarshalJSON implements [json.Marshaler]: columns for the script, in which an unknown value is null.
+func (s series) MarshalJSON() ([]byte, error) {
+	column := func(values []float64) []*float64 {
+		all := make([]*float64, len(values))
+		for i, v := range values {
+			if !math.IsNaN(v) {
+				all[i] = &v
+			}
+		}
+		return all
+	}
+	at := make([]int64, len(s.times))
+	for i, t := range s.times {
+		at[i] = t.Unix()
+	}
+	type order struct {
+		At     int64  `json:"at"`
+		Agents int    `json:"agents"`
+		Text   string `json:"text"`
+	}
+	orders := []order{}
+	for _, m := range s.marks {
+		orders = append(orders, order{m.at.Unix(), m.agents, m.text})
+	}
+	return json.Marshal(map[string]any{
+		"overlay": s.name, "from": s.from.Unix(), "to": s.to.Unix(), "at": at, "orders": orders,
+		"pending": column(s.values[pending]), "wait": column(s.wait), "busy": column(s.values[busy]),
+		"idle": column(s.values[idle]), "inFlight": column(s.values[inFlight]), "max": column(s.values[limit]),
+	})
+}
+
+// timelineJSON serves the figures of the overlay and the period in the query.
+func (p *Page) timelineJSON(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	now := p.cfg.Now()
+	s, ok := p.history.series(query.Get("overlay"), now.Add(-time.Duration(periodOf(query))*time.Hour), now)
+	if !ok {
+		http.Error(w, "unknown overlay", http.StatusNotFound)
+		return
+	}
+	p.send(w, "application/json", func(to io.Writer) error { return json.NewEncoder(to).Encode(s) })
+}
+
+// tableRows is the number of rows of a table of a timeline.
+const tableRows = 24
+
+// table returns the figures in a table: the maximum of each part of the period.
+func (s series) table() g.Node {
+	each := s.to.Sub(s.from) / tableRows
+	var rows g.Group
+	for i := range tableRows {
+		begin := s.from.Add(time.Duration(i) * each)
+		end := begin.Add(each)
+		most := func(values []float64) (most float64) {
+			most = math.NaN()
+			for k, t := range s.times {
+				if next := k + 1; t.Before(end) && (!t.Before(begin) || next < len(s.times) && s.times[next].After(begin)) && !math.IsNaN(values[k]) {
+					if math.IsNaN(most) || values[k] > most {
+						most = values[k]
+					}
+				}
+			}
+			return most
+		}
+		ordered := 0
+		for _, m := range s.marks {
+			if !m.at.Before(begin) && m.at.Before(end) {
+				ordered += m.agents
+			}
+		}
+		cells := g.Group{h.Th(h.Scope("row"), g.Text(begin.UTC().Format("15:04")+"–"+end.UTC().Format("15:04")))}
+		for column, values := range [][]float64{s.values[pending], s.wait, s.values[busy], s.values[idle], s.values[inFlight]} {
+			text := "unknown"
+			if v := most(values); !math.IsNaN(v) {
+				text = fmt.Sprint(v)
+				if column == 1 {
+					text = short(time.Duration(v) * time.Second)
+				}
+			}
+			cells = append(cells, h.Td(h.Class("n"), g.Text(text)))
+		}
+		rows = append(rows, h.Tr(append(cells, h.Td(h.Class("n"), g.Textf("%d", ordered)))))
+	}
+	return h.Table(
+		h.Caption(g.Text("The highest value of each part of the period, in UTC")),
+		heads("Time", "#Waiting", "#Oldest wait", "#Busy", "#Idle", "#In flight", "#Ordered"), h.TBody(rows),
+	)
 }

@@ -1,16 +1,16 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"muster/cmd/chart"
 	"muster/generator/condition"
 	"muster/generator/ledger"
+	"muster/generator/plan"
 	"muster/generator/status"
 )
 
@@ -18,17 +18,33 @@ import (
 type view struct {
 	Status     status.Snapshot
 	Now        time.Time
-	Problems   []condition.Condition
-	Errors     int
-	Overlays   []overlay
-	Lines      []chart.Timeline
-	Only       string   // the overlay whose timeline is shown; empty: the busiest
+	Verdict    verdict
+	Totals     totals
+	Needs      []condition.Condition // what needs somebody, the most urgent first
+	Notes      []condition.Condition // conditions that the policy intends
+	Active     []overlay             // sorted by need
+	Idle       []overlay
+	Only       string // the overlay of the page; empty: all
+	Lines      []series
 	Hours      int      // the length of the timelines
 	Names      []string // all overlays with a timeline
 	Unread     string   // why git's history is not in the timelines
 	From       time.Time
 	Operations []operation
 	Queues     []status.Queue
+	links      links
+}
+
+// verdict is the state of everything in a sentence. Class is that of the style sheet and of the icon.
+type verdict struct{ Class, Text, Note string }
+
+// totals are the figures of all overlays, or of the one of the page.
+type totals struct {
+	Known                         bool
+	Waiting, Busy, Idle, InFlight int
+	Oldest                        time.Time // zero: no job waits
+	P95                           time.Duration
+	P95Minutes                    int // in which the wait is known
 }
 
 // overlay is a row of the table.
@@ -36,6 +52,7 @@ type overlay struct {
 	status.Overlay
 	Class, Reason string
 	HasLine       bool
+	level         slog.Level // of its worst problem
 }
 
 // operation is an operation with the identifier of its element.
@@ -46,59 +63,124 @@ type operation struct {
 
 const (
 	// maxLines limits the timelines without a chosen overlay, and maxShown the operations.
-	maxLines, maxShown = 4, 20
+	maxLines, maxShown = 2, 20
 )
 
 // view returns the current view; false if the overlay does not exist.
 func (p *Page) view(only string, hours int) (view, bool) {
 	now := p.cfg.Now()
 	s := p.cfg.Status().At(now)
-	v := view{Status: s, Now: now, Problems: s.Problems(), Only: only, Hours: hours, Names: p.history.busiest()}
-	known := only == "" || slices.Contains(v.Names, only)
+	v := view{Status: s, Now: now, Only: only, Hours: hours, Names: p.history.busiest(), links: p.links}
+	exists := only == "" || slices.Contains(v.Names, only)
+	oldest := map[string]time.Time{}
 	for _, o := range s.Overlays {
-		known = known || o.Name == only
-		v.Overlays = append(v.Overlays, row(o, slices.Contains(v.Names, o.Name)))
-	}
-	for _, t := range v.Problems {
-		if t.Level() == slog.LevelError {
-			v.Errors++
+		exists = exists || o.Name == only
+		oldest[o.Name] = o.Oldest
+		row := newRow(o, s.Conditions, slices.Contains(v.Names, o.Name))
+		if only != "" && o.Name != only {
+			continue
+		}
+		if row.idle() && only == "" {
+			v.Idle = append(v.Idle, row)
+		} else {
+			v.Active = append(v.Active, row)
 		}
 	}
+	slices.SortStableFunc(v.Active, compareNeed)
+	for _, c := range s.Problems() {
+		switch {
+		case only != "" && c.Overlay != "" && c.Overlay != only:
+		case needs(c):
+			v.Needs = append(v.Needs, c)
+		default:
+			v.Notes = append(v.Notes, c)
+		}
+	}
+	slices.SortStableFunc(v.Needs, func(a, b condition.Condition) int {
+		return cmp.Or(cmp.Compare(b.Level(), a.Level()), compareTimes(oldest[a.Overlay], oldest[b.Overlay]), compareTimes(a.LastTransitionTime, b.LastTransitionTime))
+	})
+	v.Totals = p.totals(s, only, now)
+	v.Verdict = v.verdict()
+	v.addTimelines(p, hours)
+	for _, o := range p.history.operations(s.Operations, only, maxShown) {
+		v.Operations = append(v.Operations, operation{o, fmt.Sprintf("d%d-%x-%s", o.Decided.Unix(), o.Overlay, o.Kind)})
+	}
+	for _, q := range s.Queues {
+		if q.Unmatched > 0 && (only == "" || len(v.Active) == 1 && v.Active[0].Queue == q.Key) {
+			v.Queues = append(v.Queues, q)
+		}
+	}
+	return v, exists
+}
+
+func (v *view) addTimelines(p *Page, hours int) {
 	shown := v.Names[:min(maxLines, len(v.Names))]
-	if only != "" {
-		shown = []string{only}
+	if v.Only != "" {
+		shown = []string{v.Only}
 	}
 	for _, name := range shown {
-		if t, ok := p.history.timeline(name, now.Add(-time.Duration(hours)*time.Hour)); ok {
+		if t, ok := p.history.series(name, v.Now.Add(-time.Duration(hours)*time.Hour), v.Now); ok {
 			v.Lines = append(v.Lines, t)
 		}
 	}
-	slices.Sort(v.Names)
 	p.history.mu.Lock()
 	v.Unread, v.From = p.history.problem, p.history.from
 	p.history.mu.Unlock()
 	if p.cfg.Commits == nil {
 		v.Unread = ""
 	}
-	for _, o := range p.history.operations(s.Operations, maxShown) {
-		v.Operations = append(v.Operations, operation{o, fmt.Sprintf("d%d-%x-%s", o.Decided.Unix(), o.Overlay, o.Kind)})
-	}
-	for _, q := range s.Queues {
-		if q.Unmatched > 0 {
-			v.Queues = append(v.Queues, q)
-		}
-	}
-	return v, known
 }
 
-// row returns the row of an overlay, with the message of the first problem or else the
-// arithmetic as the reason.
-func row(o status.Overlay, hasLine bool) overlay {
-	r := overlay{Overlay: o, Class: class(condition.StateLevel(o.Conditions)), Reason: o.Why, HasLine: hasLine}
-	if problems := condition.Problems(o.Conditions); len(problems) > 0 {
+// compareTimes puts the earlier time first, and zero last.
+func compareTimes(a, b time.Time) int {
+	if a.IsZero() != b.IsZero() {
+		return cmp.Compare(b.Unix(), a.Unix())
+	}
+	return a.Compare(b)
+}
+
+// needs reports whether somebody must act on a condition: nobody asked for it, and the policy does not
+// intend it.
+func needs(c condition.Condition) bool {
+	return c.Level() >= slog.LevelWarn && c.Reason != string(plan.Paused) && c.Reason != string(plan.PausedInBuildkite)
+}
+
+// newRow returns the row of an overlay, with the message of the first problem or else the
+// arithmetic as the reason. An overlay that is not ready because of a condition of muster itself is
+// unknown.
+func newRow(o status.Overlay, muster []condition.Condition, hasLine bool) overlay {
+	r := overlay{Overlay: o, Class: class(condition.StateLevel(o.Conditions)), Reason: o.Why, HasLine: hasLine, level: slog.LevelDebug}
+	var problems []condition.Condition
+	for _, c := range condition.Problems(o.Conditions) {
+		if c.Type == condition.Ready && slices.ContainsFunc(muster, func(m condition.Condition) bool { return m.Abnormal() && m.Reason == c.Reason }) {
+			r.Class = "unknown"
+			continue
+		}
+		problems = append(problems, c)
+	}
+	if len(problems) > 0 {
 		r.Reason = problems[0].Message
 	}
+	for _, c := range problems {
+		if level := c.Level(); needs(c) || level < slog.LevelWarn {
+			r.level = max(r.level, level)
+		}
+	}
+	if r.level < slog.LevelWarn && r.Class == "warn" {
+		r.Class = "info"
+	}
 	return r
+}
+
+// idle reports whether there is nothing to see: the overlay has neither a problem of its own nor jobs.
+func (o overlay) idle() bool {
+	return (o.Class == "good" || o.Class == "unknown") && o.level < slog.LevelInfo && o.Known && o.Sum.Pending+o.Sum.Busy+o.Sum.InFlight == 0
+}
+
+// compareNeed sorts by severity, then by the oldest wait, then by activity.
+func compareNeed(a, b overlay) int {
+	activity := func(o overlay) int { return o.Sum.Busy + o.Sum.InFlight }
+	return cmp.Or(cmp.Compare(b.level, a.level), compareTimes(a.Oldest, b.Oldest), cmp.Compare(activity(b), activity(a)), cmp.Compare(a.Name, b.Name))
 }
 
 // class returns the class in the style sheet for a state.
@@ -112,34 +194,120 @@ func class(level slog.Level) string {
 	return "bad"
 }
 
-// summary describes a timeline of [history.timeline] for readers who cannot see it.
-func summary(t chart.Timeline) string {
-	var most []string
-	for _, band := range t.Bands {
-		for _, series := range band.Series {
-			highest := 0.0
-			for _, v := range series.Values {
-				if v > highest { // NaN is not
-					highest = v
-				}
+// totals returns the figures of an overlay, or of all.
+func (p *Page) totals(s status.Snapshot, only string, now time.Time) totals {
+	var t totals
+	t.P95, t.P95Minutes = p.history.waitP95(only, now)
+	queues := map[string]bool{}
+	for _, o := range s.Overlays {
+		if !o.Known || only != "" && o.Name != only {
+			continue
+		}
+		t.Known = true
+		t.Busy += o.Sum.Busy
+		t.InFlight += o.Sum.InFlight
+		if only != "" {
+			t.Waiting, t.Idle = o.Sum.Pending, o.Sum.Idle
+		} else if o.Decision != nil && !queues[o.Queue] { // its overlays share jobs and idle agents
+			queues[o.Queue] = true
+			for _, i := range o.Decision.Observation.Idle {
+				t.Idle += i.Agents
 			}
-			most = append(most, fmt.Sprintf("%v %s", highest, series.Name))
+		}
+		if !o.Oldest.IsZero() && (t.Oldest.IsZero() || o.Oldest.Before(t.Oldest)) {
+			t.Oldest = o.Oldest
 		}
 	}
-	agents, marks := 0, t.Bands[len(t.Bands)-1].Marks
-	for _, m := range marks {
-		n, _ := strconv.Atoi(m.Label)
-		agents += n
+	for _, q := range s.Queues {
+		if only == "" {
+			t.Waiting += q.Pending + q.Unmatched
+			t.Known = true
+		}
 	}
-	return fmt.Sprintf("%d dispatched in %d commits. At most %s.", agents, len(marks), strings.Join(most, ", "))
+	return t
+}
+
+// outdatedAfter is the age from which figures are shown as outdated: two intervals, and a minute
+// for a slow poll.
+func (v view) outdatedAfter() time.Duration { return 2*v.Status.Interval() + time.Minute }
+
+// verdict returns the state of muster and of the overlays of the page.
+func (v view) verdict() verdict {
+	if seen := v.Status.Observed; !seen.IsZero() && v.Now.Sub(seen) > v.outdatedAfter() {
+		return verdict{"unknown", "Unknown: no answer for " + v.age(seen), "The figures below are those of " + stamp(seen) + " UTC."}
+	}
+	if v.Status.Tick.Count == 0 {
+		return verdict{"unknown", "Starting", "muster has started; its first tick has not finished."}
+	}
+	overlays, queues, own, worst := map[string]bool{}, map[string]bool{}, false, slog.LevelDebug
+	for _, c := range v.Needs {
+		worst = max(worst, c.Level())
+		switch {
+		case c.Overlay != "":
+			overlays[c.Overlay] = true
+		case c.Queue != "":
+			queues[c.Queue] = true
+		default:
+			own = true
+		}
+	}
+	if len(v.Needs) == 0 {
+		if v.Status.Observed.IsZero() {
+			return verdict{"unknown", "Unknown: Buildkite has not been polled yet", ""}
+		}
+		note := ""
+		if n := len(v.Notes); n > 0 {
+			note = quantity(int64(n), "note") + " below: muster does what policies say."
+		}
+		return verdict{"good", "All well", note}
+	}
+	if v.Only != "" {
+		return verdict{class(worst), quantity(int64(len(v.Needs)), "problem") + " to solve", ""}
+	}
+	var who []string
+	if own {
+		who = append(who, "muster")
+	}
+	if n := len(overlays); n > 0 {
+		who = append(who, fmt.Sprintf("%d of %s", n, quantity(int64(len(v.Status.Overlays)), "overlay")))
+	}
+	if n := len(queues); n > 0 {
+		who = append(who, quantity(int64(n), "queue"))
+	}
+	verb := " need you"
+	if len(who) == 1 && len(overlays) < 2 && len(queues) < 2 {
+		verb = " needs you"
+	}
+	return verdict{class(worst), strings.Join(who, " and ") + verb, ""}
+}
+
+// summary describes a timeline for readers who cannot see it.
+func (s series) summary() string {
+	agents := 0
+	for _, m := range s.marks {
+		agents += m.agents
+	}
+	most := func(values []float64) (most float64) {
+		for _, v := range values {
+			if v > most { // NaN is not
+				most = v
+			}
+		}
+		return most
+	}
+	return fmt.Sprintf("%s ordered in %s. At most %v waiting for up to %s, %v busy, %v idle, %v in flight.", quantity(int64(agents), "agent"), quantity(int64(len(s.marks)), "commit"),
+		most(s.values[pending]), short(time.Duration(most(s.wait))*time.Second), most(s.values[busy]), most(s.values[idle]), most(s.values[inFlight]))
 }
 
 // stamp is a time as the page writes it.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
 // age returns how long ago a time was, in the largest suitable unit.
-func (v view) age(t time.Time) string {
-	switch d := v.Now.Sub(t); {
+func (v view) age(t time.Time) string { return short(v.Now.Sub(t)) }
+
+// short returns a duration in the largest suitable unit.
+func short(d time.Duration) string {
+	switch {
 	case d < 0:
 		return "0 s"
 	case d < 2*time.Minute:

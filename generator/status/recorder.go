@@ -139,6 +139,7 @@ func overlays(report generator.Report) []Overlay {
 	for _, v := range r.Input.Overlays {
 		o := at(v.Name)
 		o.Queue, o.Cluster, o.Dispatches = v.Policy.Queue, v.Policy.Cluster, len(v.Dispatches)
+		o.Orders = v.Dispatches
 	}
 	for _, d := range r.Decisions {
 		o := at(d.Overlay)

@@ -118,8 +118,10 @@ type Overlay struct {
 	Conditions []condition.Condition `json:"conditions"`
 	// Why is the arithmetic of the decision in a sentence; empty without a decision.
 	Why string `json:"why,omitempty"`
-	// Dispatches is how many are in git.
-	Dispatches int `json:"dispatches"`
+	// Dispatches is how many are in git, and Orders those before the decision, for the page. They must
+	// not be changed.
+	Dispatches int             `json:"dispatches"`
+	Orders     []plan.Dispatch `json:"-"`
 }
 
 // Queue is one queue.

@@ -1,0 +1,148 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/generator"
+	"muster/generator/condition"
+	"muster/generator/plan"
+)
+
+// TestVerdict asserts the verdict of the page, and in which order problems and overlays are listed.
+func TestVerdict(t *testing.T) {
+	w := newScenario(t, nil)
+	problem := func(kind condition.Type, reason, overlay string, since time.Duration) condition.Condition {
+		c := condition.Condition{Type: kind, Status: condition.True, Reason: reason, Overlay: overlay, Message: "m", LastTransitionTime: w.now.Add(-since)}
+		if !c.Abnormal() {
+			c.Status = condition.False
+		}
+		return c.WithRemedy()
+	}
+	var decisions []plan.Decision
+	for i := range 40 {
+		d := decided(fmt.Sprintf("o%02d", i), w.now, plan.Figures{Max: 9})
+		if i == 7 || i == 9 {
+			since := w.now.Add(-time.Duration(i) * time.Minute)
+			d = decided(d.Overlay, w.now, plan.Figures{Pending: 1, Max: 9})
+			d.Observation.Jobs[0].Oldest = &since
+		}
+		decisions = append(decisions, d)
+	}
+	for name, test := range map[string]struct {
+		conditions     []condition.Condition
+		after          time.Duration
+		class, verdict string
+		needs, active  string
+	}{
+		"well":   {nil, 0, "good", "All well", "", "o09 o07"},
+		"limits": {[]condition.Condition{problem(condition.ScalingLimited, condition.MaxReached, "o03", 0)}, 0, "good", "All well", "", "o03 o09 o07"},
+		"paused": {[]condition.Condition{problem(condition.Suspended, string(plan.Paused), "o03", 0)}, 0, "good", "All well", "", "o09 o07"},
+		"one":    {[]condition.Condition{problem(condition.Suspended, string(plan.Invalid), "o31", 0)}, 0, "bad", "1 of 40 overlays needs you", "o31", "o31 o09 o07"},
+		"several": {
+			[]condition.Condition{
+				problem(condition.AgentsArriving, condition.Overdue, "o07", 0), problem(condition.AgentsArriving, condition.Overdue, "o09", 0),
+				problem(condition.AgentsArriving, condition.BreakerOpen, "o31", time.Hour), problem(condition.Degraded, condition.StateInvalid, "o02", time.Minute),
+			},
+			0, "bad", "4 of 40 overlays need you", "o31 o09 o07 o02", "o31 o09 o07 o02",
+		},
+		"muster":  {[]condition.Condition{problem(condition.Degraded, condition.PollSlow, "", 0)}, 0, "warn", "muster needs you", "muster", "o09 o07"},
+		"silence": {nil, 108 * time.Second, "unknown", "Unknown: no answer for 108 s", "*", "o09 o07"},
+	} {
+		w.tick(func(r *generator.Report) {
+			r.Conditions = append([]condition.Condition{}, test.conditions...)
+			for _, d := range decisions {
+				ready := condition.Normal(condition.Ready)
+				ready.Overlay = d.Overlay
+				r.Conditions = append(r.Conditions, ready)
+			}
+		}, decisions...)
+		start := w.now
+		w.now = w.now.Add(test.after)
+		v, _ := w.view("", 1)
+		w.now = start
+		var needs, active []string
+		for _, c := range v.Needs {
+			if c.Overlay == "" {
+				c.Overlay = "muster"
+			}
+			needs = append(needs, c.Overlay)
+		}
+		for _, o := range v.Active {
+			active = append(active, o.Name)
+		}
+		if v.Verdict.Class != test.class || v.Verdict.Text != test.verdict {
+			t.Errorf("%s: %+v", name, v.Verdict)
+		}
+		if got := strings.Join(needs, " "); got != test.needs && test.needs != "*" {
+			t.Errorf("%s: needs %s, want %s", name, got, test.needs)
+		}
+		if got := strings.Join(active, " "); got != test.active || len(v.Active)+len(v.Idle) != 40 {
+			t.Errorf("%s: active %s, want %s; %d idle", name, got, test.active, len(v.Idle))
+		}
+		if v.Totals.Oldest != start.Add(-9*time.Minute) || v.Totals.P95Minutes != 1 {
+			t.Errorf("%s: %+v", name, v.Totals)
+		}
+	}
+}
+
+// TestSamples asserts that a tick whose push fails is a sample, and that nothing is known of a time
+// without ticks.
+func TestSamples(t *testing.T) {
+	w := newScenario(t, nil)
+	since := w.now.Add(-5 * time.Minute)
+	tick := func(waiting int, change func(*generator.Report)) {
+		d := decided("default", w.now, plan.Figures{Pending: waiting, Max: 8})
+		d.Observation.Jobs[0].Oldest = &since
+		w.tick(change, d)
+	}
+	tick(24, func(r *generator.Report) {
+		r.Err, r.Outcome, r.Failed = errors.New("refused"), generator.Failed, generator.StepCommit
+	})
+	w.now = w.now.Add(15 * time.Second)
+	tick(24, nil)
+	w.now = w.now.Add(time.Hour)
+	tick(0, nil)
+	w.now = w.now.Add(10 * time.Minute) // nothing since
+	s, _ := w.history.series("default", begin().Add(-time.Hour), w.now)
+	const want = "pending 24 24 - 0 0 - -; busy 0 0 - 0 0 - -; idle 0 0 - 0 0 - -; in flight 0 0 - 0 0 - -; oldest wait 5.25 5.25 - 0 0 - -; marks"
+	if got := values(s.picture()); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if wait, minutes := w.history.waitP95("", begin().Add(time.Minute)); minutes != 1 || wait != 5*time.Minute {
+		t.Errorf("95th percentile %s of %d minutes", wait, minutes)
+	}
+}
+
+// TestLinks asserts the addresses of commits on git hosts, and that only jobs of the organisation are links.
+func TestLinks(t *testing.T) {
+	for repository, want := range map[string]string{
+		"git@github.com:acme/fleet.git":                   "https://github.com/acme/fleet/commit/{commit}",
+		"ssh://git@ssh.github.com:443/acme/fleet.git":     "https://github.com/acme/fleet/commit/{commit}",
+		"https://gitlab.example.com:8443/a/b/fleet":       "https://gitlab.example.com:8443/a/b/fleet/-/commit/{commit}",
+		"ssh://git@gitea.example.com:2222/acme/fleet.git": "https://gitea.example.com/acme/fleet/commit/{commit}",
+		"git@bitbucket.org:acme/fleet.git":                "https://bitbucket.org/acme/fleet/commits/{commit}",
+		"https://bitbucket.example.com/scm/ops/fleet.git": "https://bitbucket.example.com/projects/ops/repos/fleet/commits/{commit}",
+		"git@ssh.dev.azure.com:v3/acme/Build Farm/fleet":  "https://dev.azure.com/acme/Build%20Farm/_git/fleet/commit/{commit}",
+		"https://dev.azure.com/acme/farm/_git/fleet":      "https://dev.azure.com/acme/farm/_git/fleet/commit/{commit}",
+		"https://git.example.com/acme/fleet.git":          "",
+		"/srv/fleet.git":                                  "",
+		"javascript:alert(1)":                             "",
+	} {
+		if got := newLinks(repository, "acme", "").commit; got != want {
+			t.Errorf("%s: %s, want %s", repository, got, want)
+		}
+	}
+	l := newLinks("/srv/fleet.git", "acme", "https://git.example.com/c/{commit}")
+	var b strings.Builder
+	_ = l.text(`job "https://buildkite.com/acme/x/builds/1#2", <https://example.com/>, https://buildkite.com/other/x`).Render(&b)
+	_ = l.commitLink("0123456789abcdef").Render(&b)
+	const want = `job &#34;<a href="https://buildkite.com/acme/x/builds/1#2">https://buildkite.com/acme/x/builds/1#2</a>&#34;, &lt;https://example.com/&gt;, https://buildkite.com/other/x` +
+		`<a href="https://git.example.com/c/0123456789abcdef" title="the commit on the git host"><code>0123456789</code></a>`
+	if b.String() != want {
+		t.Errorf("%s", b.String())
+	}
+}
