@@ -8,6 +8,8 @@ LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser 
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
 VULNDB     ?= https://vuln.go.dev
+# The checker of accessibility that make browser uses, from npm.
+AXE        := axe-4.14.1
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
 RACED      ?= 5m
@@ -245,7 +247,9 @@ golden: tools ## Compare decisions, commits, manifests, status and metrics with 
 
 browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots
 	$(if $(PICTURES),@mkdir -p $(PICTURES))
-	$(GO) -C testdata/browser test -count=1 ./... $(if $(PICTURES),-args -pictures $(abspath $(PICTURES)))
+	@test -f bin/$(AXE).js || { mkdir -p bin && cd bin && npm pack --silent axe-core@$(AXE:axe-%=%) >/dev/null && \
+		tar xzf axe-core-$(AXE:axe-%=%).tgz package/axe.min.js && mv package/axe.min.js $(AXE).js && rm -r package axe-core-$(AXE:axe-%=%).tgz; }
+	$(GO) -C testdata/browser test -count=1 ./... -args -axe $(abspath bin/$(AXE).js) $(if $(PICTURES),-pictures $(abspath $(PICTURES)))
 
 hosts: build ## Run muster against Dulwich, JGit, gitolite and Gitea, installed or built on demand; writes docs/reference/git-hosts.md
 	testdata/hosts/install

@@ -29,6 +29,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 var pictures = flag.String("pictures", "", "write screenshots into this directory")
@@ -45,6 +46,8 @@ func must(t *testing.T, err error) {
 type fleet struct {
 	page   *page.Page
 	status *status.Recorder
+	server *httptest.Server
+	names  []string
 	now    time.Time
 	mu     sync.Mutex // of now
 }
@@ -57,10 +60,25 @@ func (f *fleet) clock() time.Time {
 
 const hostile = `team/<img src=x onerror=alert(1)>"'`
 
+// names are those of n overlays: one is hostile, and one as long as a name can be.
+func names(n int) []string {
+	all := []string{"default", "gpu/large", "macos", hostile, strings.Repeat("long-name-", 20)}
+	for i := len(all); i < n; i++ {
+		all = append(all, fmt.Sprintf("team-%03d/linux", i))
+	}
+	return all[:min(n, len(all))]
+}
+
 // newFleet has lived through some hours.
 func newFleet(t *testing.T) (*fleet, string) {
 	t.Helper()
-	f := &fleet{now: time.Date(2026, time.January, 5, 2, 0, 0, 0, time.UTC)}
+	return newFleetOf(t, 4, 1200)
+}
+
+// newFleetOf has n overlays, and has lived through some ticks.
+func newFleetOf(t *testing.T, n, ticks int) (*fleet, string) {
+	t.Helper()
+	f := &fleet{names: names(n), now: time.Date(2026, time.January, 5, 2, 0, 0, 0, time.UTC)}
 	f.status = status.NewRecorder(status.Config{Started: f.now, Interval: 15 * time.Second, Longest: time.Hour,
 		Muster: status.Muster{Version: "v0.3.0", Commit: "0123456789ab", Repository: "git@github.com:acme/fleet.git", Branch: "main", Overlays: "overlays", Organisation: "acme"},
 		Services: func() []status.Service {
@@ -68,15 +86,15 @@ func newFleet(t *testing.T) (*fleet, string) {
 		}})
 	f.page = page.New(page.Config{Status: f.status.Snapshot, Now: f.clock, Overlays: "overlays"})
 	t.Cleanup(f.page.Close)
-	for i := range 1200 {
+	for i := range ticks {
 		f.tick(i)
 	}
 	mux := http.NewServeMux()
 	f.page.AddTo(mux)
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
+	f.server = httptest.NewServer(mux)
+	t.Cleanup(f.server.Close)
 	t.Cleanup(f.page.HangUp)
-	return f, server.URL
+	return f, f.server.URL
 }
 
 // tick is one of 15 seconds, the i-th.
@@ -84,8 +102,11 @@ func (f *fleet) tick(i int) {
 	now := f.clock()
 	r := generator.Report{Began: now, Ended: now.Add(400 * time.Millisecond), Next: now.Add(15 * time.Second), Git: now, Buildkite: now, Outcome: generator.Unchanged}
 	r.Result.Head.Commit, r.Result.Input.Snapshot.At = "tip", now
-	for n, name := range []string{"default", "gpu/large", "macos", hostile} {
+	for n, name := range f.names {
 		s := wave(i, n)
+		if n > 8 && n%6 > 0 { // most overlays are idle
+			s = plan.Figures{Max: 60}
+		}
 		o := plan.Overlay{Name: name, Policy: plan.Policy{Queue: strings.Split(name, "/")[0], Max: 60}}
 		d := plan.Decision{Overlay: name, Queue: o.Policy.Queue, Figures: s, Observation: plan.Observation{At: now, Queue: o.Policy.Queue, Jobs: []plan.Demand{{Overlays: []string{name}, Pending: s.Pending, Oldest: &now}}}}
 		if s.Dispatch > 0 {
@@ -96,7 +117,9 @@ func (f *fleet) tick(i int) {
 		r.Result.Input.Overlays = append(r.Result.Input.Overlays, o)
 		r.Result.Decisions = append(r.Result.Decisions, d)
 	}
-	r.Result.Suspended = []generator.Suspended{{Overlay: "macos", Why: plan.Suspension{Code: plan.Paused}}, {Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/broken/scaling.yaml:3: unknown field \"mx\": did you mean \"max\"?"}}}
+	if len(f.names) > 1 {
+		r.Result.Suspended = []generator.Suspended{{Overlay: "macos", Why: plan.Suspension{Code: plan.Paused}}, {Overlay: "broken", Why: plan.Suspension{Code: plan.Invalid, Finding: "overlays/broken/scaling.yaml:3: unknown field \"mx\": did you mean \"max\"?"}}}
+	}
 	r.Conditions = r.Result.Conditions(now)
 	f.status.Ended(r)
 	f.page.Ended(r)
@@ -209,18 +232,20 @@ const painted = `((variable) => {
   box.fillRect(0, 0, 1, 1);
   const want = box.getImageData(0, 0, 1, 1).data;
   let n = 0;
-  for (const i of document.querySelectorAll("figure img")) {
-    const copy = Object.assign(document.createElement("canvas"), { width: i.naturalWidth, height: i.naturalHeight }).getContext("2d", { willReadFrequently: true });
+  for (const i of document.querySelectorAll("figure img, figure canvas")) {
+    const width = i.naturalWidth ?? i.width, height = i.naturalHeight ?? i.height;
+    const copy = Object.assign(document.createElement("canvas"), { width, height }).getContext("2d", { willReadFrequently: true });
     copy.drawImage(i, 0, 0);
-    const all = copy.getImageData(0, 0, i.naturalWidth, i.naturalHeight).data;
+    const all = copy.getImageData(0, 0, width, height).data;
     for (let k = 0; k < all.length; k += 4) if ([0, 1, 2].every((c) => Math.abs(all[k + c] - want[c]) < 3) && all[k + 3] > 250) n++;
   }
   return n;
 })`
 
-// loaded waits until all pictures of the page have been loaded.
+// loaded waits until all pictures of the page have been loaded, or are replaced by charts.
 func loaded() chromedp.Action {
-	return chromedp.Poll(`document.images.length > 0 && [...document.images].every((i) => i.complete && i.naturalWidth > 0)`, nil)
+	return chromedp.Poll(`document.querySelector("figure img, figure canvas") && [...document.images].every((i) => i.complete && i.naturalWidth > 0)
+  && [...document.querySelectorAll("[data-chart]")].every((c) => c.classList.contains("drawn"))`, nil)
 }
 
 // looks opens a page at the widths of a phone and of a large screen, light and dark. It asserts that the
@@ -261,7 +286,7 @@ func TestPage(t *testing.T) {
 	_, origin := newFleet(t)
 	b := open(t, origin)
 	live := chromedp.Tasks{chromedp.Navigate(origin + "/"), chromedp.WaitVisible(`//p[@id="live"][text()="live"]`)}
-	b.looks(t, "page", 1920, 4, live, func(name string) {
+	b.looks(t, "page", 1920, 5, live, func(name string) {
 		var page string
 		b.run(t, chromedp.OuterHTML("html", &page))
 		if strings.Contains(page, "<img src=\"x\"") {
@@ -270,28 +295,69 @@ func TestPage(t *testing.T) {
 	})
 }
 
-// TestLive: a tick changes the page without a reload, its pictures too, and what is opened
-// stays open; the links to other periods change the pictures.
+// TestLive: a tick changes the page without a reload, its charts too; what is opened stays open; the
+// links to other periods change the charts; and the arrow keys read their values.
 func TestLive(t *testing.T) {
 	f, origin := newFleet(t)
 	b := open(t, origin)
-	var before, after, day, tick, hour string
+	var before, after, first, tick, hour, key, title string
 	foot := func(into *string) chromedp.Action { return chromedp.Text("#foot", into, chromedp.ByQuery) }
-	picture := func(into *string) chromedp.Action {
-		return chromedp.Evaluate(`document.querySelector("figure img").src`, into)
-	}
+	readout := func(into *string) chromedp.Action { return chromedp.Text(".readout", into, chromedp.ByQuery) }
 	b.run(t, log.Enable(), chromedp.EmulateViewport(1280, 1000), scheme("light"), chromedp.Navigate(origin+"/?overlay="+url.QueryEscape("default")),
-		chromedp.WaitVisible(`//p[@id="live"][text()="live"]`), loaded(),
-		chromedp.Click("#decisions details:nth-of-type(2) summary", chromedp.ByQuery), foot(&before), picture(&day))
+		chromedp.WaitVisible(`//p[@id="live"][text()="live"]`), loaded(), chromedp.Title(&title),
+		chromedp.Click("#decisions summary", chromedp.ByQuery), foot(&before), readout(&first))
 	f.tick(1200)
-	b.run(t, chromedp.WaitVisible(`//footer[contains(., "1201 ticks")]`), foot(&after), chromedp.WaitVisible(`//details[2][@open]`), loaded(), picture(&tick))
-	if before == after || day == tick || !strings.Contains(tick, "hours=24") {
-		t.Errorf("%q, then %q; the picture %q, then %q", before, after, day, tick)
+	b.run(t, chromedp.WaitVisible(`//footer[contains(., "1201 ticks")]`), foot(&after), chromedp.WaitVisible(`//*[@id="decisions"]//details[@open]`),
+		chromedp.Poll(fmt.Sprintf(`document.querySelector(".readout").textContent !== %q`, first), nil), readout(&tick))
+	if before == after || !strings.HasPrefix(tick, "Now, 07:00:15 UTC: ") {
+		t.Errorf("%q, then %q; the chart %q, then %q", before, after, first, tick)
 	}
-	b.run(t, chromedp.Click(`//nav/a[text()="last 1 h"]`), chromedp.WaitVisible(`//nav/a[text()="last 1 h"][@aria-current="page"]`), loaded(), picture(&hour))
+	if !strings.HasPrefix(title, "All well · default") {
+		t.Errorf("the title is %q", title)
+	}
+	b.run(t, chromedp.Click(`//nav/a[text()="last 1 h"]`), chromedp.WaitVisible(`//nav/a[text()="last 1 h"][@aria-current="page"]`), loaded(),
+		chromedp.AttributeValue("[data-chart]", "data-chart", &hour, nil), chromedp.Focus(".plots", chromedp.ByQuery), chromedp.KeyEvent(kb.Home), readout(&key))
 	b.picture(t, "hour")
 	if !strings.Contains(hour, "hours=1&") || !strings.Contains(hour, "overlay=default") {
-		t.Errorf("the picture of the last hour is %q", hour)
+		t.Errorf("the chart of the last hour is %q", hour)
+	}
+	if !strings.HasPrefix(key, "06:00:") {
+		t.Errorf("the first value is %q", key)
+	}
+	b.quiet(t)
+}
+
+// TestStale: once muster does not answer, the page is unknown: verdict, title and icon.
+func TestStale(t *testing.T) {
+	f, origin := newFleet(t)
+	b := open(t, origin)
+	var title, icon string
+	b.run(t, chromedp.EmulateViewport(1280, 1000), scheme("light"), chromedp.Navigate(origin+"/"), chromedp.WaitVisible(`//p[@id="live"][text()="live"]`), loaded())
+	f.page.HangUp()
+	f.server.CloseClientConnections()
+	f.server.Listener.Close()
+	b.run(t, chromedp.WaitVisible(`//h2[@id="verdict-head"][starts-with(., "Unknown: no answer for ")]`), chromedp.Title(&title), chromedp.AttributeValue("#icon", "href", &icon, nil))
+	b.picture(t, "stale")
+	if !strings.HasPrefix(title, "Unknown: no answer for ") || icon != "assets/icon-unknown.svg" {
+		t.Errorf("title %q, icon %q", title, icon)
+	}
+}
+
+// TestFilterAndCopy: the filter finds overlays, also folded ones, and a button copies a command.
+func TestFilterAndCopy(t *testing.T) {
+	_, origin := newFleetOf(t, 40, 4)
+	b := open(t, origin)
+	var rows, copied string
+	visible := `[...document.querySelectorAll("tr[data-find]")].filter((r) => r.checkVisibility()).map((r) => r.querySelector("a").textContent).join(" ")`
+	b.run(t, chromedp.EmulateViewport(1280, 1000), chromedp.Navigate(origin+"/"), chromedp.WaitVisible(`//p[@id="live"][text()="live"]`),
+		chromedp.SendKeys("#filter", "team-01 linux", chromedp.ByQuery), chromedp.Evaluate(visible, &rows))
+	if want := "team-018/linux team-012/linux team-010/linux team-011/linux team-013/linux team-014/linux team-015/linux team-016/linux team-017/linux team-019/linux"; rows != want {
+		t.Errorf("found %s", rows)
+	}
+	b.run(t, chromedp.Click("button.copy", chromedp.ByQuery), chromedp.WaitVisible(`//button[text()="Copied"]`),
+		chromedp.AttributeValue("button.copy", "data-copy", &copied, nil))
+	if copied != "muster check" {
+		t.Errorf("copied %q", copied)
 	}
 	b.quiet(t)
 }
