@@ -8,6 +8,8 @@ LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser 
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
 VULNDB     ?= https://vuln.go.dev
+# The address of the documentation of this version, for links on the status page, without a slash at the end.
+DOCS       ?=
 # The checker of accessibility that make browser uses, from npm.
 AXE        := axe-4.14.1
 FUZZTIME   ?= 30s
@@ -34,7 +36,7 @@ BENCH_PAGE  := docs/explanation/performance.md
 # What the program says of itself; without git, it says the source's version.
 VERSION    ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null)
 COMMIT     ?= $(shell git describe --always --abbrev=12 --exclude '*' --dirty 2>/dev/null)
-LDFLAGS     = -s -w -X muster/cmd/invocation.linkedVersion=$(VERSION) -X muster/cmd/invocation.linkedCommit=$(COMMIT)
+LDFLAGS     = -s -w -X muster/cmd/invocation.linkedVersion=$(VERSION) -X muster/cmd/invocation.linkedCommit=$(COMMIT) $(if $(DOCS),-X muster/cmd/page.docs=$(DOCS))
 # The race detector needs a C compiler. Where there is none, go env says so.
 RACE        = $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # Packages in which goroutines run, in the code or in the tests. In the others (SEQUENTIAL) the race

@@ -86,6 +86,7 @@ func TestUsageErrors(t *testing.T) {
 		{"report --price x", `--price: "x" is not a number, as in 0.5`},
 		{"simulate --policy " + dir + "/none.yaml", "--policy: open "},
 		{"run --git-webhook-secret-file x", "on the address of --listen: give one"},
+		{"run --listen 127.0.0.1:0 --commit-url git.example.com/{commit}", "--commit-url must begin with https:// and contain {commit}"},
 		{"run --listen 127.0.0.1:0 --webhook-interval 999ms", "--webhook-interval is below one second"},
 		{run + "--listen 127.0.0.1:0 --buildkite-webhook-secret-file /nowhere", "reading the secret of Buildkite's webhook: open /nowhere: no such file"},
 		{run + "--listen 127.0.0.1:0 --git-webhook-secret-file " + empty, "reading the secret of the git host's webhook: " + empty + " is empty"},

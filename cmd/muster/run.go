@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"muster/cmd/invocation"
@@ -27,6 +28,7 @@ type runFlags struct {
 	notifyJobs       bool
 	interval, jitter time.Duration
 	listen, pprof    string
+	commitURL        string
 	webhooks         webhookFlags
 }
 
@@ -48,6 +50,8 @@ func (f *runFlags) check() error {
 		return output.Usage(fmt.Errorf("--listen %q: %s", f.listen, addressMistake(f.listen)))
 	case addressMistake(f.pprof) != "":
 		return output.Usage(fmt.Errorf("--pprof %q: %s", f.pprof, addressMistake(f.pprof)))
+	case f.commitURL != "" && (!strings.HasPrefix(f.commitURL, "https://") && !strings.HasPrefix(f.commitURL, "http://") || !strings.Contains(f.commitURL, "{commit}")):
+		return output.Usage(errors.New("--commit-url must begin with https:// and contain {commit}"))
 	case f.listen != "" && f.listen == f.pprof:
 		return output.Usage(errors.New("--pprof and --listen must use different addresses"))
 	}
@@ -113,6 +117,7 @@ are accepted and no overlay is invalid; otherwise it lists the problems), and
 	invocation.DurationVar(c.Flags(), &f.interval, "interval", 15*time.Second, "time between ticks")
 	invocation.DurationVar(c.Flags(), &f.jitter, "startup-jitter", 5*time.Second, "maximum random delay of the first tick; not with --once")
 	c.Flags().StringVar(&f.listen, "listen", "", "address of the status page, probes and metrics, such as :8080; empty: none")
+	c.Flags().StringVar(&f.commitURL, "commit-url", "", "page of a commit, with {commit} in place of its ID, for links on the status page; absent: as GitHub, GitLab, Gitea, Forgejo, Bitbucket or Azure DevOps, by the name of the host")
 	f.webhooks.addTo(c)
 	invocation.DurationVar(c.Flags(), &f.webhooks.interval, "webhook-interval", 3*time.Second, "mean time between ticks that webhooks or Buildkite's metrics trigger (a few may be a second apart), and between requests for the metrics")
 	c.Flags().BoolVar(&f.notifyJobs, "say-on-jobs", false, "show on each pending job's page which dispatch was ordered for such jobs; needs --agent-token-file")
@@ -207,7 +212,7 @@ func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Con
 	return status.Config{
 		Muster: status.Muster{
 			Version: s.program.Build.Name(), Commit: s.program.Build.Commit, Repository: s.git.Shown, Branch: s.git.Branch,
-			Overlays: s.git.Overlays, Organisation: s.org, DryRun: f.dryRun,
+			Overlays: s.git.Overlays, Organisation: s.org, DryRun: f.dryRun, CommitURL: f.commitURL,
 		},
 		Started: s.program.Clock.Now(), Interval: f.interval, Longest: longestTick + f.jitter,
 		Receivers:    s.receivers,

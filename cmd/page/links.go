@@ -18,8 +18,8 @@ var docs string
 type links struct {
 	// commit is the page of a commit, with {commit} in place of its ID; empty: unknown.
 	commit string
-	// job is the beginning of the addresses of jobs; empty: unknown.
-	job string
+	// job is the beginning of the addresses of jobs, and clusters that of clusters; empty: unknown.
+	job, clusters string
 }
 
 // newLinks returns the addresses for a repository, as [status.Muster] has it, and an organisation of
@@ -31,6 +31,7 @@ func newLinks(repository, organisation, template string) links {
 	}
 	if organisation != "" {
 		l.job = "https://buildkite.com/" + url.PathEscape(organisation) + "/"
+		l.clusters = "https://buildkite.com/organizations/" + url.PathEscape(organisation) + "/clusters/"
 	}
 	return l
 }
@@ -93,6 +94,14 @@ func (l links) commitLink(id string) g.Node {
 		return short
 	}
 	return h.A(h.Href(strings.ReplaceAll(l.commit, "{commit}", url.PathEscape(id))), h.Title("the commit on the git host"), short)
+}
+
+// queue returns a text, as a link if the queue of the overlay is known.
+func (l links) queue(o overlay, text string) g.Node {
+	if l.clusters == "" || o.QueueID == "" || o.ClusterID == "" {
+		return g.Text(text)
+	}
+	return h.A(h.Href(l.clusters+url.PathEscape(o.ClusterID)+"/queues/"+url.PathEscape(o.QueueID)), h.Title("the queue in Buildkite"), g.Text(text))
 }
 
 // text returns a text in which the addresses of the organisation's jobs are links. Other addresses are

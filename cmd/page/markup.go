@@ -206,15 +206,16 @@ func (v view) overlay(o overlay) g.Node {
 		name = g.Text(o.Name)
 	}
 	queue := ""
-	if o.Queue != "" && o.Queue != o.Name {
+	if o.Queue != "" {
 		queue = "queue " + o.Queue
 	}
+	schedule := ""
 	if o.Schedule != "" {
-		queue = strings.TrimPrefix(queue+", schedule "+o.Schedule, ", ")
+		schedule = " schedule " + o.Schedule
 	}
 	return h.Tr(
 		h.Data("find", strings.ToLower(o.Name+" "+o.Queue+" "+o.State)),
-		h.Th(h.Scope("row"), h.Title(o.Name), name, g.If(queue != "", g.Group{g.Text(" "), h.Span(h.Class("queue"), g.Text(queue))})),
+		h.Th(h.Scope("row"), h.Title(o.Name), name, g.If(queue != "", g.Group{g.Text(" "), h.Span(h.Class("queue"), v.links.queue(o, queue), g.Text(schedule))})),
 		h.Td(h.Class("s"), h.Span(h.Class("state "+o.Class), g.Text(o.State))),
 		v.figures(o),
 		h.Td(h.Class("why"), h.Title(o.Reason), g.Text(o.Reason)),

@@ -39,9 +39,6 @@ type Config struct {
 	// Commits is the history of the timeline before the start; nil: the timeline begins with
 	// the start.
 	Commits Commits
-	// CommitURL is the page of a commit, with {commit} in place of its ID. It is only needed if the
-	// address of the repository does not reveal which git host serves it.
-	CommitURL string
 }
 
 // Page serves the status page. It is a [generator.Watcher] and must be notified of a tick after
@@ -61,7 +58,7 @@ func New(cfg Config) *Page {
 	s := cfg.Status()
 	p := &Page{
 		cfg: cfg, history: newHistory(cfg.Overlays, 2*s.Interval()+time.Minute), events: newEvents(),
-		links: newLinks(s.Muster.Repository, s.Muster.Organisation, cfg.CommitURL), end: end,
+		links: newLinks(s.Muster.Repository, s.Muster.Organisation, s.Muster.CommitURL), end: end,
 	}
 	p.load = &loader{commits: cfg.Commits, history: p.history, ctx: ctx, onChange: p.events.notify, busy: make(chan struct{}, 1)}
 	return p

@@ -47,7 +47,8 @@ func (h *history) series(name string, from, now time.Time) (series, bool) {
 		}
 		start := max(p.at, from.Unix())
 		s.add(start, p)
-		if p.oldest > 0 && end-1 > start { // the wait grows meanwhile
+		grows := p.oldest > 0 || i+1 < len(t.points) && t.points[i+1].oldest > 0
+		if grows && end-1 > start { // charts connect the waits
 			s.add(end-1, p)
 		}
 		if i+1 == len(t.points) {

@@ -10,6 +10,7 @@ import (
 	"muster/generator"
 	"muster/generator/condition"
 	"muster/generator/plan"
+	"muster/generator/status"
 )
 
 // TestVerdict asserts the verdict of the page, and in which order problems and overlays are listed.
@@ -140,8 +141,12 @@ func TestLinks(t *testing.T) {
 	var b strings.Builder
 	_ = l.text(`job "https://buildkite.com/acme/x/builds/1#2", <https://example.com/>, https://buildkite.com/other/x`).Render(&b)
 	_ = l.commitLink("0123456789abcdef").Render(&b)
+	known := overlay{Overlay: status.Overlay{QueueID: "q1", ClusterID: "c1"}}
+	_ = l.queue(known, "queue linux").Render(&b)
+	_ = l.queue(overlay{}, "queue linux").Render(&b)
 	const want = `job &#34;<a href="https://buildkite.com/acme/x/builds/1#2">https://buildkite.com/acme/x/builds/1#2</a>&#34;, &lt;https://example.com/&gt;, https://buildkite.com/other/x` +
-		`<a href="https://git.example.com/c/0123456789abcdef" title="the commit on the git host"><code>0123456789</code></a>`
+		`<a href="https://git.example.com/c/0123456789abcdef" title="the commit on the git host"><code>0123456789</code></a>` +
+		`<a href="https://buildkite.com/organizations/acme/clusters/c1/queues/q1" title="the queue in Buildkite">queue linux</a>queue linux`
 	if b.String() != want {
 		t.Errorf("%s", b.String())
 	}

@@ -64,7 +64,7 @@ func (k *clusters) addQueue(cluster clusterRecord, r queueRecord) {
 		k.defaults[home] = string(r.Key)
 	}
 	queue := plan.Queue{
-		Cluster: home, ClusterName: string(cluster.Name), Key: string(r.Key),
+		Cluster: home, ClusterName: string(cluster.Name), ID: string(r.ID), Key: string(r.Key),
 		Paused: bool(r.Paused), Hosted: bool(r.Hosted) || r.HostedAgents.there,
 	}
 	same := func(q plan.Queue) bool { return q.Cluster == home && q.Key == queue.Key }

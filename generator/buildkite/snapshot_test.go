@@ -366,9 +366,9 @@ func TestQueueOfWhatNamesNone(t *testing.T) {
 		})
 	}
 	want := []plan.Queue{
-		{Cluster: "c1", ClusterName: "One", Key: "linux", Paused: true},
-		{Cluster: "c1", ClusterName: "One", Key: "mac"},
-		{Cluster: "c2", ClusterName: "Two", Key: "default"},
+		{Cluster: "c1", ClusterName: "One", ID: "q1", Key: "linux", Paused: true},
+		{Cluster: "c1", ClusterName: "One", ID: "q2", Key: "mac"},
+		{Cluster: "c2", ClusterName: "Two", ID: "q3", Key: "default"},
 	}
 	if diff := cmp.Diff(want, observeLists(t, lists).Queues); diff != "" {
 		t.Errorf("queues (-want +got):\n%s", diff)

@@ -245,8 +245,8 @@ type Queue struct {
 	// Cluster and ClusterName identify the Buildkite cluster; empty when
 	// unclustered.
 	Cluster, ClusterName string
-	// Key is the queue's key, as in "queue=key".
-	Key string
+	// ID identifies the queue in Buildkite; empty if unknown. Key is its key, as in "queue=key".
+	ID, Key string
 	// Paused reports whether dispatch of jobs is paused.
 	Paused bool
 	// Hosted reports whether the queue is for agents that Buildkite hosts, which

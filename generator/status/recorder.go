@@ -140,6 +140,7 @@ func overlays(report generator.Report) []Overlay {
 		o := at(v.Name)
 		o.Queue, o.Cluster, o.Dispatches = v.Policy.Queue, v.Policy.Cluster, len(v.Dispatches)
 		o.Orders = v.Dispatches
+		o.QueueID, o.ClusterID = queueID(r.Input.Snapshot.Queues, v.Policy)
 	}
 	for _, d := range r.Decisions {
 		o := at(d.Overlay)
@@ -157,6 +158,21 @@ func overlays(report generator.Report) []Overlay {
 		all = append(all, *o)
 	}
 	return all
+}
+
+// queueID returns the identifiers of a policy's queue and of its cluster; empty if several queues have
+// the key, or none.
+func queueID(all []plan.Queue, p plan.Policy) (queue, cluster string) {
+	for _, q := range all {
+		if q.Key != p.Queue || p.Cluster != "" && p.Cluster != q.Cluster && p.Cluster != q.ClusterName {
+			continue
+		}
+		if queue != "" {
+			return "", ""
+		}
+		queue, cluster = q.ID, q.Cluster
+	}
+	return queue, cluster
 }
 
 // committed reports whether the dispatches of an overlay are in git.

@@ -60,6 +60,9 @@ type Muster struct {
 	Branch       string `json:"branch"`
 	Overlays     string `json:"overlays"`
 	Organisation string `json:"organization"`
+	// CommitURL is the page of a commit, with {commit} in place of its ID; empty: that of the host of
+	// Repository, if it is known.
+	CommitURL string `json:"-"`
 	// DryRun reports that nothing is committed.
 	DryRun bool `json:"dryRun,omitempty"`
 }
@@ -122,6 +125,8 @@ type Overlay struct {
 	// not be changed.
 	Dispatches int             `json:"dispatches"`
 	Orders     []plan.Dispatch `json:"-"`
+	// QueueID and ClusterID identify the queue in Buildkite; empty if that is not known.
+	QueueID, ClusterID string `json:"-"`
 }
 
 // Queue is one queue.
