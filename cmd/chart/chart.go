@@ -47,14 +47,16 @@ text { fill: #f0f6fc }
 }
 `
 
-// newCanvas starts an SVG with a title. styles are appended to the common styles.
-func newCanvas(out io.Writer, title, styles string, height float64) *svg.SVG {
+// newCanvas starts an SVG with a title, which may be empty. styles are appended to the common styles.
+func newCanvas(out io.Writer, title, styles string, width, height float64) *svg.SVG {
 	d := svg.New(out)
-	d.Startview(chartWidth, height, 0, 0, chartWidth, height)
+	d.Startview(width, height, 0, 0, width, height)
 	d.Title(title)
 	d.Style("text/css", style+styles)
-	d.Rect(0, 0, chartWidth, height, `class="page"`)
-	d.Text(margin, 28, title, `class="title"`)
+	d.Rect(0, 0, width, height, `class="page"`)
+	if title != "" {
+		d.Text(margin, 28, title, `class="title"`)
+	}
 	return d
 }
 

@@ -43,7 +43,7 @@ func (c Dots) SVG() []byte {
 	row := lane*float64(len(c.Series)) + rowGap
 	bottom := dotsHeader + row*float64(len(c.Rows))
 	height := bottom + axisHeight + margin
-	d := newCanvas(&out, c.Title, seriesStyle(), height)
+	d := newCanvas(&out, c.Title, seriesStyle(), chartWidth, height)
 	names(d, c.Series, header+8)
 	for i, name := range c.Rows {
 		d.Text(margin, dotsHeader+row*(float64(i)+0.5)+4, fit(name, nameWidth), `class="head"`)

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,11 +14,18 @@ import (
 
 // Timeline shows quantities over time, in bands with a common axis.
 type Timeline struct {
+	// Title may be empty: it is then not drawn.
 	Title string
 	// Times are the times of the values, oldest first. A value is valid until the next time;
-	// the last has no width. The axis is in the location of the first.
-	Times []time.Time
-	Bands []Stack
+	// the last has no width. With Points, a value is valid at its time only, and drawn as a bar. The
+	// axis is in the location of the first time.
+	Times  []time.Time
+	Points bool
+	// From and To are the ends of the axis; if they are zero, those of Times.
+	From, To time.Time
+	Bands    []Stack
+	// Width is the width of the picture, and BandHeight that of a band, in pixels; zero are 1120 and 132.
+	Width, BandHeight float64
 }
 
 // Stack is a band of stacked areas, the first at the bottom.
@@ -49,14 +57,15 @@ type Mark struct {
 
 // Sizes of a timeline, in pixels.
 const (
-	scaleWidth = 44  // left of the bands
-	legend     = 118 // right of them
+	scaleWidth = 36 // left of the bands
 	bandHeight = 132
 	headHeight = 28
 	markHeight = 28
 	markLine   = 10
 	markGap    = 4 // between two labels
 	thinnest   = 2 // width of a run of values, however short it is
+	entryGap   = 8 // between two entries of a legend
+	barWidth   = 2.5
 )
 
 // timeline is a timeline that is being drawn.
@@ -65,7 +74,8 @@ type timeline struct {
 	Timeline
 	axis        timeAxis
 	left, right float64
-	bottom      float64 // of the bands
+	top, bottom float64 // of the bands
+	height      float64 // of a band
 	// names are the names of the series: a name has the same colour in all bands.
 	names []string
 }
@@ -74,36 +84,52 @@ type timeline struct {
 func (t Timeline) SVG() []byte {
 	var out bytes.Buffer
 	width, height := t.Size()
-	canvas := newCanvas(&out, t.Title, timelineStyle(), height)
-	d := timeline{SVG: canvas, Timeline: t, left: margin + scaleWidth, right: width - margin - legend, bottom: height - axisHeight - margin}
+	canvas := newCanvas(&out, t.Title, timelineStyle(), width, height)
+	d := timeline{SVG: canvas, Timeline: t, left: margin + scaleWidth, right: width - margin, bottom: height - axisHeight - margin}
+	d.top, d.height = t.header(), t.bandHeight()
+	for _, b := range t.Bands {
+		for _, s := range b.Series {
+			d.class(s.Name)
+		}
+	}
 	if len(t.Times) > 0 {
-		d.axis = newTimeAxis(t.Times[0], t.Times[len(t.Times)-1], d.right-d.left)
+		d.axis = newTimeAxis(cmp.Or(t.From, t.Times[0]), cmp.Or(t.To, t.Times[len(t.Times)-1]), d.right-d.left)
 	}
 	d.times()
-	y := float64(header)
+	y := d.top
 	for _, b := range t.Bands {
 		d.band(y+headHeight, b)
-		d.marks(y+headHeight+bandHeight, b)
-		y += b.height()
+		d.marks(y+headHeight+d.height, b)
+		y += headHeight + d.height + b.marksHeight()
 	}
 	d.End()
 	return out.Bytes()
 }
 
-// Size returns the width and the height of the picture, in pixels.
-func (t Timeline) Size() (width, height float64) {
-	height = header + axisHeight + margin
-	for _, b := range t.Bands {
-		height += b.height()
+func (t Timeline) bandHeight() float64 { return cmp.Or(t.BandHeight, bandHeight) }
+
+// header returns the height of the title.
+func (t Timeline) header() float64 {
+	if t.Title == "" {
+		return 0
 	}
-	return chartWidth, height
+	return header
 }
 
-func (b Stack) height() float64 {
-	if b.MarksAre != "" {
-		return headHeight + bandHeight + markHeight
+// Size returns the width and the height of the picture, in pixels.
+func (t Timeline) Size() (width, height float64) {
+	height = t.header() + axisHeight + margin
+	for _, b := range t.Bands {
+		height += headHeight + t.bandHeight() + b.marksHeight()
 	}
-	return headHeight + bandHeight
+	return cmp.Or(t.Width, chartWidth), height
+}
+
+func (b Stack) marksHeight() float64 {
+	if b.MarksAre != "" {
+		return markHeight
+	}
+	return 0
 }
 
 // colours are the fills of the series on light and dark pages, in order of first use.
@@ -134,10 +160,14 @@ func (d *timeline) times() {
 	}
 	for _, tick := range d.axis.ticks() {
 		x := d.left + d.axis.at(tick.at)
-		d.SVG.Line(x, header+headHeight, x, d.bottom, `class="grid"`)
-		d.Text(x, d.bottom+15, tick.label, `class="small middle"`)
+		d.SVG.Line(x, d.top+headHeight, x, d.bottom, `class="grid"`)
+		if half := width(tick.label) / 2; x+half <= d.right+margin {
+			d.Text(x, d.bottom+15, tick.label, `class="small middle"`)
+		}
 	}
-	d.Text(d.right+24, d.bottom+15, d.Times[0].Format("2 Jan 2006 MST"), `class="small"`)
+	if d.top > 0 {
+		d.Text(d.right, 28, d.Times[0].Format("2 Jan 2006 MST"), `class="small end"`)
+	}
 }
 
 // band draws a stack whose upper edge is at y.
@@ -157,18 +187,38 @@ func (d *timeline) band(y float64, b Stack) {
 		}
 		layers = append(layers, [2][]float64{lower, upper})
 	}
-	s := newScale(3, bandHeight, sums...)
-	s.draw(d.SVG, d.left, d.right, y+bandHeight, "axis")
+	s := newScale(3, d.height, sums...)
+	s.draw(d.SVG, d.left, d.right, y+d.height, "axis")
 	for i, l := range layers {
 		d.Group(`class="series"`)
 		d.SVG.Title(b.Series[i].Name)
-		if path := d.area(y+bandHeight, s, l[0], l[1]); path != "" {
+		if path := d.area(y+d.height, s, l[0], l[1]); path != "" {
 			d.Path(path, d.class(b.Series[i].Name))
 		}
 		d.Gend()
-		at := y + bandHeight - 14 - float64(i)*rowHeight // as they lie one upon the other
-		d.Rect(d.right+12, at, barHeight, barHeight, d.class(b.Series[i].Name))
-		d.Text(d.right+12+barHeight+6, at+10, fit(b.Series[i].Name, legend-30))
+	}
+	d.legend(y-8, b)
+}
+
+// legend draws the names of the series and the marks above a band, from the right.
+func (d *timeline) legend(y float64, b Stack) {
+	x := d.right
+	entry := func(name string) float64 {
+		x -= width(name)
+		d.Text(x, y, name)
+		x -= barHeight + 5
+		return x
+	}
+	if b.MarksAre != "" {
+		at := entry(b.MarksAre) + barHeight/2
+		d.SVG.Line(at, y-markLine, at, y, `class="mark"`)
+		x -= entryGap
+	}
+	for _, s := range slices.Backward(b.Series) {
+		if len(b.Series) > 1 || s.Name != b.Title {
+			d.Rect(entry(s.Name), y-10, barHeight, barHeight, d.class(s.Name))
+			x -= entryGap
+		}
 	}
 }
 
@@ -178,6 +228,14 @@ func (d *timeline) area(bottom float64, s scale, lower, upper []float64) string 
 	var path strings.Builder
 	for from := 0; from < len(upper); {
 		if math.IsNaN(upper[from]) {
+			from++
+			continue
+		}
+		if d.Points {
+			if upper[from] > lower[from] {
+				x := min(max(d.left, d.left+d.axis.at(d.Times[from])-barWidth/2), d.right-barWidth)
+				fmt.Fprintf(&path, "M%s %sH%sV%sH%sZ", short(x), short(bottom-s.at(upper[from])), short(x+barWidth), short(bottom-s.at(lower[from])), short(x))
+			}
 			from++
 			continue
 		}
@@ -225,14 +283,12 @@ func (d *timeline) marks(y float64, b Stack) {
 		d.Group(`class="happened"`)
 		d.SVG.Title(m.Text)
 		d.SVG.Line(x, line, x, line+markLine, `class="mark"`)
-		if half := width(m.Label) / 2; x-half > free {
+		if half := width(m.Label) / 2; x-half > free && x+half <= d.right+margin {
 			d.Text(x, line-4, m.Label, `class="small middle"`)
 			free = x + half + markGap
 		}
 		d.Gend()
 	}
-	d.SVG.Line(d.right+18, line, d.right+18, line+markLine, `class="mark"`)
-	d.Text(d.right+12+barHeight+6, line+9, fit(b.MarksAre, legend-30))
 }
 
 // short formats pixels with at most one decimal.

@@ -73,13 +73,32 @@ func TestTimelineSteps(t *testing.T) {
 			got = append(got, e.d)
 		}
 	}
-	// From 60 to 986 pixels are 40 minutes; 204 is zero, and 44 pixels are one.
+	// From 52 to 1104 pixels are 40 minutes; 160 is zero, and 44 pixels are one.
 	want := []string{
-		"M60 160H291.5V116H754.5V204H986V204H60Z",
-		"M60 116H291.5V72H523V116H291.5V160H60Z" + "M754.5 72H986V204H754.5Z",
+		"M52 116H315V72H841V160H1104V160H52Z",
+		"M52 72H315V28H578V72H315V116H52Z" + "M841 28H1104V160H841Z",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("areas\n%q, want\n%q", got, want)
+	}
+}
+
+// TestTimelineOfPoints asserts that values are drawn at their times only, on an axis from From to To, and that a
+// quantity has the same colour if others have no value.
+func TestTimelineOfPoints(t *testing.T) {
+	timeline := Timeline{Points: true, From: eight(0)[0], To: eight(40)[0], Width: 552, BandHeight: 66, Times: eight(10, 40), Bands: []Stack{{Series: []Series{
+		{"none", []float64{0, 0}}, {"below", []float64{1, 2}}, {"above", []float64{1, math.NaN()}},
+	}}}}
+	var got []string
+	for _, e := range elements(t, timeline.SVG()) {
+		if e.name == "path" {
+			got = append(got, e.class+" "+e.d)
+		}
+	}
+	// From 52 to 536 pixels are 40 minutes; 94 is zero, and 13.2 pixels are one.
+	want := []string{"s1 M171.8 80.8H174.2V94H171.8ZM533.5 67.6H536V94H533.5Z", "s2 M171.8 67.6H174.2V80.8H171.8Z"}
+	if !slices.Equal(got, want) {
+		t.Errorf("bars\n%q, want\n%q", got, want)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"muster/cmd/invocation"
@@ -26,8 +28,9 @@ import (
 type reportFlags struct {
 	settings     *settings
 	since, until string
+	compare      string
 	out, output  string
-	price        report.Price
+	price        string
 }
 
 // longestReport is the maximum period of a report.
@@ -39,20 +42,20 @@ func (p program) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report [OVERLAY...]",
 		Short: "Write a report of orders, waits and cost, from git alone",
-		Long: `report writes one self-contained HTML file: for each overlay the jobs and agents
-over time with every order marked, waits, pod-hours, agents that did not register or
-were unused, busiest hours, and what people changed. -o md writes the figures as
-Markdown, to paste as a weekly digest. It reads only commits: it needs no Buildkite
-token, and no flags in a clone of the repository. Times are in UTC.
+		Long: `report writes one self-contained HTML file, from commits alone: it needs no
+Buildkite token, and no flags in a clone of the repository. It begins with jobs,
+waits, agents, pod-hours and cost, each with its change from the period before.
+Overlays, charts, outliers and what people changed follow. -o md writes the
+figures as Markdown, to paste as a weekly digest. Times are in UTC. muster
+history lists all decisions.
 
-Nothing is recorded between two commits, so some figures are bounds, as their titles
-state. docs/how-to/investigate.md defines each.
+A figure that commits do not determine has an error, as in 9.1 ± 0.4; the report
+states each method.
 
---since and --until take a time, as in 2026-11-21T02:15Z or 2026-11-21, or a
-duration ago, as in 90m, 24h or 7d.`,
-		Example: `  muster report --out report.html
-  muster report default --since 24h --price 0.04 --currency EUR --out day.html
-  muster report -o md`,
+--since, --until and --compare take a time, as in 2026-11-21T02:15Z or
+2026-11-21, or a duration ago, as in 90m, 24h or 7d.`,
+		Example: `  muster report --price "0.04 EUR" --out report.html
+  muster report default --since 24h --compare 8d -o md`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: git.Completion(invocation.Unlimited, func(o invocation.CloneNames) []string { return o.Overlays }),
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
@@ -62,16 +65,29 @@ duration ago, as in 90m, 24h or 7d.`,
 	f := c.Flags()
 	f.StringVar(&r.since, "since", "7d", "start of the report: a time or an age, such as 24h or 7d")
 	f.StringVar(&r.until, "until", "", "end of the report: a time or an age (default now)")
+	f.StringVar(&r.compare, "compare", "", "start of the period to compare with, of equal length (default the period before)")
 	f.StringVarP(&r.output, "output", "o", "html", "html or md")
 	f.StringVar(&r.out, "out", "", "output file (default standard output)")
-	f.Float64Var(&r.price.PerHour, "price", 0, "price of a pod-hour; 0 omits costs")
-	f.StringVar(&r.price.Currency, "currency", "", "currency of --price, such as EUR")
+	f.StringVar(&r.price, "price", "", "price of a pod-hour, as in 0.04 or \"0.04 EUR\" (default none: costs are omitted)")
 	invocation.OneOf(c, "output", "html", "md")
 	return c
 }
 
 // currencyRule matches a word or a currency sign.
 var currencyRule = regexp.MustCompile(`^[\p{L}\p{Sc}]{0,12}$`)
+
+// parsePrice parses a price with or without its currency; an empty text is no price.
+func parsePrice(text string) (report.Price, error) {
+	if text == "" {
+		return report.Price{}, nil
+	}
+	number, currency, _ := strings.Cut(text, " ")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || v < 0 || math.IsNaN(v) || math.IsInf(v, 0) || !currencyRule.MatchString(currency) {
+		return report.Price{}, output.Usage(fmt.Errorf("--price: must be a non-negative number, with or without a currency, as in 0.04 or \"0.04 EUR\", got %q", text))
+	}
+	return report.Price{PerHour: v, Currency: currency}, nil
+}
 
 // config validates the flags.
 func (r *reportFlags) config(args []string) (report.Config, error) {
@@ -84,8 +100,11 @@ func (r *reportFlags) config(args []string) (report.Config, error) {
 	if c.To, err = invocation.Moment("until", r.until, now); err != nil {
 		return c, err
 	}
+	if c.Compare, err = invocation.Moment("compare", r.compare, now); err != nil {
+		return c, err
+	}
 	end := cmp.Or(c.To, now)
-	switch p := r.price.PerHour; {
+	switch {
 	case r.output != "html" && r.output != "md":
 		return c, output.Usage(fmt.Errorf("--output %q: use html or md", r.output))
 	case c.From.IsZero():
@@ -94,16 +113,18 @@ func (r *reportFlags) config(args []string) (report.Config, error) {
 		return c, output.Usage(errors.New("--since is not before --until"))
 	case end.Sub(c.From) > longestReport:
 		return c, output.Usage(errors.New("--since is more than 366 days before --until: a report covers at most a year"))
-	case p < 0 || math.IsNaN(p) || math.IsInf(p, 0):
-		return c, output.Usage(fmt.Errorf("--price: must be a non-negative number, got %v", p))
-	case !currencyRule.MatchString(r.price.Currency):
-		return c, output.Usage(fmt.Errorf("--currency: must be a word, as in EUR, got %q", r.price.Currency))
+	case !c.Compare.Before(c.From):
+		return c, output.Usage(errors.New("--compare is not before --since"))
 	}
 	return c, nil
 }
 
 func (r *reportFlags) run(ctx context.Context, args []string) error {
 	c, err := r.config(args)
+	if err != nil {
+		return err
+	}
+	price, err := parsePrice(r.price)
 	if err != nil {
 		return err
 	}
@@ -126,16 +147,16 @@ func (r *reportFlags) run(ctx context.Context, args []string) error {
 		return err
 	}
 	progress.Done()
-	return r.write(made)
+	return r.write(made, price)
 }
 
 // write writes the report to the destination that the flags select.
-func (r *reportFlags) write(made report.Report) error {
+func (r *reportFlags) write(made report.Report, price report.Price) error {
 	p := r.settings.program
 	var text bytes.Buffer
 	if r.output == "md" {
-		_, _ = io.WriteString(&output.Printable{To: &text}, made.Markdown(r.price)) // into memory
-	} else if err := page.WriteReport(&text, made, r.price); err != nil {
+		_, _ = io.WriteString(&output.Printable{To: &text}, made.Markdown(price)) // into memory
+	} else if err := page.WriteReport(&text, made, price); err != nil {
 		return err
 	}
 	if r.out == "" {

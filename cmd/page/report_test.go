@@ -14,38 +14,35 @@ import (
 	"muster/gitops/branch"
 )
 
-// TestThin asserts that the maximum values, and those at the end of an interval, are kept in
-// the given number of points.
+// TestThin asserts that the maximum values are kept in the given number of points, and that no point follows
+// the last sample.
 func TestThin(t *testing.T) {
 	from := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
-	samples := []audit.Sample{{At: from.Add(-time.Hour), Busy: 1}}
-	for i := range 3000 {
+	var samples []audit.Sample
+	for i := range 2000 {
 		s := audit.Sample{At: from.Add(time.Duration(i) * time.Minute), Busy: i % 7}
 		if i == 1234 {
 			s.Busy, s.Oldest = 99, s.At.Add(-5*time.Minute)
 		}
-		if i > 2000 {
-			continue // nothing more is known
-		}
 		samples = append(samples, s)
 	}
-	to := from.Add(3000 * time.Minute)
+	to := from.Add(3000 * time.Minute) // nothing more is known
 	all := thin(samples, from, to, 100)
 	most, oldest := 0.0, 0.0
 	for i, d := range all {
 		if i > 0 && !d.at.After(all[i-1].at) {
 			t.Errorf("point %d is at %s, after %s", i, d.at, all[i-1].at)
 		}
-		most, oldest = max(most, d.values[busy]), max(oldest, d.values[quantities])
+		most, oldest = max(most, d.values[drawnBusy]), max(oldest, d.values[drawnAge])
 	}
-	if len(all) > 100 || len(all) < 20 || most != 99 || oldest != 5 || !all[0].at.Equal(from) {
+	if len(all) > 100 || len(all) < 20 || most != 99 || oldest != 5 || !all[0].at.Equal(from) || all[len(all)-1].at.After(samples[1999].At) {
 		t.Errorf("%d points from %s, at most %v busy, oldest %v min", len(all), all[0].at, most, oldest)
 	}
 	if got := thin(samples[:3], from, to, 100); len(got) != 3 {
 		t.Errorf("%d points of 3 samples", len(got))
 	}
-	if got := thin([]audit.Sample{{At: from, Busy: -1}}, from, to, 100); !math.IsNaN(got[0].values[busy]) {
-		t.Errorf("what is not known is %v", got[0].values[busy])
+	if got := thin([]audit.Sample{{At: from, Busy: -1}}, from, to, 100); !math.IsNaN(got[0].values[drawnBusy]) {
+		t.Errorf("what is not known is %v", got[0].values[drawnBusy])
 	}
 }
 
@@ -58,14 +55,15 @@ func TestWriteReport(t *testing.T) {
 		o.Ordered = []ledger.Operation{{Commit: branch.Commit{ID: "c0ffee", At: at}, Orders: []ledger.Order{{Agents: 3}}, Why: "</script><script>alert(1)</script>"}}
 		r.Overlays = append(r.Overlays, o)
 	}
-	r.LeftOut.Operations = 5
-	r.Operations = []ledger.Operation{{Commit: branch.Commit{ID: "c0ffee", At: at}, Kind: ledger.Dispatch, Orders: []ledger.Order{{ID: "a", Agents: 3}}, Outcome: &ledger.Outcome{State: ledger.InFlight}, Text: hostile + "\n\nWhy: " + hostile}}
+	r.EditsLeftOut = 5
+	r.Edits = []ledger.Operation{{Commit: branch.Commit{ID: "c0ffee", At: at, Author: hostile}, Kind: ledger.Policy, Why: hostile}}
+	r.Outliers = []report.Outlier{{At: at, Overlay: hostile, What: "a job waited 3 min", Commit: "c0ffee"}}
 	var page bytes.Buffer
 	if err := WriteReport(&page, r, report.Price{}); err != nil {
 		t.Fatal(err)
 	}
 	text := page.String()
-	for _, want := range []string{"3 more overlays are only in the tables.", "The figures include 5 more", "in flight, 0 of 3 registered"} {
+	for _, want := range []string{"3 more overlays are only in the table.", "5 more are not listed.", "a job waited 3 min"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q", want)
 		}

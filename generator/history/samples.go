@@ -1,6 +1,8 @@
 package history
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"muster/generator/ledger"
@@ -28,6 +30,18 @@ type Sample struct {
 	// sample. Unasked is the number of agents of a retirement that were never looked up in
 	// Buildkite.
 	Registered, Unasked int
+	// Registrations are those of Registered whose times are known: a process polled throughout.
+	Registrations []Registration
+	// Shared reports whether other overlays could take some of the pending jobs.
+	Shared bool
+	// Suspended is why Buildkite suspends the overlay; otherwise zero.
+	Suspended plan.Suspension
+}
+
+// Registration is the period in which some agents of a dispatch registered.
+type Registration struct {
+	First, Last time.Time
+	Agents      int
 }
 
 // Sampler makes samples of operations. The zero value is ready to use.
@@ -64,22 +78,33 @@ func (g *inGit) set(id string, o *order) {
 	g.orders[id] = o
 }
 
-// register updates the numbers of registered agents, and returns how many have registered since the
-// previous observation.
-func (g *inGit) register(dispatches map[string]plan.Observed) (since int) {
+// register updates the numbers of registered agents, and sets those of the sample: how many have
+// registered since the previous observation, and when.
+func (g *inGit) register(s *Sample, dispatches map[string]plan.Observed) {
 	others := map[string]int{}
 	for id, seen := range dispatches {
-		registered := seen.Registered.Below(plan.MaxIndex)
+		registered, before := seen.Registered.Below(plan.MaxIndex), g.others[id]
 		if x := g.orders[id]; x != nil {
-			since += max(0, registered-x.registered)
+			before = x.registered
 			g.set(id, &order{x.agents, max(registered, x.registered)})
+		} else {
+			others[id] = max(registered, before)
+		}
+		if registered <= before {
 			continue
 		}
-		others[id] = max(registered, g.others[id])
-		since += others[id] - g.others[id]
+		s.Registered += registered - before
+		if seen.FirstAt == nil { // after a restart, when registeredAt is the time of the order
+			continue
+		}
+		x := Registration{*seen.FirstAt, s.At, registered - before}
+		if seen.RegisteredAt != nil {
+			x.Last = *seen.RegisteredAt
+		}
+		s.Registrations = append(s.Registrations, x)
 	}
+	slices.SortFunc(s.Registrations, func(a, b Registration) int { return cmp.Or(a.First.Compare(b.First), a.Last.Compare(b.Last)) })
 	g.others = others
-	return since
 }
 
 // Add adds the next operation, oldest first, and yields a sample of each overlay of its queue.
@@ -93,7 +118,7 @@ func (r *Sampler) Add(e ledger.Operation, yield func(Sample)) {
 	for _, s := range e.Observation.Overlays {
 		sample := observed(e.Observation, s)
 		overlay := r.of(s.Overlay)
-		sample.Registered = overlay.register(s.Dispatches)
+		overlay.register(&sample, s.Dispatches)
 		if e.Kind == ledger.Retire && s.Overlay == own {
 			for _, o := range e.Orders {
 				id, x := o.ID, overlay.orders[o.ID]
@@ -123,7 +148,10 @@ func (r *Sampler) of(overlay string) *inGit {
 
 // observed returns the sample of an overlay in an observation, without agents in flight.
 func observed(o plan.Observation, s plan.Capacity) Sample {
-	x := Sample{Overlay: s.Overlay, At: o.At, Oldest: o.Oldest(s.Overlay), Busy: s.Busy, Connected: s.Own + s.Stopping}
+	x := Sample{Overlay: s.Overlay, At: o.At, Oldest: o.Oldest(s.Overlay), Busy: s.Busy, Connected: s.Own + s.Stopping, Suspended: s.Suspended}
+	for _, j := range o.Jobs {
+		x.Shared = x.Shared || j.Pending > 0 && len(j.Overlays) > 1 && slices.Contains(j.Overlays, s.Overlay)
+	}
 	x.Pending, x.Idle = o.Count(s.Overlay)
 	return x
 }

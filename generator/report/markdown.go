@@ -12,9 +12,14 @@ func (r Report) Title() string {
 	return "Agents from " + stamp(r.From) + " to " + stamp(r.To) + " (UTC)"
 }
 
-// Source describes the source of the figures, and what they omit.
+// Source describes the source of the figures, what they omit, and the period to compare with.
 func (r Report) Source() string {
-	text := fmt.Sprintf("From %d commits, %d of them by muster. Nothing is recorded between two commits.", r.Count.Commits, r.Count.Muster)
+	text := fmt.Sprintf("From %s, %d by muster.", ledger.Count(r.Count.Commits, "commit"), r.Count.Muster)
+	if b := r.Before; b != nil {
+		text += fmt.Sprintf(" Compared with %s to %s.", stamp(b.From), stamp(b.To))
+	} else if !r.Oldest.IsZero() {
+		text += fmt.Sprintf(" No comparison: the oldest commit read is of %s.", stamp(r.Oldest))
+	}
 	if r.Cut {
 		text += " The report omits older commits: there are too many."
 	}
@@ -22,10 +27,10 @@ func (r Report) Source() string {
 		text += fmt.Sprintf(" The history ends at %.12s: this is a shallow clone.", r.Count.Cut)
 	}
 	if n := r.Count.Malformed; n > 0 {
-		text += fmt.Sprintf(" %d commits by muster cannot be read.", n)
+		text += fmt.Sprintf(" %s by muster cannot be read.", ledger.Count(n, "commit"))
 	}
 	if n := r.Count.Unknown; n > 0 {
-		text += fmt.Sprintf(" The changes of %d commits by people cannot be read.", n)
+		text += fmt.Sprintf(" The changes of %s by people cannot be read.", ledger.Count(n, "commit"))
 	}
 	return text
 }
@@ -34,9 +39,35 @@ func (r Report) Source() string {
 // mention, link or markup.
 func (r Report) Markdown(p Price) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n\n%s\n", r.Title(), r.Source())
+	fmt.Fprintf(&b, "## %s\n\n%s\n\n", r.Title(), r.Source())
+	change := ""
+	if r.Before != nil {
+		change = " change |"
+	}
+	b.WriteString("| figure | value |" + change + "\n|---|---:|" + strings.Repeat("---|", strings.Count(change, "|")) + "\n")
+	headlines := r.Headlines(p)
+	for _, h := range headlines {
+		fmt.Fprintf(&b, "| %s |", h.Name)
+		for _, text := range []string{h.Value, h.Error, h.Note} {
+			if text != "" {
+				b.WriteString(" " + text)
+			}
+		}
+		b.WriteString(" |")
+		if r.Before != nil {
+			b.WriteString(" " + h.Change + " |")
+		}
+		b.WriteString("\n")
+	}
+	for _, d := range Doubts(headlines) {
+		fmt.Fprintf(&b, "\nUncertain: %s. %s In Prometheus: `%s`\n", d.Figures, d.Why, d.Query)
+	}
 	for _, t := range r.Tables(p) {
 		t.markdown(&b)
+	}
+	b.WriteString("\n### Method\n\n")
+	for _, d := range r.Method(p) {
+		fmt.Fprintf(&b, "- %s: %s\n", d.Name, d.Text)
 	}
 	return b.String()
 }
@@ -66,7 +97,6 @@ func (t Table) markdown(b *strings.Builder) {
 	if t.LeftOut > 0 {
 		fmt.Fprintf(b, "\nAnd %d more.\n", t.LeftOut)
 	}
-	fmt.Fprintf(b, "\n%s\n", t.Note)
 }
 
 func markdownRow(b *strings.Builder, row []Cell) {
@@ -74,6 +104,9 @@ func markdownRow(b *strings.Builder, row []Cell) {
 		text := c.Text
 		if c.Foreign {
 			text = ledger.MarkdownCode(text)
+		}
+		if c.Error != "" {
+			text += " " + c.Error
 		}
 		b.WriteString("| " + text + " ")
 	}

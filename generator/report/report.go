@@ -1,7 +1,6 @@
-// Package report summarizes a fleet's commits over a period: orders and their outcomes, how long
-// jobs waited, and how long agents were connected. The state between two commits is not known, so
-// that some figures are bounds: docs/how-to/investigate.md, "Report waits and cost", defines each
-// of them.
+// Package report summarizes a fleet's commits over a period, next to another period: jobs and their waits,
+// agents and their cost, and what was unusual. The state between two commits is not known, so that some
+// figures have an error: [Report.Method] defines each of them.
 package report
 
 import (
@@ -22,8 +21,9 @@ type Config struct {
 	// Overlays is the directory of overlays.
 	Overlays string
 	// From (inclusive) and To (exclusive) are the period; a zero To means up to the newest commit. Now
-	// is the current time.
-	From, To, Now time.Time
+	// is the current time. Compare is the start of a period of the same length to compare with; if it is
+	// zero, that is the period before.
+	From, To, Now, Compare time.Time
 	// Names are the overlays; empty selects all.
 	Names []string
 	// Edits returns the changes of commits by people; see [history.Config].
@@ -36,14 +36,11 @@ type Config struct {
 // figures need the commit before them.
 const Lookback = 25 * time.Hour
 
-// Limits of a report; see [Report.LeftOut].
+// Limits of a report.
 const (
-	maxEntries    = 50_000
-	maxOperations = 400
-	maxEdits      = 200
-	maxHours      = 10
-	maxText       = 1500
-	maxNames      = 10_000
+	maxEntries = 50_000
+	maxEdits   = 200
+	maxNames   = 10_000
 )
 
 // Report is the result for a period.
@@ -52,63 +49,86 @@ type Report struct {
 	From, To time.Time
 	// Overlays are sorted by the number of agents ordered, highest first.
 	Overlays []Overlay
-	// Days are the totals of all overlays, newest first.
-	Days []Day
-	// Hours are the hours of UTC in which most agents were ordered, busiest first.
-	Hours []history.Total
-	// Operations are by muster, and Edits by people, newest first. Only the text of operations is kept of
-	// the large fields.
-	Operations []ledger.Operation
-	Edits      []ledger.Operation
-	// LeftOut are the numbers of operations and edits that are not listed. The figures include them.
-	LeftOut struct{ Operations, Edits int }
+	// Outliers are the longest waits, failed orders, limits and open circuit breakers.
+	Outliers []Outlier
+	// Edits are by people, newest first. EditsLeftOut is the number of edits that are not listed.
+	Edits        []ledger.Operation
+	EditsLeftOut int
+	// Before is the period to compare with; nil if its beginning was not read.
+	Before *Report
 	// Cut reports that all figures omit the oldest commits, because there are more than are kept.
 	// From is then the time of the oldest commit that is included.
 	Cut bool
 	// Names are all overlays in the commits, at most 10,000.
 	Names []string
-	// Count is the number of commits that were read.
-	Count history.Count
+	// Count is the number of commits that were read, and Oldest the time of the oldest.
+	Count  history.Count
+	Oldest time.Time
 }
 
 // Overlay is the result for one overlay.
 type Overlay struct {
 	Name string
 	Figures
-	// Samples are the observations of its queue, oldest first. The first may be before the period.
+	// Samples are the observations of its queue in the period, oldest first.
 	Samples []history.Sample
 	// Since and Until are the times in the period between which the number of its agents is known; both
 	// are zero if it is unknown.
 	Since, Until time.Time
 	// Ordered are its orders, oldest first.
 	Ordered []ledger.Operation
-	// Trials is the number of agents ordered while the circuit breaker was open. Open is the minimum
-	// time for which it was open: from the first to the last trial between two other orders.
-	Trials int
-	Open   time.Duration
 }
 
-// Figures are the figures of an overlay or a day.
+// Figures are the figures of an overlay or of all.
 type Figures struct {
 	history.Total
+	// Jobs is the number of jobs that agents took, and Waits how long they had been pending.
+	Jobs  Range
+	Waits Waits
 	// Connected is the time for which agents were connected, in agent-hours.
 	Connected Range
-	// Wait is the longest known wait of a pending job. Others may have waited longer.
-	Wait time.Duration
 	// Unused is the number of agents that registered and disconnected without a job.
-	Unused Bounds
+	Unused Range
 }
 
-// Range contains the bounds of a figure.
-type Range struct{ Min, Max float64 }
+// add adds the figures of another overlay.
+func (f *Figures) add(x Figures) {
+	f.Orders += x.Orders
+	f.Agents += x.Agents
+	f.Registered += x.Registered
+	f.Lost += x.Lost
+	f.InFlight += x.InFlight
+	f.Unknown += x.Unknown
+	f.Jobs.add(x.Jobs)
+	f.Waits = append(f.Waits, x.Waits...)
+	f.Connected.add(x.Connected)
+	f.Unused.add(x.Unused)
+}
 
-// Bounds contains the bounds of a number.
-type Bounds struct{ Min, Max int }
+// Range contains the bounds of a figure, and an estimate between them.
+type Range struct{ Min, About, Max float64 }
 
-// Day is the result for one day in UTC.
-type Day struct {
-	At time.Time
-	Figures
+// between returns a range with the mean as its estimate.
+func between(least, most int) Range {
+	return Range{float64(least), float64(least+most) / 2, float64(most)}
+}
+
+func (r *Range) add(x Range) {
+	r.Min += x.Min
+	r.About += x.About
+	r.Max += x.Max
+}
+
+// Error returns the distance from the estimate to the farther bound.
+func (r Range) Error() float64 { return max(r.About-r.Min, r.Max-r.About) }
+
+// Sum returns the figures of all overlays.
+func (r Report) Sum() Figures {
+	var sum Figures
+	for _, o := range r.Overlays {
+		sum.add(o.Figures)
+	}
+	return sum
 }
 
 // Read returns the report of the operations of a log, which must be newest first.
@@ -116,133 +136,179 @@ func (c Config) Read(log iter.Seq2[ledger.Operation, error]) (Report, error) {
 	if c.MaxEntries == 0 {
 		c.MaxEntries = maxEntries
 	}
-	m := &maker{
-		Config: c, report: Report{From: c.From, To: c.To}, overlays: map[string]*Overlay{}, days: map[time.Time]*Day{},
-		filter: history.Filter{Overlays: c.Names}, known: map[string]bool{}, texts: map[string]string{},
-		hours: history.Digest{By: history.Hour}, byName: history.Digest{By: history.Overlay}, byDay: history.Digest{By: history.Day},
+	length := cmp.Or(c.To, c.Now).Sub(c.From)
+	before := c
+	if before.From = c.Compare; c.Compare.IsZero() {
+		before.From = c.From.Add(-length)
 	}
-	h := history.Config{Overlays: c.Overlays, Now: c.Now, Since: c.From.Add(-Lookback), Edits: c.Edits, Count: &m.report.Count}
-	for row, err := range h.Rows(m.keep(log)) {
+	before.To = before.From.Add(length)
+	r := reader{Config: c, known: map[string]bool{}, makers: []*maker{newMaker(c), newMaker(before)}}
+	since := c.From
+	if before.From.Before(since) {
+		since = before.From
+	}
+	h := history.Config{Overlays: c.Overlays, Now: c.Now, Since: since.Add(-Lookback), Edits: c.Edits, Count: &r.count}
+	for row, err := range h.Rows(r.keep(log)) {
 		if err != nil {
 			return Report{}, err
 		}
-		m.row(row)
+		r.know(row.Overlay)
+		for _, m := range r.makers {
+			m.row(row)
+		}
 	}
-	m.replay()
-	if m.To.IsZero() {
-		m.report.To = c.Now
+	r.replay()
+	made := r.makers[0].finish()
+	made.To = cmp.Or(c.To, c.Now)
+	made.Names, made.Count, made.Oldest = slices.Sorted(maps.Keys(r.known)), r.count, r.oldest
+	if made.Cut = r.cut && r.oldest.After(c.From); made.Cut {
+		made.From = r.oldest
 	}
-	return m.finish(), nil
+	if !r.oldest.IsZero() && !r.oldest.After(before.From) {
+		other := r.makers[1].finish()
+		other.To = before.To
+		made.Before = &other
+	}
+	return made, nil
 }
 
-// maker collects the content of a report.
-type maker struct {
+// reader reads the operations of both periods.
+type reader struct {
 	Config
-	report     Report
-	filter     history.Filter
 	known      map[string]bool    // names of overlays
 	operations []ledger.Operation // by muster, the newest first
-	texts      map[string]string
-	overlays   map[string]*Overlay
-	days       map[time.Time]*Day
-	hours      history.Digest
-	byName     history.Digest
-	byDay      history.Digest
-	orders     []ledger.Operation // the newest first
+	oldest     time.Time          // time of the oldest operation
+	cut        bool               // there are more operations than are kept
+	count      history.Count
+	makers     []*maker
 }
 
-// keep yields the operations, and stores those by muster.
-func (m *maker) keep(log iter.Seq2[ledger.Operation, error]) iter.Seq2[ledger.Operation, error] {
+// keep yields the operations, and stores those by muster without unneeded fields.
+func (r *reader) keep(log iter.Seq2[ledger.Operation, error]) iter.Seq2[ledger.Operation, error] {
 	return func(yield func(ledger.Operation, error) bool) {
-		for r, err := range log {
-			if r.ByMuster() {
-				if len(m.operations) == m.MaxEntries {
-					m.report.Cut = true
+		for e, err := range log {
+			if e.ByMuster() {
+				if len(r.operations) == r.MaxEntries {
+					r.cut = true
 					return
 				}
-				m.add(r)
+				kept := e
+				kept.Message, kept.Text, kept.Observation.Unmatched = "", "", nil
+				r.operations = append(r.operations, kept)
 			}
-			if !yield(r, err) {
+			if err == nil && (r.oldest.IsZero() || e.At.Before(r.oldest)) {
+				r.oldest = e.At
+			}
+			if !yield(e, err) {
 				return
 			}
 		}
 	}
 }
 
-// add stores an operation without unneeded fields.
-func (m *maker) add(e ledger.Operation) {
-	if m.within(e.At) && m.wants(e.Overlay) && len(m.texts) < maxOperations {
-		m.texts[e.ID] = shorten(e.Text)
-	}
-	e.Message, e.Text, e.Observation.Unmatched = "", "", nil
-	m.operations = append(m.operations, e)
-	if at := e.At; len(m.operations) == m.MaxEntries && at.After(m.report.From) {
-		m.report.From = at
+// know stores the name of an overlay.
+func (r *reader) know(name string) {
+	if name != "" && len(r.known) < maxNames {
+		r.known[name] = true
 	}
 }
 
-func shorten(text string) string {
-	if len(text) <= maxText {
-		return text
+// maxAhead is how far in the future the time of a poll may be, because clocks differ. Samples with a
+// later time are ignored.
+const maxAhead = time.Hour
+
+// replay passes the samples of all overlays, oldest first.
+func (r *reader) replay() {
+	var s history.Sampler
+	for _, e := range slices.Backward(r.operations) {
+		s.Add(e, func(s history.Sample) {
+			r.know(s.Overlay)
+			for _, m := range r.makers {
+				if len(m.filter.Overlays) == 0 || slices.Contains(m.filter.Overlays, s.Overlay) {
+					if !s.At.After(r.Now.Add(maxAhead)) {
+						m.sample(e, s)
+					}
+				}
+			}
+		})
 	}
-	return strings.ToValidUTF8(text[:maxText], "") + " ..."
+}
+
+// maker collects the content of a period.
+type maker struct {
+	Config
+	filter   history.Filter
+	overlays map[string]*Overlay
+	byName   history.Digest
+	orders   []ledger.Operation // the newest first
+	edits    []ledger.Operation
+	leftOut  int // of edits
+	states   map[string]*state
+	outliers outliers
+}
+
+// state is what is known of an overlay at its last sample.
+type state struct {
+	gaps  gaps
+	queue queue
+}
+
+func newMaker(c Config) *maker {
+	return &maker{
+		Config: c, filter: history.Filter{Overlays: c.Names}, overlays: map[string]*Overlay{},
+		byName: history.Digest{By: history.Overlay}, states: map[string]*state{},
+	}
 }
 
 func (m *maker) within(at time.Time) bool {
-	return !at.Before(m.report.From) && (m.To.IsZero() || at.Before(m.To))
+	return !at.Before(m.From) && (m.To.IsZero() || at.Before(m.To))
 }
-
-// wants reports whether an overlay is reported.
-func (m *maker) wants(name string) bool { return len(m.Names) == 0 || slices.Contains(m.Names, name) }
 
 // row adds a row.
 func (m *maker) row(r ledger.Operation) {
-	m.know(r.Overlay)
 	if !m.within(r.At) || !m.filter.Wants(r) {
 		return
 	}
-	m.hours.Add(r)
-	m.byDay.Add(r)
-	day := m.day(r.At)
 	if r.Overlay != "" {
 		m.byName.Add(r)
 		o := m.overlay(r.Overlay)
 		if r.Kind == ledger.Dispatch {
-			if r.Trial() {
-				o.Trials += r.Agents()
-			}
 			m.orders = append(m.orders, r)
-			unused(&o.Unused, r)
-			unused(&day.Unused, r)
+			// At least those that had disconnected without a job at the retirement, at most all registered
+			// agents that are not known to have had one.
+			o.Unused.add(between(r.Outcome.Unused, r.Outcome.Registered-r.Outcome.HadJob))
 		}
 	}
-	switch {
-	case !r.Kind.Own():
-		if m.report.Edits = append(m.report.Edits, r); len(m.report.Edits) > maxEdits {
-			m.report.Edits = m.report.Edits[:maxEdits]
-			m.report.LeftOut.Edits++
-		}
-	case len(m.report.Operations) == maxOperations:
-		m.report.LeftOut.Operations++
-	default:
-		r.Text = cmp.Or(m.texts[r.ID], r.Why)
-		m.report.Operations = append(m.report.Operations, r)
+	if r.Kind.Own() {
+		return
 	}
+	if len(m.edits) == maxEdits {
+		m.leftOut++
+		return
+	}
+	m.edits = append(m.edits, r)
 }
 
-// know stores the name of an overlay.
-func (m *maker) know(name string) {
-	if name != "" && len(m.known) < maxNames {
-		m.known[name] = true
+// sample adds a sample of an overlay by an operation.
+func (m *maker) sample(e ledger.Operation, s history.Sample) {
+	x := m.states[s.Overlay]
+	if x == nil {
+		x = &state{}
+		m.states[s.Overlay] = x
 	}
-}
-
-// unused adds the agents of an order without a job: at least those that had disconnected without one at
-// the retirement, at most all registered agents that are not known to have had one.
-func unused(b *Bounds, r ledger.Operation) {
-	o := r.Outcome
-	b.Min += o.Unused
-	b.Max += o.Registered - o.HadJob
+	started := func(wait) {}
+	in := m.within(s.At)
+	if in {
+		o := m.overlay(s.Overlay)
+		o.Samples = append(o.Samples, s)
+		started = func(w wait) { o.Waits = append(o.Waits, w) }
+		m.outliers.add(e, s)
+	}
+	jobs := x.queue.add(s, started)
+	if in {
+		m.overlay(s.Overlay).Jobs.add(jobs)
+	}
+	m.between(&x.gaps, s)
 }
 
 func (m *maker) overlay(name string) *Overlay {
@@ -252,60 +318,27 @@ func (m *maker) overlay(name string) *Overlay {
 	return m.overlays[name]
 }
 
-func (m *maker) day(at time.Time) *Day {
-	at = at.UTC().Truncate(24 * time.Hour)
-	if m.days[at] == nil {
-		m.days[at] = &Day{At: at}
-	}
-	return m.days[at]
-}
-
 // finish returns the report.
 func (m *maker) finish() Report {
 	for _, t := range m.byName.Totals() {
 		m.overlay(t.Key).Total = t
 	}
-	for _, t := range m.byDay.Totals() {
-		at, _ := time.Parse(time.DateOnly, t.Key)
-		m.day(at).Total = t
+	for _, r := range slices.Backward(m.orders) {
+		o := m.overlay(r.Overlay)
+		o.Ordered = append(o.Ordered, r)
 	}
-	m.addOrders()
-	r := m.report
-	r.Names = slices.Sorted(maps.Keys(m.known))
+	for name, x := range m.states {
+		if len(x.gaps.all) > 0 {
+			m.overlay(name).Connected = x.gaps.connected()
+		}
+	}
+	r := Report{From: m.From, To: m.To, Edits: m.edits, EditsLeftOut: m.leftOut}
 	for _, o := range m.overlays {
 		r.Overlays = append(r.Overlays, *o)
 	}
 	slices.SortFunc(r.Overlays, func(a, b Overlay) int {
 		return cmp.Or(cmp.Compare(b.Agents, a.Agents), strings.Compare(a.Name, b.Name))
 	})
-	for _, at := range slices.SortedFunc(maps.Keys(m.days), func(a, b time.Time) int { return b.Compare(a) }) {
-		r.Days = append(r.Days, *m.days[at])
-	}
-	for _, t := range m.hours.Totals() {
-		if t.Agents > 0 {
-			r.Hours = append(r.Hours, t)
-		}
-	}
-	slices.SortStableFunc(r.Hours, func(a, b history.Total) int { return cmp.Compare(b.Agents, a.Agents) })
-	r.Hours = r.Hours[:min(len(r.Hours), maxHours)]
+	r.Outliers = m.outliers.list(r.Overlays)
 	return r
-}
-
-// addOrders sets the orders and the open times of circuit breakers.
-func (m *maker) addOrders() {
-	first := map[string]time.Time{} // of the trials in a row
-	last := map[string]time.Time{}
-	for _, r := range slices.Backward(m.orders) {
-		o := m.overlay(r.Overlay)
-		o.Ordered = append(o.Ordered, r)
-		if !r.Trial() {
-			delete(first, o.Name)
-			continue
-		}
-		if first[o.Name].IsZero() {
-			first[o.Name], last[o.Name] = r.At, r.At
-		}
-		o.Open += max(0, r.At.Sub(last[o.Name]))
-		last[o.Name] = r.At
-	}
 }

@@ -3,7 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"math"
 	"strconv"
 	"time"
 
@@ -17,14 +17,21 @@ type Price struct {
 	Currency string
 }
 
+// String returns the price as in "0.04 EUR".
+func (p Price) String() string {
+	text := strconv.FormatFloat(p.PerHour, 'f', -1, 64)
+	if p.Currency != "" {
+		text += " " + p.Currency
+	}
+	return text
+}
+
 // Table is a table of a report.
 type Table struct {
 	// ID is unique in the report.
 	ID, Title string
-	// Note explains the figures and their limits.
-	Note    string
-	Columns []Column
-	Rows    [][]Cell
+	Columns   []Column
+	Rows      [][]Cell
 	// Total contains the sums of the rows; nil if there is no such row.
 	Total []Cell
 	// LeftOut is the number of omitted rows.
@@ -37,224 +44,260 @@ type Column struct {
 	Number bool
 }
 
-// Cell is a text. Foreign reports that it is untrusted.
+// Cell is a text. Foreign reports that it is untrusted. Error is the error of a number, as in "± 3"; empty
+// if it is exact.
 type Cell struct {
 	Text    string
 	Foreign bool
+	Error   string
 }
 
-// maxRows is the maximum number of overlays and days in a table.
+// maxRows is the maximum number of overlays in a table.
 const maxRows = 200
+
+// Headline is one of the most important figures.
+type Headline struct {
+	// Name, Value and Error are as in "pod-hours", "9.1" and "± 0.4". Note adds to the value. Change is the
+	// difference from the period before; empty without one.
+	Name, Value, Error, Note, Change string
+	// Doubt is set if the error exceeds a third of the value.
+	Doubt Doubt
+}
+
+// Doubt is why a figure has a large error, and the query that returns a better one in Prometheus.
+type Doubt struct{ Why, Query string }
+
+// figure is a kind of figure.
+type figure struct {
+	name  string
+	of    func(Figures) (Range, bool)
+	text  func(float64) string
+	note  func(Figures) string
+	doubt Doubt
+}
+
+func always(of func(Figures) Range) func(Figures) (Range, bool) {
+	return func(f Figures) (Range, bool) { return of(f), true }
+}
+
+func exactly(of func(Figures) int) func(Figures) (Range, bool) {
+	return func(f Figures) (Range, bool) { return between(of(f), of(f)), true }
+}
+
+// figures returns the kinds of figures of a report.
+func (r Report) figures(p Price) []figure {
+	days := fmt.Sprintf("%dh", int(math.Ceil(r.To.Sub(r.From).Hours())))
+	number := func(v float64) string { return strconv.FormatFloat(math.Round(v), 'f', 0, 64) }
+	seconds := func(v float64) string { return span(time.Duration(v * float64(time.Second))) }
+	wait := func(q float64) func(Figures) (Range, bool) {
+		return func(f Figures) (Range, bool) { return f.Waits.Quantile(q) }
+	}
+	hours := func(perHour float64) func(Figures) (Range, bool) {
+		return always(func(f Figures) Range {
+			c := f.Connected
+			return Range{c.Min * perHour, c.About * perHour, c.Max * perHour}
+		})
+	}
+	started := "sum(increase(muster_start_seconds_count[" + days + "]))"
+	jobs := Doubt{"Git does not record whether agents of a buffer or of min had a job.", started}
+	waits := Doubt{
+		"Commits are too far apart to show exactly when jobs started.",
+		"histogram_quantile(0.95, sum by (le) (increase(muster_start_seconds_bucket[" + days + "])))",
+	}
+	unused := Doubt{
+		"Git records only until its retirement whether an order's agents had a job. Without reuse, compare agents with jobs.",
+		"sum(increase(muster_dispatched_agents_total[" + days + "])) - " + started,
+	}
+	gaps := Doubt{
+		"Git does not record when agents exited between two commits.",
+		"sum(sum_over_time((muster_current_agents - muster_in_flight_agents + muster_stopping_agents)[" + days + ":1m])) / 60",
+	}
+	all := []figure{
+		{name: "jobs", of: always(func(f Figures) Range { return f.Jobs }), text: number, doubt: jobs},
+		{name: "median wait", of: wait(0.5), text: seconds, doubt: waits},
+		{name: "p95 wait", of: wait(0.95), text: seconds, doubt: waits},
+		{
+			name: "agents started", of: exactly(func(f Figures) int { return f.Registered }), text: number,
+			note: func(f Figures) string { return fmt.Sprintf("of %d ordered", f.Agents) },
+		},
+		{name: "unused", of: always(func(f Figures) Range { return f.Unused }), text: number, doubt: unused},
+		{name: "pod-hours", of: hours(1), text: decimals("%.1f"), doubt: gaps},
+	}
+	if p.PerHour > 0 {
+		name := "cost"
+		if p.Currency != "" {
+			name += " in " + p.Currency
+		}
+		all = append(all, figure{name: name, of: hours(p.PerHour), text: decimals("%.2f"), doubt: gaps})
+	}
+	return all
+}
+
+func decimals(format string) func(float64) string {
+	return func(v float64) string { return fmt.Sprintf(format, v) }
+}
+
+// cell returns the value of a figure with its error.
+func (x figure) cell(f Figures) Cell {
+	r, ok := x.of(f)
+	if !ok {
+		return Cell{Text: "-"}
+	}
+	c := Cell{Text: x.text(r.About)}
+	if off := x.text(r.Error()); off != x.text(0) {
+		c.Error = "± " + off
+	}
+	return c
+}
+
+// change describes the difference from the figure of another period.
+func (x figure) change(now, before Figures) string {
+	a, ok := x.of(now)
+	b, is := x.of(before)
+	if !ok || !is {
+		return ""
+	}
+	was, d := "was "+x.text(b.About), a.About-b.About
+	switch {
+	case x.text(a.About) == x.text(b.About):
+		return "as before"
+	case math.Abs(d) <= a.Error()+b.Error():
+		return "about as before, " + x.text(b.About)
+	case b.About == 0:
+		return was
+	case d/b.About >= 9.995:
+		return fmt.Sprintf("%.0f times as many, %s", a.About/b.About, was)
+	}
+	return fmt.Sprintf("%+.0f %%, %s", 100*d/b.About, was)
+}
+
+// Headlines returns the most important figures.
+func (r Report) Headlines(p Price) []Headline {
+	var all []Headline
+	sum, before := r.Sum(), Figures{}
+	if r.Before != nil {
+		before = r.Before.Sum()
+	}
+	for _, x := range r.figures(p) {
+		c := x.cell(sum)
+		h := Headline{Name: x.name, Value: c.Text, Error: c.Error}
+		if v, ok := x.of(sum); ok && c.Error != "" && v.Error() > v.About/3 {
+			h.Doubt = x.doubt
+		}
+		if x.note != nil {
+			h.Note = x.note(sum)
+		}
+		if r.Before != nil {
+			h.Change = x.change(sum, before)
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+// Uncertain is a doubt about one or several figures, as in "pod-hours ± 13.5, cost ± 0.54".
+type Uncertain struct {
+	Doubt
+	Figures string
+}
+
+// Doubts returns the doubts about some figures.
+func Doubts(all []Headline) []Uncertain {
+	var doubts []Uncertain
+	for _, x := range all {
+		if x.Doubt.Why == "" {
+			continue
+		}
+		text := x.Name + " " + x.Error
+		if n := len(doubts); n > 0 && doubts[n-1].Doubt == x.Doubt {
+			doubts[n-1].Figures += ", " + text
+			continue
+		}
+		doubts = append(doubts, Uncertain{x.Doubt, text})
+	}
+	return doubts
+}
 
 // Tables returns the tables of the report.
 func (r Report) Tables(p Price) []Table {
-	return []Table{r.agents(), r.hours(p), r.days(p), r.waits(), r.busiest(), r.edits()}
-}
-
-// field is a column with the function that formats its cells. total reports whether it has a sum.
-type field struct {
-	title string
-	text  func(Figures) string
-	total bool
-}
-
-func number(title string, value func(Figures) int) field {
-	return field{title, func(f Figures) string { return strconv.Itoa(value(f)) }, true}
-}
-
-func seconds(title string, value func(Figures) *int) field {
-	return field{title: title, text: func(f Figures) string {
-		if v := value(f); v != nil {
-			return span(time.Duration(*v) * time.Second)
-		}
-		return "-"
-	}}
-}
-
-var (
-	orders     = number("orders", func(f Figures) int { return f.Orders })
-	ordered    = number("agents", func(f Figures) int { return f.Agents })
-	registered = number("registered", func(f Figures) int { return f.Registered })
-	never      = number("never registered", func(f Figures) int { return f.Lost })
-	waited     = field{title: "longest wait, at least", text: func(f Figures) string { return span(f.Wait) }}
-)
-
-// connected returns the columns of pod-hours and of their cost.
-func connected(p Price) []field {
-	all := bounds("pod-hours", "pod-hours", "%.1f", 1)
-	if p.PerHour == 0 {
-		return all
-	}
-	name := "cost"
-	if p.Currency != "" {
-		name += " in " + p.Currency
-	}
-	return append(all, bounds(name, "cost", "%.2f", p.PerHour)...)
-}
-
-// bounds returns the columns of a figure that is proportional to pod-hours. The name of the first column
-// may be longer.
-func bounds(first, name, format string, perHour float64) []field {
-	column := func(title string, of func(Range) float64) field {
-		return field{title, func(f Figures) string { return fmt.Sprintf(format, of(f.Connected)*perHour) }, true}
-	}
-	return []field{
-		column(first+", about", func(x Range) float64 { return (x.Min + x.Max) / 2 }),
-		column(name+", at least", func(x Range) float64 { return x.Min }),
-		column(name+", at most", func(x Range) float64 { return x.Max }),
-	}
-}
-
-// head returns the columns of a table; the first is a name.
-func head(first string, fields []field) []Column {
-	columns := []Column{{Title: first}}
-	for _, f := range fields {
-		columns = append(columns, Column{f.title, true})
-	}
-	return columns
-}
-
-// line returns a row of figures.
-func line(name Cell, f Figures, fields []field) []Cell {
-	row := []Cell{name}
-	for _, x := range fields {
-		row = append(row, Cell{Text: x.text(f)})
-	}
-	return row
+	return []Table{r.byOverlay(p), r.outliers(), r.edits()}
 }
 
 // byOverlay returns a table with a row for each overlay.
-func (r Report) byOverlay(t Table, fields []field, more ...func(Overlay) string) Table {
-	var sum Figures
+func (r Report) byOverlay(p Price) Table {
+	lost := figure{name: "never registered", of: exactly(func(f Figures) int { return f.Lost }), text: decimals("%.0f")}
+	all := r.figures(p)
+	figures := append(append([]figure(nil), all[:5]...), append([]figure{lost}, all[5:]...)...)
+	t := Table{ID: "overlays", Title: "By overlay", Columns: []Column{{Title: "overlay"}}}
+	row := func(name Cell, f Figures) []Cell {
+		cells := []Cell{name}
+		for _, x := range figures {
+			cells = append(cells, x.cell(f))
+		}
+		return cells
+	}
+	for _, x := range figures {
+		t.Columns = append(t.Columns, Column{x.name, true})
+	}
 	for i, o := range r.Overlays {
-		sum.add(o.Figures)
 		if i >= maxRows {
 			t.LeftOut++
 			continue
 		}
-		row := line(Cell{o.Name, true}, o.Figures, fields)
-		for _, text := range more {
-			row = append(row, Cell{Text: text(o)})
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, row(Cell{Text: o.Name, Foreign: true}, o.Figures))
 	}
-	if len(r.Overlays) > 1 && slices.ContainsFunc(fields, func(f field) bool { return f.total }) {
-		t.Total = []Cell{{Text: "all"}}
-		for _, f := range fields {
-			text := ""
-			if f.total {
-				text = f.text(sum)
-			}
-			t.Total = append(t.Total, Cell{Text: text})
-		}
-		for range more {
-			t.Total = append(t.Total, Cell{})
-		}
+	if len(r.Overlays) > 1 {
+		t.Total = row(Cell{Text: "all"}, r.Sum())
 	}
 	return t
 }
 
-// add adds the figures that have a sum.
-func (f *Figures) add(x Figures) {
-	f.Orders += x.Orders
-	f.Agents += x.Agents
-	f.Registered += x.Registered
-	f.Lost += x.Lost
-	f.InFlight += x.InFlight
-	f.Unknown += x.Unknown
-	f.Connected.Min += x.Connected.Min
-	f.Connected.Max += x.Connected.Max
-	f.Unused.Min += x.Unused.Min
-	f.Unused.Max += x.Unused.Max
-}
-
-func (r Report) agents() Table {
-	fields := []field{
-		orders, ordered, registered, never,
-		number("in flight", func(f Figures) int { return f.InFlight }),
-		number("unknown", func(f Figures) int { return f.Unknown }),
-		number("unused, at least", func(f Figures) int { return f.Unused.Min }),
-		number("unused, at most", func(f Figures) int { return f.Unused.Max }),
+func (r Report) outliers() Table {
+	t := Table{ID: "outliers", Title: "What stood out"}
+	for _, title := range []string{"time", "overlay", "what", "reason", "commit"} {
+		t.Columns = append(t.Columns, Column{Title: title})
 	}
-	return r.byOverlay(Table{
-		ID: "agents", Title: "Orders and outcomes", Columns: head("overlay", fields),
-		Note: "Unused are agents that registered and exited without a job. At least: those that had exited when their order was retired. At most: all that registered, except those known to have had a job by then.",
-	}, fields)
-}
-
-func (r Report) hours(p Price) Table {
-	fields := connected(p)
-	t := Table{
-		ID: "pod-hours", Title: "Pod-hours", Columns: append(head("overlay", fields), Column{"known from", false}, Column{"until", false}),
-		Note: "The time that agents were connected, from the first to the last commit that records them. Between two commits, at least: the agents of the second without those that registered in between. At most: the agents of the first and those that registered. About: the mean of both. Pod start and end are not included.",
-	}
-	if p.PerHour > 0 {
-		t.Title += " and cost"
-		t.Note += fmt.Sprintf(" A pod-hour costs %s.", p)
-	}
-	moment := func(at time.Time) string {
-		if at.IsZero() {
-			return "-"
-		}
-		return stamp(at)
-	}
-	return r.byOverlay(t, fields, func(o Overlay) string { return moment(o.Since) }, func(o Overlay) string { return moment(o.Until) })
-}
-
-// String returns the price as in "0.04 EUR".
-func (p Price) String() string {
-	text := strconv.FormatFloat(p.PerHour, 'f', -1, 64)
-	if p.Currency != "" {
-		text += " " + p.Currency
-	}
-	return text
-}
-
-func (r Report) days(p Price) Table {
-	fields := append([]field{orders, ordered, registered, never, waited}, connected(p)...)
-	t := Table{ID: "days", Title: "Day by day", Note: "Days are in UTC. Each order counts on its day.", Columns: head("day", fields)}
-	for i, d := range r.Days {
-		if i >= maxRows {
-			t.LeftOut++
-			continue
-		}
-		t.Rows = append(t.Rows, line(Cell{Text: d.At.Format(time.DateOnly)}, d.Figures, fields))
-	}
-	return t
-}
-
-func (r Report) waits() Table {
-	fields := []field{
-		waited,
-		seconds("first agent after, mean", func(f Figures) *int { return f.FirstMean }),
-		seconds("first agent after, longest", func(f Figures) *int { return f.FirstMax }),
-	}
-	t := Table{
-		ID: "waits", Title: "Waits and the circuit breaker", Columns: append(head("overlay", fields), Column{"trials", true}, Column{"breaker open, at least", true}),
-		Note: "The longest wait is the greatest age of a pending job that a commit records: others may have waited longer. The time to the first agent ends with the poll that listed it. The breaker's time is from the first to the last trial.",
-	}
-	return r.byOverlay(t, fields, func(o Overlay) string { return strconv.Itoa(o.Trials) }, func(o Overlay) string { return span(o.Open) })
-}
-
-func (r Report) busiest() Table {
-	fields := []field{orders, ordered, registered, never}
-	t := Table{ID: "busiest", Title: "Busiest hours", Note: "Hours of UTC in which most agents were ordered.", Columns: head("hour", fields)}
-	for _, x := range r.Hours {
-		at, _ := time.Parse("2006-01-02T15:04Z", x.Key)
-		t.Rows = append(t.Rows, line(Cell{Text: stamp(at)}, Figures{Total: x}, fields))
+	for _, o := range r.Outliers {
+		t.Rows = append(t.Rows, []Cell{{Text: stamp(o.At)}, {Text: o.Overlay, Foreign: true}, {Text: o.What}, {Text: o.Reason}, {Text: fmt.Sprintf("%.12s", o.Commit)}})
 	}
 	return t
 }
 
 func (r Report) edits() Table {
-	t := Table{ID: "people", Title: "What people changed", Note: "Authors are as in the commits; only signatures prove them.", LeftOut: r.LeftOut.Edits}
+	t := Table{ID: "people", Title: "What people changed", LeftOut: r.EditsLeftOut}
 	for _, title := range []string{"time", "overlay", "operation", "change", "by", "reason"} {
 		t.Columns = append(t.Columns, Column{Title: title})
 	}
 	for _, e := range r.Edits {
-		t.Rows = append(t.Rows, []Cell{{Text: stamp(e.At)}, {cmp.Or(e.Overlay, "all"), e.Overlay != ""}, {Text: string(e.Kind)}, {e.Why, true}, {e.Author, true}, {e.Reason, true}})
+		t.Rows = append(t.Rows, []Cell{
+			{Text: stamp(e.At)}, {Text: cmp.Or(e.Overlay, "all"), Foreign: e.Overlay != ""}, {Text: string(e.Kind)},
+			{Text: e.Why, Foreign: true}, {Text: e.Author, Foreign: true}, {Text: e.Reason, Foreign: true},
+		})
 	}
 	return t
+}
+
+// Definition explains how a figure is computed.
+type Definition struct{ Name, Text string }
+
+// Method returns how the figures are computed.
+func (r Report) Method(p Price) []Definition {
+	all := []Definition{
+		{"Jobs", "those that an agent took. At least those that a commit recorded as pending and a later one did not, also if they were canceled. At most, in addition, one job for each agent that registered and was not idle at the next commit."},
+		{"Wait", "from when a job could run until an agent took it. The oldest job gets the next agent, between the commits, and between the first and the last registration: the estimate spreads jobs evenly. Jobs that no commit recorded as pending found an idle agent at once."},
+		{"Agents started", "agents that registered. Exact, by later commits."},
+		{"Unused", "agents that registered and exited without a job. At least those that had exited when their order was retired; at most all, except those known to have had a job by then."},
+		{"Pod-hours", "the time that agents were connected. Between two commits, at least the agents of the second without those that registered in between; at most the agents of the first and those that registered. The estimate assumes that agents exit at a constant rate. Pod start and end are not included."},
+	}
+	if p.PerHour > 0 {
+		all = append(all, Definition{"Cost", fmt.Sprintf("a pod-hour costs %s.", p)})
+	}
+	return append(
+		all,
+		Definition{"±", "the error is the distance from the estimate to the farther one of its bounds."},
+		Definition{"What stood out", "the five largest of each kind: waits over a minute, orders whose agents did not register, orders that ended at a limit such as max, and open circuit breakers (from the first to the last trial). muster explain COMMIT has the arithmetic, and muster history lists all decisions."},
+		Definition{"What people changed", "authors are as in the commits; only signatures prove them."},
+	)
 }
 
 // stamp formats a time in UTC.
@@ -262,29 +305,19 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
 
 // span formats a duration in its two largest units.
 func span(d time.Duration) string {
+	unit := func(n time.Duration, name string, rest time.Duration, of string) string {
+		if rest == 0 {
+			return fmt.Sprintf("%d %s", n, name)
+		}
+		return fmt.Sprintf("%d %s %d %s", n, name, rest, of)
+	}
 	switch d = d.Round(time.Second); {
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%d s", d/time.Second)
 	case d < time.Hour:
-		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+		return unit(d/time.Minute, "min", d%time.Minute/time.Second, "s")
 	case d < 24*time.Hour:
-		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+		return unit(d/time.Hour, "h", d%time.Hour/time.Minute, "min")
 	}
-	return fmt.Sprintf("%d days %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-}
-
-// Outcome describes the outcome of an order; empty for other operations.
-func Outcome(a ledger.Operation) string {
-	o := a.Outcome
-	if o == nil {
-		return ""
-	}
-	text := fmt.Sprintf("%d of %d registered", o.Registered, a.Agents())
-	if o.State != ledger.Retired {
-		text = string(o.State) + ", " + text
-	}
-	if worked := o.WhoWorked(); worked != "" {
-		text += ", " + worked
-	}
-	return text
+	return fmt.Sprintf("%s %d h", ledger.Count(int(d/(24*time.Hour)), "day"), d%(24*time.Hour)/time.Hour)
 }

@@ -127,7 +127,7 @@ func TestReportOnPaper(t *testing.T) {
 	var shown bool
 	b.run(t, log.Enable(), chromedp.EmulateViewport(1280, 1000), chromedp.Navigate(origin+"/report.html"), loaded(),
 		emulation.SetEmulatedMedia().WithMedia("print"),
-		chromedp.Evaluate(`getComputedStyle(document.querySelector("#agents table")).display === "table" && document.documentElement.scrollWidth <= document.documentElement.clientWidth`, &shown))
+		chromedp.Evaluate(`getComputedStyle(document.querySelector("#overlays table")).display === "table" && document.documentElement.scrollWidth <= document.documentElement.clientWidth`, &shown))
 	b.picture(t, "report-paper")
 	if !shown {
 		t.Error("printed, the tables are not whole")
