@@ -110,6 +110,8 @@ func Expected(kind string) string {
 		return "true or false"
 	case "duration":
 		return "a duration, as in 15s, 90m or 2d"
+	case "range":
+		return "a duration, or a shorter and a longer one, as in 25s-70s"
 	case "int", "int64", "uint64":
 		return "a whole number"
 	case "float64":

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"muster/cmd/invocation"
 	"muster/cmd/output"
@@ -26,12 +25,12 @@ import (
 
 // adviseFlags contains the flags of muster-sim advise.
 type adviseFlags struct {
-	git                    invocation.Repository
-	since                  string
-	more                   float64
-	reuse, webhooks        bool
-	syncer                 string
-	startupMin, startupMax time.Duration
+	git             invocation.Repository
+	since           string
+	more            float64
+	reuse, webhooks bool
+	syncer          string
+	startup         startupTimes
 
 	repository *gitops.Repository
 }
@@ -68,8 +67,8 @@ a pod: they are proposed if the policy has reuse, or with --reuse
 	f.BoolVar(&a.reuse, "reuse", false, "also propose agents that run several jobs")
 	f.StringVar(&a.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; by default it polls every 20 to 30s")
 	f.BoolVar(&a.webhooks, "webhooks", false, "assume that Buildkite's webhooks trigger muster")
-	invocation.DurationVar(f, &a.startupMin, "boot-min", w.Startup[0], "shortest time from pod creation to agent registration")
-	invocation.DurationVar(f, &a.startupMax, "boot-max", w.Startup[1], "longest time from pod creation to agent registration")
+	a.startup = w.Startup
+	f.Var(&a.startup, "startup", "shortest and longest time from pod creation to agent registration")
 	invocation.OneOf(c, "syncer", syncerNames()...)
 	return c
 }
@@ -79,7 +78,7 @@ func (a *adviseFlags) check() error {
 	if !(a.more > -1 && a.more <= 10) {
 		return fmt.Errorf("--more %v: use a share from -1 to 10, as 0.1 for a tenth", a.more)
 	}
-	return checkSurroundings(a.syncer, a.startupMin, a.startupMax)
+	return checkSyncer(a.syncer)
 }
 
 func (a *adviseFlags) run(ctx context.Context, args []string) error {
@@ -188,7 +187,7 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 
 // scenario returns the scenario of the flags.
 func (a *adviseFlags) scenario() simulation.Scenario {
-	w := scenarioWith(a.syncer, a.startupMin, a.startupMax)
+	w := scenarioWith(a.syncer, a.startup)
 	if a.webhooks {
 		w.Triggered = simulation.WebhookInterval
 	}

@@ -38,7 +38,7 @@ type simulate struct {
 	seed                   uint64
 	hours                  int
 	interval, sync, jitter time.Duration
-	startupMin, startupMax time.Duration
+	startup                startupTimes
 	syncer                 string
 	changed                func(flag string) bool // reports whether a flag is given
 	nodes, requests        int
@@ -108,8 +108,8 @@ func (s *simulate) addFlags(c *cobra.Command) {
 	invocation.DurationVar(f, &s.jitter, "sync-jitter", w.Jitter, "maximum random addition to --sync")
 	f.StringVar(&s.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; --sync and --sync-jitter change it")
 	f.IntVar(&s.requests, "requests", 0, "Buildkite's limit of requests per minute, such as 50: polls then use muster's own client, which takes longer to simulate; 0 is no limit")
-	invocation.DurationVar(f, &s.startupMin, "boot-min", w.Startup[0], "shortest time from a pod's creation to its agent's registration")
-	invocation.DurationVar(f, &s.startupMax, "boot-max", w.Startup[1], "longest time from a pod's creation to its agent's registration")
+	s.startup = w.Startup
+	f.Var(&s.startup, "startup", "shortest and longest time from pod creation to agent registration")
 	f.IntVar(&s.nodes, "nodes", 0, "number of agents that the nodes have room for at once; 0 is no limit")
 	f.Float64Var(&s.neverRegistered, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
 	f.StringVar(&s.jsonFile, "json", "", "file for the results as JSON")
@@ -221,17 +221,12 @@ func (s *simulate) check() error {
 	case s.chart != "" && filepath.Ext(s.chart) != ".svg":
 		return fmt.Errorf("--chart %s: the file's name must end in .svg", s.chart)
 	}
-	return checkSurroundings(s.syncer, s.startupMin, s.startupMax)
+	return checkSyncer(s.syncer)
 }
 
-// checkSurroundings validates the flags of the simulated syncer and of start-up times.
-func checkSurroundings(syncer string, bootMin, bootMax time.Duration) error {
-	switch {
-	case bootMin < 0:
-		return fmt.Errorf("--boot-min %s is below zero", bootMin)
-	case bootMax < bootMin:
-		return fmt.Errorf("--boot-min %s must not exceed --boot-max %s", bootMin, bootMax)
-	case syncer != "" && !slices.Contains(syncerNames(), syncer):
+// checkSyncer validates the name of a syncer's configuration.
+func checkSyncer(syncer string) error {
+	if syncer != "" && !slices.Contains(syncerNames(), syncer) {
 		return fmt.Errorf("--syncer %s: use one of %s", syncer, strings.Join(syncerNames(), ", "))
 	}
 	return nil
@@ -261,20 +256,20 @@ func choose[T any](flag string, names, defaults []string, all []T, name func(T) 
 }
 
 // scenarioWith returns the default scenario with a syncer, which may be empty, and start-up times.
-func scenarioWith(syncer string, startupMin, startupMax time.Duration) simulation.Scenario {
+func scenarioWith(syncer string, startup startupTimes) simulation.Scenario {
 	w := simulation.DefaultScenario()
 	for _, s := range simulation.Syncers() {
 		if s.Name == syncer {
 			s.Use(&w)
 		}
 	}
-	w.Startup = [2]time.Duration{startupMin, startupMax}
+	w.Startup = startup
 	return w
 }
 
 // scenario returns the default scenario with the changes of the flags.
 func (s *simulate) scenario() (simulation.Scenario, error) {
-	w := scenarioWith(s.syncer, s.startupMin, s.startupMax)
+	w := scenarioWith(s.syncer, s.startup)
 	w.Seed, w.Interval = s.seed, s.interval
 	if s.syncer == "" || s.changed("sync") {
 		w.Sync = s.sync

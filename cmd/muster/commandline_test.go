@@ -104,7 +104,7 @@ func TestUsageErrors(t *testing.T) {
 		{"simulate --syncer jenkins", "--syncer jenkins: use one of argocd, flux, told"},
 		{"simulate --requests -1", "--requests -1 is below zero"},
 		{"simulate --interval 1ms", "--interval is below one second"},
-		{"simulate --boot-min 2m --boot-max 1m", "--boot-min 2m0s"},
+		{"simulate --startup 2m-1m", `--startup: "2m-1m" is not a duration, or a shorter and a longer one, as in 25s-70s`},
 		{"simulate --nodes -1", "--nodes -1 is below zero"},
 		{"simulate --no-show NaN", "--no-show NaN: use 0 to 1"},
 		{"simulate --chart chart.png", "must end in .svg"},
