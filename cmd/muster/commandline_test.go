@@ -83,7 +83,7 @@ func TestUsageErrors(t *testing.T) {
 		{"cancel", "muster cancel takes DISPATCH..., got no argument"},
 		{"preview x", `muster-sim preview takes no argument: remove "x"`},
 		{"simulate a b", `muster-sim simulate takes one repository: remove "b"`},
-		{"report --price x", `--price: "x" is not a number, as in 0.5`},
+		{"report --price x", "--price: must be a non-negative number"},
 		{"simulate --policy " + dir + "/none.yaml", "--policy: open "},
 		{"run --git-webhook-secret-file x", "on the address of --listen: give one"},
 		{"run --listen 127.0.0.1:0 --commit-url git.example.com/{commit}", "--commit-url must begin with https:// and contain {commit}"},
