@@ -76,7 +76,7 @@ states each method.
 // currencyRule matches a word or a currency sign.
 var currencyRule = regexp.MustCompile(`^[\p{L}\p{Sc}]{0,12}$`)
 
-// parsePrice parses a price with or without its currency; an empty text is no price.
+// parsePrice parses a price with or without its currency. An empty text returns the zero value.
 func parsePrice(text string) (report.Price, error) {
 	if text == "" {
 		return report.Price{}, nil

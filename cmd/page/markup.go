@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/cmd/chart"
 	"muster/generator/condition"
 	"muster/generator/status"
 
@@ -388,15 +387,6 @@ func (v view) timeline(s series) g.Node {
 			h.Src(fmt.Sprintf("timeline.svg%s&at=%d", query, v.Now.Unix())), h.Width(fmt.Sprint(width)), h.Height(fmt.Sprint(height)), h.Alt("Timeline of "+s.name+": "+s.summary()),
 		)),
 		h.Details(h.ID(id+"-table"), h.Summary(g.Text("As a table")), h.Div(h.Class("scroll"), h.Role("region"), h.Aria("label", "Figures of "+s.name), h.TabIndex("0"), s.table())),
-	)
-}
-
-// figure is the picture of a timeline with its caption.
-func figure(t chart.Timeline, summary, source string) g.Node {
-	width, height := t.Size()
-	return h.Figure(
-		h.FigCaption(h.H3(g.Text(t.Title)), h.P(h.Class("summary"), g.Text(summary))),
-		h.Div(h.Class("picture"), h.Img(h.Src(source), h.Width(fmt.Sprint(width)), h.Height(fmt.Sprint(height)), h.Alt("Timeline of "+t.Title+": "+summary))),
 	)
 }
 

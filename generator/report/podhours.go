@@ -16,7 +16,7 @@ type gaps struct {
 	all        []gap
 }
 
-// gap is the time between two samples, in hours, of which share is in the period.
+// gap is the time between two samples, in hours. Share is the part that is in the period.
 type gap struct {
 	hours, share float64
 	// before agents were connected at its beginning. Of them and the registered ones, survived were at its end.

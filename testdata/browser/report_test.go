@@ -49,13 +49,16 @@ func newWeek() *week {
 	return w
 }
 
+// base is the commit that each decision was made on.
+const base = "0123456789abcdef0123456789abcdef01234567"
+
 // act is an order, and six minutes later its end.
 func (w *week) act(at time.Time, name, id string, agents int) {
 	oldest := at.Add(-time.Duration(agents) * time.Second)
 	o := plan.Observation{At: at, Queue: "q", Jobs: []plan.Demand{{Overlays: []string{name}, Pending: agents, Oldest: &oldest}}, Overlays: []plan.Capacity{{Overlay: name, Busy: agents, Own: agents + 1}}, Idle: []plan.IdleAgents{{Agents: 1, Overlay: name}}}
 	d := plan.Decision{Overlay: name, Queue: "q", Observation: o, Figures: plan.Figures{Pending: agents, Missing: agents, Max: 100, Current: agents, Busy: agents, Dispatch: agents, Demand: agents}}
-	d.Dispatch = []plan.Dispatch{{ID: "x-" + id, Agents: agents}}
-	w.add(at, "muster", ledger.Message(ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/" + name, Decision: d}, "v0.3.0"))
+	d.Dispatch = []plan.Dispatch{{ID: "x-" + id, Agents: agents, Purpose: plan.ForDemand, NotAfter: at.Add(15 * time.Minute)}}
+	w.add(at, "muster", ledger.Message(ledger.Draft{Kind: ledger.Dispatch, Path: "overlays/" + name, Base: base, Decision: d}, "v0.3.0"))
 	at = at.Add(6 * time.Minute)
 	seen := plan.Observed{HadJob: min(agents%3, 1), Connected: agents}
 	for i := range agents {
@@ -65,11 +68,14 @@ func (w *week) act(at time.Time, name, id string, agents int) {
 	}
 	o = plan.Observation{At: at, Queue: "q", Idle: []plan.IdleAgents{{Agents: agents, Overlay: name}}, Overlays: []plan.Capacity{{Overlay: name, Busy: agents, Own: 2 * agents, Dispatches: map[string]plan.Observed{"x-" + id: seen}}}}
 	d = plan.Decision{Overlay: name, Queue: "q", Observation: o, Retire: []plan.Retirement{{ID: "x-" + id, Agents: agents, Registered: seen.Registered.Below(agents), Reason: plan.AllRegistered}}}
-	w.add(at, "muster", ledger.Message(ledger.Draft{Kind: ledger.Retire, Path: "overlays/" + name, Decision: d}, "v0.3.0"))
+	w.add(at, "muster", ledger.Message(ledger.Draft{Kind: ledger.Retire, Path: "overlays/" + name, Base: base, Decision: d}, "v0.3.0"))
 }
 
 func (w *week) add(at time.Time, author, message string) {
 	c := branch.Commit{ID: fmt.Sprintf("%012x%028x", len(w.commits)+1, 0), Author: author, At: at, Message: message}
+	if len(w.commits) > 0 {
+		c.Parents = []string{w.commits[0].ID}
+	}
 	w.commits = append([]branch.Commit{c}, w.commits...)
 }
 
@@ -110,7 +116,7 @@ func TestReport(t *testing.T) {
 	origin := "file://" + written(t)
 	b := open(t, origin)
 	report := chromedp.Navigate(origin + "/report.html")
-	b.looks(t, "report", 1440, 5, report, func(name string) {
+	b.looks(t, "report", 1440, 4, report, func(name string) {
 		var images, policies int64
 		b.run(t, chromedp.Evaluate(`document.querySelectorAll("img").length - document.querySelectorAll("figure img").length`, &images),
 			chromedp.Evaluate(`document.querySelectorAll("meta[http-equiv=Content-Security-Policy]").length`, &policies))
