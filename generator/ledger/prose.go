@@ -274,7 +274,7 @@ func stale(r plan.Retirement) bool {
 	return r.Reason == plan.Expired && r.Registered == 0 && r.Failure == "" && !r.Withdrawn
 }
 
-// outcomeLines returns a sentence for each order of which the subject does not say all.
+// outcomeLines returns a sentence for each order, except those that the subject describes completely.
 func outcomeLines(all []Order) (lines []string) {
 	for _, o := range all {
 		if text := outcomeSentence(o, len(all) == 1); text != "" {
