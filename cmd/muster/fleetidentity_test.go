@@ -24,7 +24,7 @@ var orderedBy = regexp.MustCompile(`\bmuster=([0-9a-f]{10})\b`)
 // fleetsOf returns the identifiers with which plan would order agents, each once.
 func fleetsOf(t *testing.T, p program, args ...string) []string {
 	t.Helper()
-	p.Args = append([]string{"plan"}, args...)
+	p.Args = append([]string{"plan", "--diff"}, args...)
 	code, out, errs := execute(t, p)
 	if code != invocation.ExitChanges {
 		t.Fatalf("%q: exit code %d, %s", args, code, errs)

@@ -171,7 +171,7 @@ func TestWatch(t *testing.T) {
 		func() { w.buildkite.Fail(fakebuildkite.Fault{Path: "/agents", Status: 403}) },
 		func() { w.addBuild(2) },
 	)
-	if got := regexp.MustCompile(`(?m)^QUEUE `).FindAllString(stdout.String(), -1); len(got) != 2 {
+	if got := regexp.MustCompile(`(?m)^OVERLAY `).FindAllString(stdout.String(), -1); len(got) != 2 {
 		t.Errorf("printed %d times, want 2:\n%s", len(got), stdout)
 	}
 	if strings.Count(stderr.String(), "(403)") != 1 {
