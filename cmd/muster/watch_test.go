@@ -182,7 +182,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchOnATerminal asserts that each poll clears the screen, and that NO_COLOR is
+// TestWatchOnATerminal asserts that each poll clears the screen and keeps the scrollback, and that NO_COLOR is
 // respected.
 func TestWatchOnATerminal(t *testing.T) {
 	for _, plain := range []bool{false, true} {
@@ -194,6 +194,9 @@ func TestWatchOnATerminal(t *testing.T) {
 		runScripted(t, p, start, func() {})
 		if got := strings.Count(stdout.String(), "\x1b[2J"); got != 2 {
 			t.Errorf("the screen is cleared %d times, want 2", got)
+		}
+		if strings.Contains(stdout.String(), "\x1b[3J") {
+			t.Error("the scrollback is erased")
 		}
 		if coloured := strings.Contains(stdout.String(), "\x1b[32mReady\x1b[0m"); coloured == plain {
 			t.Errorf("NO_COLOR=%t, coloured: %t\n%q", plain, coloured, stdout)

@@ -29,8 +29,8 @@ const (
 	Bad     Style = "31"
 )
 
-// Clear clears the screen.
+// Clear clears the screen, and keeps what has scrolled out of it.
 func (out Output) Clear() error {
-	_, err := io.WriteString(out.Raw, "\x1b[H\x1b[2J\x1b[3J")
+	_, err := io.WriteString(out.Raw, "\x1b[H\x1b[2J")
 	return err
 }

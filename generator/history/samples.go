@@ -103,7 +103,9 @@ func (g *inGit) register(s *Sample, dispatches map[string]plan.Observed) {
 		}
 		s.Registrations = append(s.Registrations, x)
 	}
-	slices.SortFunc(s.Registrations, func(a, b Registration) int { return cmp.Or(a.First.Compare(b.First), a.Last.Compare(b.Last)) })
+	slices.SortFunc(s.Registrations, func(a, b Registration) int {
+		return cmp.Or(a.First.Compare(b.First), a.Last.Compare(b.Last), cmp.Compare(a.Agents, b.Agents))
+	})
 	g.others = others
 }
 

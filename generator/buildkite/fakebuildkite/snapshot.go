@@ -44,7 +44,7 @@ func (s *Server) SnapshotWithTimes(times *steptime.Times, since time.Time) plan.
 	r.tell()
 	for _, c := range s.clusters {
 		for _, q := range c.queues {
-			snapshot.Queues = append(snapshot.Queues, plan.Queue{Cluster: c.id, ClusterName: c.name, Key: q.key, Paused: q.paused, Hosted: q.hosted})
+			snapshot.Queues = append(snapshot.Queues, plan.Queue{Cluster: c.id, ClusterName: c.name, ID: q.id, Key: q.key, Paused: q.paused, Hosted: q.hosted})
 		}
 	}
 	return snapshot
