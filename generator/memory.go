@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"muster/generator/fleet"
@@ -178,8 +177,7 @@ func (m *memory) noteOperations(head, next branch.Head, done []ledger.Draft) {
 				m.orders[d.ID] = known{Dispatch: d, overlay: a.Path}
 			}
 		case ledger.Repair:
-			subject, _, _ := strings.Cut(ledger.Text(a), "\n")
-			m.noteRepair(a.Path, Repair{At: a.Decision.At(), Subject: subject})
+			m.noteRepair(a.Path, Repair{At: a.Decision.At(), Subject: ledger.Subject(a)})
 		case ledger.Withdraw, ledger.Retire:
 			for _, r := range a.Retirements() {
 				if !r.Copied {

@@ -30,7 +30,7 @@ type adviseFlags struct {
 	more            float64
 	reuse, webhooks bool
 	syncer          string
-	startup         startupTimes
+	startup         durationRange
 
 	repository *gitops.Repository
 }

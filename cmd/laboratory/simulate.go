@@ -38,7 +38,7 @@ type simulate struct {
 	seed                   uint64
 	hours                  int
 	interval, sync, jitter time.Duration
-	startup                startupTimes
+	startup                durationRange
 	syncer                 string
 	changed                func(flag string) bool // reports whether a flag is given
 	nodes, requests        int
@@ -256,7 +256,7 @@ func choose[T any](flag string, names, defaults []string, all []T, name func(T) 
 }
 
 // scenarioWith returns the default scenario with a syncer, which may be empty, and start-up times.
-func scenarioWith(syncer string, startup startupTimes) simulation.Scenario {
+func scenarioWith(syncer string, startup durationRange) simulation.Scenario {
 	w := simulation.DefaultScenario()
 	for _, s := range simulation.Syncers() {
 		if s.Name == syncer {

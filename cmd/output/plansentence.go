@@ -26,8 +26,7 @@ func planSentence(r generator.Result, name string, conditions []condition.Condit
 	var subjects []string
 	for _, a := range r.Operations {
 		if a.Decision.Overlay == name {
-			subject, _, _ := strings.Cut(ledger.Style{}.Message(a, ""), "\n")
-			subjects = append(subjects, strings.TrimPrefix(subject, name+": "))
+			subjects = append(subjects, strings.TrimPrefix(ledger.Subject(a), name+": "))
 		}
 	}
 	if len(subjects) > 0 {

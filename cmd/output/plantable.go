@@ -60,7 +60,7 @@ func planColumns() []planColumn {
 		{name: "DISPATCH", shown: brief, value: func(d plan.Decision) int { return d.Figures.Dispatch }},
 		{name: "DEMAND", value: func(d plan.Decision) int { return d.Figures.Demand }},
 		{name: "WARM-POOL", value: func(d plan.Decision) int { return d.Figures.WarmPool }},
-		{name: "RETIRE", value: func(d plan.Decision) int { return len(d.Retire) }},
+		{name: "RETIRE", value: func(d plan.Decision) int { return len(d.Withdrawn()) + len(d.Retired()) }},
 	}
 	at := slices.IndexFunc(columns, func(c planColumn) bool { return c.name == "MISSING" })
 	return slices.Insert(columns, at, limitColumns()...)

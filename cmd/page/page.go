@@ -167,11 +167,8 @@ func periodOf(query url.Values) int {
 // Content-Security-Policy allows its style by digest, because a browser that opens the
 // picture itself treats it as a page.
 func (p *Page) timeline(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	now := p.cfg.Now()
-	s, ok := p.history.series(query.Get("overlay"), now.Add(-time.Duration(periodOf(query))*time.Hour), now)
+	s, ok := p.requested(w, r)
 	if !ok {
-		http.Error(w, "unknown overlay", http.StatusNotFound)
 		return
 	}
 	t := s.picture()

@@ -148,13 +148,22 @@ func (s series) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// timelineJSON serves the figures of the overlay and the period in the query.
-func (p *Page) timelineJSON(w http.ResponseWriter, r *http.Request) {
+// requested returns the figures of the overlay and the period in the query. It answers itself, and returns false,
+// if there is no such overlay.
+func (p *Page) requested(w http.ResponseWriter, r *http.Request) (series, bool) {
 	query := r.URL.Query()
 	now := p.cfg.Now()
 	s, ok := p.history.series(query.Get("overlay"), now.Add(-time.Duration(periodOf(query))*time.Hour), now)
 	if !ok {
 		http.Error(w, "unknown overlay", http.StatusNotFound)
+	}
+	return s, ok
+}
+
+// timelineJSON serves the figures of the overlay and the period in the query.
+func (p *Page) timelineJSON(w http.ResponseWriter, r *http.Request) {
+	s, ok := p.requested(w, r)
+	if !ok {
 		return
 	}
 	p.send(w, "application/json", func(to io.Writer) error { return json.NewEncoder(to).Encode(s) })

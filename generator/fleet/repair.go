@@ -25,8 +25,8 @@ type Fault struct {
 }
 
 // Faults lists what Repair repairs, by file: empty if nothing is wrong, or if changes of the overlay cannot be
-// committed. If dispatches/ contains what muster cannot explain, it is at most the lines of the orders. An invalid policy or template does not matter: a syncer applies the list
-// nevertheless.
+// committed. If dispatches/ contains what muster cannot explain, it is at most the lines of the orders. An
+// invalid policy or template does not matter: a syncer applies the list nevertheless.
 func (o *Overlay) Faults() []Fault {
 	if o.held {
 		return nil

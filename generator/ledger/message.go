@@ -105,6 +105,12 @@ func (o *Order) flags() []orderFlag {
 	return []orderFlag{{"trial", &o.Trial}, {"wrong-tags", &o.WrongTags}, {"stale", &o.Stale}, {"copied", &o.Copied}, {"withdrawn", &o.Withdrawn}, {"never-created", &o.NeverCreated}}
 }
 
+// Subject returns the first line of an operation's message.
+func Subject(op Draft) string {
+	line, _, _ := strings.Cut(Text(op), "\n")
+	return line
+}
+
 // Text returns the part of an operation's message for people: the subject, and after an empty line the
 // reasons that it does not contain, if any.
 func Text(op Draft) string {

@@ -26,12 +26,15 @@ func subject(overlay, what string, why []string, details ...string) string {
 		}
 		return fmt.Sprintf("%s: %s (%s)", overlay, what, strings.Join(words, ", "))
 	}
-	for n := len(details); n >= 0; n-- {
-		if text := line(slices.Concat(why, details[:n])); n == 0 || utf8.RuneCountInString(text) <= subjectWidth {
-			return text
+	text := line(why)
+	for n := range details {
+		longer := line(slices.Concat(why, details[:n+1]))
+		if utf8.RuneCountInString(longer) > subjectWidth {
+			break
 		}
+		text = longer
 	}
-	return line(why)
+	return text
 }
 
 func dispatchSubject(d plan.Decision) string {
@@ -219,51 +222,58 @@ func otherQueueSentence(d plan.Decision) string {
 // OutcomeOf returns what became of retired or withdrawn orders, as in "5 of 8 registered, failed 2 of 3"; empty
 // without orders. failures is the number of consecutive failed orders afterwards.
 func OutcomeOf(all []Order, failures int) string {
-	if len(all) == 0 {
-		return ""
-	}
-	agents, registered, stale, copied, idle, tags, failed := 0, 0, 0, 0, 0, 0, 0
-	for _, o := range all {
-		agents, registered = agents+o.Agents, registered+o.Registered
-		for n, is := range map[*int]bool{
-			&stale: o.Stale, &copied: o.Copied, &idle: o.Failure == plan.NoJobTaken, &tags: o.WrongTags, &failed: o.Failure != "",
-		} {
-			if is {
-				*n++
-			}
-		}
-	}
-	text := fmt.Sprintf("%d of %d registered", registered, agents)
+	text := outcome(all)
 	switch {
-	case copied == len(all):
-		text = Pick(len(all), "copy", "copies") + " of another overlay's"
-	case all[0].Reason == plan.Withdrawn:
-		text = "template changed before an agent registered"
-	case tags > 0:
-		text = "agents with wrong tags"
-	case idle > 0:
-		text = "agents took no job"
-	case stale == len(all):
-		text = "expired long ago"
-	case registered == agents:
-		text = Count(agents, "agent") + " registered"
-	}
-	switch {
-	case failed == 0 || failures == 0:
+	case !anyFailed(all) || failures == 0:
 		return text
 	case failures < plan.Tolerance:
 		return fmt.Sprintf("%s, failed %d of %d", text, failures, plan.Tolerance)
-	case failures == plan.Tolerance:
-		return text + ", circuit breaker opens"
 	}
-	return text + ", circuit breaker stays open"
+	return text + ", circuit breaker open"
+}
+
+func anyFailed(all []Order) bool {
+	return slices.ContainsFunc(all, func(o Order) bool { return o.Failure != "" })
+}
+
+// outcome is [OutcomeOf] without failures.
+func outcome(all []Order) string {
+	if len(all) == 0 {
+		return ""
+	}
+	agents, registered := 0, 0
+	for _, o := range all {
+		agents, registered = agents+o.Agents, registered+o.Registered
+	}
+	some := func(is func(Order) bool) bool { return slices.ContainsFunc(all, is) }
+	switch {
+	case !some(func(o Order) bool { return !o.Copied }):
+		return Pick(len(all), "copy", "copies") + " of another overlay's"
+	case all[0].Reason == plan.Withdrawn:
+		return "template changed before an agent registered"
+	case some(func(o Order) bool { return o.WrongTags }):
+		return "agents with wrong tags"
+	case some(func(o Order) bool { return o.Failure == plan.NoJobTaken }):
+		return "agents took no job"
+	case !some(func(o Order) bool { return !o.Stale }):
+		return "expired long ago"
+	case registered == agents:
+		return Count(agents, "agent") + " registered"
+	}
+	return fmt.Sprintf("%d of %d registered", registered, agents)
 }
 
 func endSubject(op Draft) string {
 	all, d := op.orders(), op.Decision
-	why := []string{OutcomeOf(all, d.State.Breaker.Failures)}
-	if op.Kind == Retire && d.Closes {
+	why := []string{outcome(all)}
+	switch b := d.State.Breaker; {
+	case op.Kind != Retire:
+	case d.Closes:
 		why = append(why, "circuit breaker closes")
+	case anyFailed(all) && b.Open():
+		why = append(why, "circuit breaker "+breakerState(d))
+	case anyFailed(all) && b.Failures > 0:
+		why = append(why, fmt.Sprintf("failed %d of %d", b.Failures, plan.Tolerance))
 	}
 	return subject(d.Overlay, string(op.Kind)+" "+Count(len(all), "order"), why)
 }
@@ -365,11 +375,15 @@ func breakerSentence(d plan.Decision) string {
 	if !b.Open() {
 		return fmt.Sprintf("%s. After %d failed orders in a row, the circuit breaker opens, and muster sends only trials.", sentence(how), plan.Tolerance)
 	}
-	state := "stays open"
-	if b.At.Equal(now) && b.Failures == plan.Tolerance {
-		state = "opens"
+	return fmt.Sprintf("The circuit breaker %s: %s. muster sends the next trial (one agent) at %s or later, if an agent is needed then.", breakerState(d), how, b.NextTrial().UTC().Format(time.RFC3339))
+}
+
+// breakerState returns what a decision does to a circuit breaker that is open after it.
+func breakerState(d plan.Decision) string {
+	if b := d.State.Breaker; b.At.Equal(d.At()) && b.Failures == plan.Tolerance {
+		return "opens"
 	}
-	return fmt.Sprintf("The circuit breaker %s: %s. muster sends the next trial (one agent) at %s or later, if an agent is needed then.", state, how, b.NextTrial().UTC().Format(time.RFC3339))
+	return "stays open"
 }
 
 // wrongTags reports whether the last failed order is retired now, and its agents registered with the wrong
