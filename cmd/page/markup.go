@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/generator/condition"
+	"muster/generator/plan"
 	"muster/generator/status"
 
 	g "maragu.dev/gomponents"
@@ -289,7 +290,7 @@ func (v view) orders() g.Node {
 		registered := map[string]int{}
 		if o.Decision != nil {
 			for id, seen := range o.Decision.Observation.Capacity(o.Name).Dispatches {
-				registered[id] = seen.Registered.Below(1 << 20)
+				registered[id] = seen.Registered.Below(plan.MaxIndex)
 			}
 			if times := o.Decision.State.StartupTimes; times.Known() {
 				note = fmt.Sprintf("Half of the latest %d agents registered within %s of their order, and 95 of 100 within %s.", times.Agents(), short(times.Within(50)), short(times.Within(95)))
