@@ -26,9 +26,7 @@ func testApplicationSet(t *testing.T) {
 	}
 	const promise = "ApplicationSet creates Applications as `init` does; after its deletion running Jobs stay"
 	defer func() { results.note(t, promise, "argocd") }()
-	w := newFleet(t, "set", "set-beside", "set-pulse")
-	w.pulse = &pulse{overlay: w.setOverlay(t, "set-pulse")}
-	w.pulse.open()
+	w := newFleet(t, "set", "set-beside")
 	removed, beside := w.setOverlay(t, "set"), w.setOverlay(t, "set-beside")
 	for _, v := range []*overlay{removed, beside} {
 		v.isAsInitWrites()

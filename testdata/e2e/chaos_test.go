@@ -25,7 +25,6 @@ var (
 // settles.
 func TestChaos(t *testing.T) {
 	w := shared.world
-	w.startPulse(t)
 	random := rand.New(rand.NewPCG(*chaosSeed, 0))
 	var fleet []*overlay
 	for _, name := range syncers() {

@@ -19,7 +19,6 @@ func TestClusters(t *testing.T) {
 	if !slices.Contains(syncers(), "flux") {
 		t.Skip("the second cluster has Flux, which was not chosen")
 	}
-	shared.world.startPulse(t)
 	both(t, "Two clusters: jobs move by priority, away from a lost cluster (with Flux) and back", twoClusters)
 }
 

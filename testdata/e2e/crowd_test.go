@@ -20,7 +20,6 @@ const (
 // of the simulated Buildkite.
 func TestCrowd(t *testing.T) {
 	w := shared.world
-	w.startPulse(t)
 	for _, name := range syncers() {
 		t.Run(name, func(t *testing.T) {
 			const promise = "200 dispatches, 2,000 pods in one overlay: each is one Job, no agent is killed"

@@ -59,7 +59,6 @@ func (v *overlay) complete() {
 // on beside those of the real node, too.
 func TestAll(t *testing.T) {
 	t.Parallel()
-	shared.world.startPulse(t)
 	for _, test := range []struct {
 		name string
 		run  func(t *testing.T)

@@ -48,7 +48,6 @@ func withNodes(t *testing.T, count int) []*realNode {
 		t.Skipf("no containers on this machine: %v", err)
 	}
 	w := shared.world
-	w.startPulse(t)
 	nodes := w.realNodes(t, count)
 	for i, n := range w.real {
 		must(t, n.cordon(w.ctx, i >= count))

@@ -58,7 +58,7 @@ func (i imagesOf) rewritten() error {
 func testRewritten(t *testing.T) {
 	both(t, "Admission policy changes the image: no drift, later Jobs run", func(t *testing.T, w *world, s syncer) {
 		// The lease is longer than the test waits, so that the dispatches stay in git.
-		v := w.addOverlay(t, "rewritten", s, options{namespace: "rewritten-" + s.name(), policy: map[string]string{"lease": "30m"}})
+		v := w.addOverlay(t, "rewritten", s, options{namespace: "rewritten-" + s.name(), policy: map[string]string{"lease": "10m"}})
 		v.must(w.cluster.Apply(w.ctx, strings.ReplaceAll(rewriting, "NAMESPACE", v.namespace)))
 		v.until("the API server has heard of the policy", func() error {
 			var made imagesOf

@@ -2,57 +2,20 @@ package e2e
 
 import (
 	"fmt"
-	"sync"
-	"testing"
-	"time"
 
 	"muster/testdata/e2e/kube"
 )
 
-// leavesGit waits until no dispatch of the overlay is in git. A retirement rides on
-// others' pushes or waits for minutes: a dispatch elsewhere has it come soon.
+// leavesGit waits until no dispatch of the overlay is in git. A retirement waits for
+// half of the TTL that init of this suite writes.
 func (v *overlay) leavesGit() {
 	v.t.Helper()
 	v.until("its dispatches have left git", func() error {
 		if live := v.git.live(v.name); len(live) > 0 {
-			v.pulse.beat()
 			return fmt.Errorf("%v are in git", live)
 		}
 		return nil
 	})
-}
-
-// pulse is an overlay with a short job now and then: muster pushes for it.
-type pulse struct {
-	*overlay
-	mu   sync.Mutex
-	last time.Time
-}
-
-// beat adds a job, if the last one was a while ago.
-func (p *pulse) beat() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.last) > 10*time.Second {
-		p.last = time.Now()
-		p.build(1)
-	}
-}
-
-// starting is held while the pulse is made: tests begin side by side.
-var starting sync.Mutex
-
-// startPulse makes the pulse's overlay.
-func (w *world) startPulse(t *testing.T) {
-	t.Helper()
-	starting.Lock()
-	defer starting.Unlock()
-	if w.pulse != nil {
-		return
-	}
-	s := w.syncers[syncers()[0]]
-	w.pulse = &pulse{overlay: w.addOverlay(t, "pulse", s, options{patch: lightPatch})}
-	w.pulse.open()
 }
 
 // lightPatch has an overlay's agents be inside of the simulated Buildkite.
@@ -82,8 +45,8 @@ func (v *overlay) synced() {
 }
 
 // expire has the Jobs of the overlay's finished dispatches deleted by their TTL now
-// and not in an hour, and waits for that. An hour is longer than a syncer takes to
-// see that a dispatch has left git; this is not, so what is in git has to be synced.
+// and not later, and waits for that. The TTL is longer than a syncer takes to see that a
+// dispatch has left git; this is not, so what is in git has to be synced.
 func (v *overlay) expire() {
 	v.t.Helper()
 	v.until("its finished Jobs have gone by their TTL", func() error {

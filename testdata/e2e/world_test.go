@@ -28,7 +28,6 @@ type world struct {
 	git       *gitHost
 	syncers   map[string]syncer
 	muster    *process.Process
-	pulse     *pulse
 	real      []*realNode
 
 	realBuildkite string // where pods of real nodes reach Buildkite
@@ -59,7 +58,7 @@ func newWorld(ctx context.Context, t tb, s *suite) *world {
 
 // scenarios are the overlays of the tests, without their syncer.
 var scenarios = []string{
-	"pulse", "life", "edits", "failures", "deleted", "left", "eviction", "twice", "corrected", "namespace", "told", "node", "priority", "reuse", "clock-fast", "clock-slow",
+	"life", "edits", "failures", "deleted", "left", "eviction", "twice", "corrected", "namespace", "told", "node", "priority", "reuse", "clock-fast", "clock-slow",
 	"policy", "policy-beside", "webhook", "webhook-beside", "quota", "quota-beside", "many", "two", "real", "deployed", "chaos-0", "chaos-1", "chaos-2",
 	"rights", "rewritten", "transformed", "unstarted", "drain", "crash", "preempted", "date-fast", "date-slow",
 }
@@ -86,24 +85,32 @@ func (w *world) introduce(t tb) {
 	}
 }
 
-// init runs muster init, and puts the repository's address where its words say so.
+// init runs muster init, puts the repository's address where its words say so, and has
+// orders leave git after five minutes, not thirty: half of a shorter TTL, which takes a
+// shorter lease.
 func (w *world) init(dir, queue, syncer string, more ...string) error {
 	cmd := exec.Command(w.suite.muster, append([]string{"init", dir, "--queue", queue, "--syncer", syncer}, more...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("muster init: %w\n%s", err, out)
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "syncer", "*.yaml"))
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	for _, edit := range []struct{ files, from, to string }{
+		{"syncer/*.yaml", "https://git.example.com/ci/fleet.git", w.git.url},
+		{"base/job.yaml", "ttlSecondsAfterFinished: 3600", "ttlSecondsAfterFinished: 600"},
+		{"overlays/*/scaling.yaml", "lease: auto", "lease: 10m"},
+	} {
+		files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(edit.files)))
 		if err != nil {
 			return err
 		}
-		text = bytes.ReplaceAll(text, []byte("https://git.example.com/ci/fleet.git"), []byte(w.git.url))
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			return err
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			text = bytes.ReplaceAll(text, []byte(edit.from), []byte(edit.to))
+			if err := os.WriteFile(file, text, 0o644); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
