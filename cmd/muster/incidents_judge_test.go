@@ -144,6 +144,11 @@ func consistent(t *testing.T, x incident, s minuteSample) {
 	t.Helper()
 	for _, name := range surfaces {
 		r := s.readings[name]
+		for _, k := range r.keys() {
+			if _, blind := x.blind[name]; x.alone && !blind && k != x.want {
+				t.Errorf("minute %d: %s reports %s beside its cause, %s", s.minute, name, k, x.want)
+			}
+		}
 		if x.want.Type == condition.AgentsArriving {
 			if cause := unobservable.FindString(r.text); cause != "" {
 				t.Errorf("minute %d: %s names a cause that muster cannot observe, %q:\n%s", s.minute, name, cause, r.text)
@@ -185,7 +190,8 @@ func differences(x incident, name surface, r, from reading) []string {
 		}
 	}
 	for _, k := range r.keys() {
-		if _, ok := from.found[k]; !ok {
+		// A surface that cannot know the cause reports the symptom.
+		if _, ok := from.found[k]; !ok && !(blind && x.alone) {
 			all = append(all, fmt.Sprintf("status.json does not have %s", k))
 		}
 	}

@@ -147,7 +147,7 @@ var incidents = []incident{
 		agentToken: true,
 	},
 	{ // a template sets --tags without the queue: agents register in the cluster's default queue
-		name: "queue tag lost", ownBuilds: true, want: ofOverlay(condition.Degraded, condition.AgentsInOtherQueue), lasts: 5 * time.Minute,
+		name: "queue tag lost", ownBuilds: true, alone: true, want: ofOverlay(condition.Degraded, condition.AgentsInOtherQueue), lasts: 5 * time.Minute,
 		begin: func(w *incidentWorld) {
 			w.buildkite.AddQueue(w.cluster.BuildkiteCluster, "other")
 			w.buildkite.SetDefaultQueue(w.cluster.BuildkiteCluster, "other")
@@ -182,10 +182,13 @@ var incidents = []incident{
 		},
 		webhooks: true,
 	},
-	{
-		name: "push refused by a hook", want: ofMuster(condition.PushAccepted, condition.Refused),
+	{ // and more jobs than max
+		name: "push refused by a hook", want: ofMuster(condition.PushAccepted, condition.Refused), ownBuilds: true, alone: true, draws: 30,
 		blind: map[surface]string{surfacePlan: notPushed},
-		begin: func(w *incidentWorld) { w.hook("commits must name an issue") },
+		begin: func(w *incidentWorld) {
+			w.hook("commits must name an issue")
+			w.build(30, 20*time.Minute)
+		},
 	},
 	{
 		name: "branch protected", want: ofMuster(condition.PushAccepted, condition.Refused),
@@ -203,7 +206,7 @@ var incidents = []incident{
 		begin: func(w *incidentWorld) { w.gitDown.Store(true) },
 	},
 	{ // orders take longer
-		name: "git server answers after 20 s", want: ofMuster(condition.Degraded, condition.GitSlow), blind: map[surface]string{surfacePlan: notSlow},
+		name: "git server answers after 20 s", want: ofMuster(condition.Degraded, condition.GitSlow), alone: true, blind: map[surface]string{surfacePlan: notSlow},
 		begin: func(w *incidentWorld) { w.gitSlow.Store(int64(20 * time.Second)) },
 	},
 	{
@@ -254,7 +257,7 @@ var incidents = []incident{
 		},
 	},
 	{
-		name: "overlay invalid", want: ofOverlay(condition.Suspended, string(plan.Invalid)),
+		name: "overlay invalid", want: ofOverlay(condition.Suspended, string(plan.Invalid)), alone: true,
 		begin: func(w *incidentWorld) { w.policy("max: 10 ", "max: ten ") },
 	},
 	{

@@ -50,6 +50,10 @@ type incident struct {
 	// want is the condition that every surface has to report; fine: there is none.
 	want conditionKey
 	fine bool
+	// alone: no surface that knows the condition reports another one, which would be a symptom of it.
+	alone bool
+	// draws is the number of waiting jobs at which the page's chart ends; zero: it is not read.
+	draws int
 	// explains is what explain prints after five minutes, with single spaces; optional.
 	explains string
 	// blind are the surfaces that cannot know the condition, and why.
@@ -364,6 +368,7 @@ func (w *incidentWorld) play(x incident) []minuteSample {
 					w.build(5, 20*time.Minute)
 				}
 			case since > x.watched():
+				w.drawn(x)
 				return samples
 			case since > 0:
 				samples = w.sample(samples, since)
@@ -391,6 +396,19 @@ func (w *incidentWorld) sample(samples []minuteSample, since time.Duration) []mi
 	}
 	samples[last].ticks = append(samples[last].ticks, readings)
 	return samples
+}
+
+// drawn asserts at which number of waiting jobs the page's chart ends.
+func (w *incidentWorld) drawn(x incident) {
+	w.t.Helper()
+	if x.draws == 0 {
+		return
+	}
+	var chart struct{ Pending []*int }
+	check(w.t, json.Unmarshal([]byte(w.get("/timeline.json?hours=1&overlay="+incidentOverlay)), &chart))
+	if n := len(chart.Pending); n == 0 || chart.Pending[n-1] == nil || *chart.Pending[n-1] != x.draws {
+		w.t.Errorf("the chart does not end at %d waiting jobs: %s", x.draws, w.get("/timeline.json?hours=1&overlay="+incidentOverlay))
+	}
 }
 
 // incidentLog is the log of muster run.
