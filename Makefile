@@ -62,7 +62,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: docs unraced unraced-some seeds sequential nested agent-cached help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile browser hosts clean
+.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile browser hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,7 +103,7 @@ test: tools ## Run every test: vet, the race detector, the API server's validati
 	$(GO) vet -trimpath ./...
 	@[ -n "$(RACE)" ] || echo "no C compiler: the tests run without the race detector"
 	$(GO) test $(RACE) -trimpath -vet=off -shuffle=on -timeout 30m $(LONG) $(CONCURRENT)
-	@$(MAKE) --no-print-directory -j2 -Otarget $(if $(RACE),unraced unraced-some) seeds sequential nested agent-cached
+	@$(MAKE) --no-print-directory -j2 -Otarget $(if $(RACE),unraced unraced-some) seeds sequential nested agent-cached browser-short
 
 # Parts of make test, two at a time.
 unraced:
@@ -128,6 +128,13 @@ nested:
 	$(GO) -C testdata/webhooks test -count=1 ./...
 	$(GO) -C testdata/e2e vet ./...
 	$(GO) -C testdata/e2e test -count=1 ./record
+
+# Debian's Chromium is installed where it may be; elsewhere the page is tested without a browser.
+browser-short:
+	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >/dev/null
+	@if command -v chromium >/dev/null; then $(GO) -C testdata/browser test -count=1 -run '^TestFilterAndCopy$$' ./...; \
+		else echo 'skipped: the status page in a browser, which needs chromium'; fi
 
 agent-cached:
 	$(GO) -C testdata/agent run ./build

@@ -168,7 +168,7 @@ func open(t *testing.T, origin string) *browser {
 	if program == "" {
 		t.Fatal("there is no chromium on the PATH")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.Flag("font-render-hinting", "none"))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WSURLReadTimeout(5*time.Minute), chromedp.Flag("font-render-hinting", "none"))
 	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(end)
 	ctx, end := chromedp.NewContext(allocator)
@@ -354,6 +354,7 @@ func TestFilterAndCopy(t *testing.T) {
 	if want := "team-018/linux team-012/linux team-010/linux team-011/linux team-013/linux team-014/linux team-015/linux team-016/linux team-017/linux team-019/linux"; rows != want {
 		t.Errorf("found %s", rows)
 	}
+	b.run(t, chromedp.Evaluate(`window.setTimeout = () => 0`, nil)) // what the button says stays
 	b.run(t, chromedp.Click("button.copy", chromedp.ByQuery), chromedp.WaitVisible(`//button[text()="Copied"]`),
 		chromedp.AttributeValue("button.copy", "data-copy", &copied, nil))
 	if copied != "muster check" {
