@@ -62,7 +62,8 @@ type Repository struct {
 	coAuthors  []string
 	skipMarker string
 
-	// Shown is the repository's address without secrets. It is set by repository.
+	// Shown is the repository's address without secrets, or that of the remote of a clone. It is set by
+	// repository.
 	Shown string
 	// Traffic returns the statistics of git, and github counts those of GitHub's API; nil if
 	// not used.
@@ -328,12 +329,13 @@ func (s *Repository) Open(ctx context.Context, from source) (*gitops.Repository,
 	if err != nil {
 		return nil, err
 	}
-	head, failed := "", error(nil)
+	head, failed, remote := "", error(nil), ""
 	if up.fetch != "" {
 		p.Progress.Doing("reading the head of " + up.name)
 		s.Repo = up.fetch
 		var repository *gitops.Repository
 		if repository, failed = s.Reader(log); failed == nil {
+			remote = s.Shown
 			head, failed = headOf(ctx, repository)
 		}
 		if err := ctx.Err(); err != nil {
@@ -365,7 +367,9 @@ func (s *Repository) Open(ctx context.Context, from source) (*gitops.Repository,
 		}
 	}
 	s.Repo, s.Branch = top, tracking
-	return s.Reader(log)
+	repository, err := s.Reader(log)
+	s.Shown = cmp.Or(remote, s.Shown)
+	return repository, err
 }
 
 // headOf returns the ID of the newest commit of a repository's branch.

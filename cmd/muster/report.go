@@ -156,7 +156,7 @@ func (r *reportFlags) write(made report.Report, price report.Price) error {
 	var text bytes.Buffer
 	if r.output == "md" {
 		_, _ = io.WriteString(&output.Printable{To: &text}, made.Markdown(price)) // into memory
-	} else if err := page.WriteReport(&text, made, price); err != nil {
+	} else if err := page.WriteReport(&text, made, price, r.settings.git.Shown); err != nil {
 		return err
 	}
 	if r.out == "" {

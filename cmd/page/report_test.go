@@ -59,11 +59,11 @@ func TestWriteReport(t *testing.T) {
 	r.Edits = []ledger.Operation{{Commit: branch.Commit{ID: "c0ffee", At: at, Author: hostile}, Kind: ledger.Policy, Why: hostile}}
 	r.Outliers = []report.Outlier{{At: at, Overlay: hostile, What: "a job waited 3 min", Commit: "c0ffee"}}
 	var page bytes.Buffer
-	if err := WriteReport(&page, r, report.Price{}); err != nil {
+	if err := WriteReport(&page, r, report.Price{}, "git@github.com:acme/fleet.git"); err != nil {
 		t.Fatal(err)
 	}
 	text := page.String()
-	for _, want := range []string{"3 more overlays are only in the table.", "5 more are not listed.", "a job waited 3 min"} {
+	for _, want := range []string{"3 more overlays are only in the table.", "5 more are not listed.", "a job waited 3 min", `href="https://github.com/acme/fleet/commit/c0ffee"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q", want)
 		}

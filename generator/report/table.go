@@ -45,12 +45,16 @@ type Column struct {
 }
 
 // Cell is a text. Foreign reports that it is untrusted. Error is the error of a number, as in "± 3"; empty
-// if it is exact.
+// if it is exact. Commit is the ID of the commit that the text identifies; empty if it identifies none.
 type Cell struct {
 	Text    string
 	Foreign bool
 	Error   string
+	Commit  string
 }
+
+// commitCell identifies a commit by the first characters of its ID.
+func commitCell(id string) Cell { return Cell{Text: fmt.Sprintf("%.12s", id), Commit: id} }
 
 // maxRows is the maximum number of overlays in a table.
 const maxRows = 200
@@ -258,20 +262,20 @@ func (r Report) outliers() Table {
 		t.Columns = append(t.Columns, Column{Title: title})
 	}
 	for _, o := range r.Outliers {
-		t.Rows = append(t.Rows, []Cell{{Text: stamp(o.At)}, {Text: o.Overlay, Foreign: true}, {Text: o.What}, {Text: o.Reason}, {Text: fmt.Sprintf("%.12s", o.Commit)}})
+		t.Rows = append(t.Rows, []Cell{{Text: stamp(o.At)}, {Text: o.Overlay, Foreign: true}, {Text: o.What}, {Text: o.Reason}, commitCell(o.Commit)})
 	}
 	return t
 }
 
 func (r Report) edits() Table {
 	t := Table{ID: "people", Title: "What people changed", LeftOut: r.EditsLeftOut}
-	for _, title := range []string{"time", "overlay", "operation", "change", "by", "reason"} {
+	for _, title := range []string{"time", "overlay", "operation", "change", "by", "reason", "commit"} {
 		t.Columns = append(t.Columns, Column{Title: title})
 	}
 	for _, e := range r.Edits {
 		t.Rows = append(t.Rows, []Cell{
 			{Text: stamp(e.At)}, {Text: cmp.Or(e.Overlay, "all"), Foreign: e.Overlay != ""}, {Text: string(e.Kind)},
-			{Text: e.Why, Foreign: true}, {Text: e.Author, Foreign: true}, {Text: e.Reason, Foreign: true},
+			{Text: e.Why, Foreign: true}, {Text: e.Author, Foreign: true}, {Text: e.Reason, Foreign: true}, commitCell(e.ID),
 		})
 	}
 	return t

@@ -89,10 +89,19 @@ func (w *week) read() iter.Seq2[branch.Commit, error] {
 	}
 }
 
-// written writes a report of the week, and returns its directory.
-func written(t *testing.T) string {
+// weekOf is a week in which each of n overlays orders twice.
+func weekOf(n int) *week {
+	begin := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
+	w := &week{end: begin.Add(7 * 24 * time.Hour)}
+	for i := range 2 * n {
+		w.act(begin.Add(time.Duration(i+1)*7*24*time.Hour/time.Duration(2*n+2)+24*time.Hour/2), names(n)[i%n], fmt.Sprintf("a%07d", i), 1+i%9)
+	}
+	return w
+}
+
+// written writes a report of a week, and returns its directory.
+func written(t *testing.T, w *week) string {
 	t.Helper()
-	w := newWeek()
 	c := report.Config{Overlays: "overlays", From: w.end.Add(-6 * 24 * time.Hour), Now: w.end, Edits: func(commits []branch.Commit, _ map[string]string) ([]branch.Edits, error) {
 		const policy = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec:\n  queue: q\n  max: %d\n"
 		all := make([]branch.Edits, len(commits))
@@ -107,13 +116,13 @@ func written(t *testing.T) string {
 	f, err := os.Create(filepath.Join(dir, "report.html"))
 	must(t, err)
 	defer f.Close()
-	must(t, page.WriteReport(f, r, report.Price{PerHour: 0.04, Currency: "EUR"}))
+	must(t, page.WriteReport(f, r, report.Price{PerHour: 0.04, Currency: "EUR"}, "git@github.com:acme/fleet.git"))
 	return dir
 }
 
 // TestReport: a report looks as it should; it asks nobody for anything, and no name becomes markup.
 func TestReport(t *testing.T) {
-	origin := "file://" + written(t)
+	origin := "file://" + written(t, newWeek())
 	b := open(t, origin)
 	report := chromedp.Navigate(origin + "/report.html")
 	b.looks(t, "report", 1440, 4, report, func(name string) {
@@ -123,12 +132,35 @@ func TestReport(t *testing.T) {
 		if images != 0 || policies != 1 {
 			t.Errorf("%s: %d images that are no chart, %d policies", name, images, policies)
 		}
+		b.accessible(t, name)
 	})
+}
+
+// TestReportSizes opens reports of 0, 1, 40 and 400 overlays on a phone and a screen, light and dark.
+func TestReportSizes(t *testing.T) {
+	for _, n := range []int{0, 1, 40, 400} {
+		origin := "file://" + written(t, weekOf(n))
+		b := open(t, origin)
+		for _, width := range []int64{390, 1280} {
+			for _, light := range []string{"light", "dark"} {
+				name := fmt.Sprintf("report-%d-%d-%s", n, width, light)
+				var wide int64
+				b.run(t, log.Enable(), chromedp.EmulateViewport(width, 900), scheme(light), chromedp.Navigate(origin+"/report.html"),
+					chromedp.Evaluate(`document.documentElement.scrollWidth`, &wide))
+				if wide > width {
+					t.Errorf("%s: %d pixels wide", name, wide)
+				}
+				b.picture(t, name)
+				b.accessible(t, name)
+				b.quiet(t)
+			}
+		}
+	}
 }
 
 // TestReportOnPaper: printed, a report has its pictures and its whole tables.
 func TestReportOnPaper(t *testing.T) {
-	origin := "file://" + written(t)
+	origin := "file://" + written(t, newWeek())
 	b := open(t, origin)
 	var shown bool
 	b.run(t, log.Enable(), chromedp.EmulateViewport(1280, 1000), chromedp.Navigate(origin+"/report.html"), loaded(),
