@@ -62,7 +62,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile browser hosts clean
+.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile browser pictures hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -259,6 +259,10 @@ browser: ## Try the status page and a report in Chromium, which has to be there;
 	@test -f bin/$(AXE).js || { mkdir -p bin && cd bin && npm pack --silent axe-core@$(AXE:axe-%=%) >/dev/null && \
 		tar xzf axe-core-$(AXE:axe-%=%).tgz package/axe.min.js && mv package/axe.min.js $(AXE).js && rm -r package axe-core-$(AXE:axe-%=%).tgz; }
 	$(GO) -C testdata/browser test -count=1 ./... -args -axe $(abspath bin/$(AXE).js) $(if $(PICTURES),-pictures $(abspath $(PICTURES)))
+
+pictures: ## Write the pictures of README.md, docs/demo-*.svg and docs/page-*.png; needs Chromium
+	$(GO) test -trimpath -vet=off -count=1 -run '^TestReadmePicture$$' ./cmd/laboratory -args -update
+	$(GO) -C testdata/browser test -count=1 -run '^TestDemo$$' . -args -readme $(CURDIR)/docs
 
 hosts: build ## Run muster against Dulwich, JGit, gitolite and Gitea, installed or built on demand; writes docs/reference/git-hosts.md
 	testdata/hosts/install

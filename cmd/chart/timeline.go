@@ -53,6 +53,8 @@ type Mark struct {
 	Label string
 	// Text is shown when the pointer is on the mark.
 	Text string
+	// Callout labels a line through the band; if it is empty, neither is drawn.
+	Callout string
 }
 
 // Sizes of a timeline, in pixels.
@@ -283,11 +285,25 @@ func (d *timeline) marks(y float64, b Stack) {
 		d.Group(`class="happened"`)
 		d.SVG.Title(m.Text)
 		d.SVG.Line(x, line, x, line+markLine, `class="mark"`)
+		d.callout(x, y, m.Callout)
 		if half := width(m.Label) / 2; x-half > free && x+half <= d.right+margin {
 			d.Text(x, line-4, m.Label, `class="small middle"`)
 			free = x + half + markGap
 		}
 		d.Gend()
+	}
+}
+
+// callout draws a line through the band that ends at y, and a text on the side with more room.
+func (d *timeline) callout(x, y float64, text string) {
+	if text == "" {
+		return
+	}
+	d.SVG.Line(x, y-d.height, x, y, `class="axis"`)
+	if x > (d.left+d.right)/2 || x-d.left > width(text) {
+		d.Text(x-entryGap, y-d.height+16, fit(text, x-entryGap-d.left), `class="head end"`)
+	} else {
+		d.Text(x+entryGap, y-d.height+16, fit(text, d.right-x-entryGap), `class="head"`)
 	}
 }
 

@@ -25,17 +25,17 @@ func TestTimelineShowsEverything(t *testing.T) {
 	timeline := Timeline{Title: "A & B", Times: times, Bands: []Stack{
 		{Title: "<jobs>", Series: []Series{{"pending", []float64{0, 3, 1, 0}}}},
 		{Title: "agents", Series: []Series{{"busy", []float64{0, 1, 2, 2}}, {"idle", []float64{1, 1, 0, 0}}},
-			Marks: []Mark{{times[1], "7", "dispatch <7>"}, {times[1], "8", "too close for a label"}, {times[3].Add(time.Minute), "9", "too late"}}, MarksAre: "dispatched"},
+			Marks: []Mark{{times[1], "7", "dispatch <7>", "the largest"}, {times[1], "8", "too close for a label", ""}, {times[3].Add(time.Minute), "9", "too late", "never"}}, MarksAre: "dispatched"},
 		{Title: "others", Series: []Series{{"pending", []float64{2, 2, 2, 2}}}},
 	}}
 	picture := timeline.SVG()
 	got := texts(t, picture)
-	for _, want := range []string{"A & B", "<jobs>", "agents", "pending", "busy", "idle", "dispatched", "7", "08:00", "08:30", "23 Nov 2026 UTC"} {
+	for _, want := range []string{"A & B", "<jobs>", "agents", "pending", "busy", "idle", "dispatched", "7", "the largest", "08:00", "08:30", "23 Nov 2026 UTC"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is not among the texts %q", want, got)
 		}
 	}
-	for _, unwanted := range []string{"8", "9"} {
+	for _, unwanted := range []string{"8", "9", "never"} {
 		if slices.Contains(got, unwanted) {
 			t.Errorf("%q has no room, and is drawn", unwanted)
 		}

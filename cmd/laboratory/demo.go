@@ -246,7 +246,7 @@ func (c demoClock) Sleep(ctx context.Context, d time.Duration) error {
 // conclude draws the picture and prints the page.
 func (d *Demo) conclude(out io.Writer) error {
 	picture := filepath.Join(d.dir, demoPicture)
-	if err := os.WriteFile(picture, d.timeline().SVG(), 0o666); err != nil {
+	if err := os.WriteFile(picture, d.timeline(demoQueues...).SVG(), 0o666); err != nil {
 		return err
 	}
 	var page bytes.Buffer
@@ -346,8 +346,9 @@ func clipped(text string, room int) string {
 	return string([]rune(text)[:max(0, room-len(end))]) + end
 }
 
-// timeline returns the chart of the morning: pending jobs and agents of each overlay.
-func (d *Demo) timeline() chart.Timeline {
+// timeline returns the chart of the morning: pending jobs and agents of some overlays. The largest
+// dispatch is labelled with the subject of its commit.
+func (d *Demo) timeline(overlays ...string) chart.Timeline {
 	t := chart.Timeline{Title: "muster-sim demo: a morning, " + demoStart().Format("Monday, 15:04") + " to " + d.end().Format("15:04")}
 	all, marks := map[string]*[4]chart.Series{}, map[string][]chart.Mark{}
 	for _, tick := range d.ticks {
@@ -366,14 +367,15 @@ func (d *Demo) timeline() chart.Timeline {
 		}
 		for _, a := range tick.Operations {
 			if a.Kind == ledger.Dispatch {
-				marks[a.Decision.Overlay] = append(marks[a.Decision.Overlay], chart.Mark{
-					At: a.Decision.At(), Label: fmt.Sprint(a.Decision.Figures.Dispatch),
-					Text: fmt.Sprintf("%s %s: dispatch %d", a.Decision.At().Format("15:04:05"), a.Decision.Overlay, a.Decision.Figures.Dispatch),
-				})
+				m := chart.Mark{At: a.Decision.At(), Label: fmt.Sprint(a.Decision.Figures.Dispatch), Text: a.Decision.At().Format("15:04:05 ") + ledger.Subject(a)}
+				if m.At.Equal(d.largest.Decision.At()) && a.Path == d.largest.Path {
+					m.Callout = ledger.Subject(a)
+				}
+				marks[a.Decision.Overlay] = append(marks[a.Decision.Overlay], m)
 			}
 		}
 	}
-	for _, name := range demoQueues {
+	for _, name := range overlays {
 		series := all[name]
 		t.Bands = append(t.Bands,
 			chart.Stack{Title: name + ": jobs without an agent", Series: series[:1]},

@@ -12,7 +12,7 @@ import (
 )
 
 // TestLinks asserts that every file and heading that a page, the changelog or a README of a
-// test suite links to exists.
+// test suite links to or shows as a picture exists.
 func TestLinks(t *testing.T) {
 	unraced.Only(t)
 	suites, err := filepath.Glob(filepath.Join(top, "testdata", "*", "README.md"))
@@ -24,7 +24,7 @@ func TestLinks(t *testing.T) {
 		pages[page] = string(text)
 	}
 	for page, text := range pages {
-		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile(`(?:\]\(|src="|srcset=")([^)"\s]+)[)"]`).FindAllStringSubmatch(text, -1) {
 			file, anchor, _ := strings.Cut(m[1], "#")
 			if strings.Contains(file, "://") || strings.HasPrefix(file, "mailto:") {
 				continue
