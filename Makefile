@@ -229,7 +229,7 @@ bench: tools ## Measure against git, go-git and the bounds; a run on all sizes w
 soak: ## Play DAYS days of production against muster in a process of its own: memory, nothing ordered twice
 	$(GO) test ./cmd/muster -run Month -timeout 0 -v -month-days $(DAYS)
 
-incidents: ## Play every incident and compare what surfaces and alerts report; writes the table of docs/failure-modes.md
+incidents: ## Play every incident and compare what surfaces and alerts report; writes the table of docs/reference/alerts.md
 	$(GO) test -trimpath -vet=off -count=1 -timeout 30m ./cmd/muster -run '^TestIncidents$$' -args -incidents -update
 	$(GO) -C testdata/prometheus test -count=1 -run '^TestRecordedIncidents$$' . -args -update
 	$(GO) test -trimpath -vet=off -count=1 ./cmd/muster -run '^TestIncidentsTable$$' -args -update

@@ -15,7 +15,7 @@ const (
 	incidentsFile = "testdata/incidents/results.json"
 	// incidentAlertsFile contains the alerts, which testdata/prometheus writes.
 	incidentAlertsFile = "testdata/incidents/alerts.json"
-	incidentsPage      = "docs/failure-modes.md"
+	incidentsPage      = "docs/reference/alerts.md"
 	incidentsBegin     = "<!-- begin: make incidents -->"
 	incidentsEnd       = "<!-- end: make incidents -->"
 )
