@@ -203,34 +203,34 @@ func table(registrations *registrations, starts *starts) []metric {
 	outcomes := each(slices.DeleteFunc(plan.Outcomes(), func(o string) bool { return o == string(plan.Withdrawn) })...)
 	quick := []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	return []metric{
-		ofDecision("muster_pending_jobs", "Jobs that are runnable, have no agent and could be served by the overlay; overlays of one queue may count the same ones.", func(d plan.Decision) int { return d.Figures.Pending }),
-		ofDecision("muster_oldest_pending_seconds", "How long the oldest of the overlay's pending jobs had been runnable at the last poll; 0 if none is pending.", func(d plan.Decision) float64 {
+		ofDecision("muster_pending_jobs", "Runnable jobs without an agent that the overlay could serve; overlays of one queue may count the same jobs.", func(d plan.Decision) int { return d.Figures.Pending }),
+		ofDecision("muster_oldest_pending_seconds", "Seconds for which the oldest pending job of the overlay had been runnable at the last poll; 0 if none is pending.", func(d plan.Decision) float64 {
 			if oldest := d.Observation.Oldest(d.Overlay); !oldest.IsZero() {
 				return max(0, d.At().Sub(oldest).Seconds())
 			}
 			return 0
 		}),
-		ofDecision("muster_in_flight_agents", "Agents that are dispatched and have not registered, while their lease lasts.", func(d plan.Decision) int { return d.Figures.InFlight }),
-		ofDecision("muster_overdue_agents", "Overdue agents: ordered, and not registered in the time that agents of the overlay need; 0 while the circuit breaker is open.", func(d plan.Decision) int { return d.Arrival.Agents - d.Arrival.Registered }),
-		{Definition: Definition{Name: "muster_failed_agents", Type: gauge, Labels: []string{labelOverlay, "cause"}, Help: "Agents of the last orders that failed in the same way, by that cause; 0 once a later one succeeds."}, read: failedAgents},
-		ofDecision("muster_idle_agents", "Connected agents without a job that could take one of the overlay's, from any source.", func(d plan.Decision) int { return d.Figures.Idle }),
-		ofDecision("muster_busy_agents", "Agents of the overlay that run a job.", func(d plan.Decision) int { return d.Figures.Busy }),
-		ofDecision("muster_stopping_agents", "Agents of the overlay that take no more jobs and count against max.", func(d plan.Decision) int { return d.Figures.Stopping }),
-		ofDecision("muster_current_agents", "The overlay's agents: connected and in flight, stopping ones left out.", func(d plan.Decision) int { return d.Figures.Current }),
-		ofDecision("muster_desired_agents", "How many agents the overlay should have.", func(d plan.Decision) int { return d.Figures.Desired }),
-		ofDecision("muster_missing_agents", "Agents that jobs and buffer ask for beyond those idle and in flight.", func(d plan.Decision) int { return d.Figures.Missing }),
-		ofPolicy("muster_min_agents", "The policy's min, or that of the schedule in force.", func(d plan.Decision) int { return d.Figures.Min }),
-		ofPolicy("muster_max_agents", "The policy's max, or that of the schedule in force.", func(d plan.Decision) int { return d.Figures.Max }),
-		{Definition: Definition{Name: "muster_live_dispatches", Type: gauge, Labels: overlay, Help: "Dispatches of the overlay that are in git."},
+		ofDecision("muster_in_flight_agents", "Agents that muster ordered, that have not registered with Buildkite, and whose lease has not expired.", func(d plan.Decision) int { return d.Figures.InFlight }),
+		ofDecision("muster_overdue_agents", "Agents that muster ordered and that have not registered within the usual start-up time of the overlay; 0 while the circuit breaker is open.", func(d plan.Decision) int { return d.Arrival.Agents - d.Arrival.Registered }),
+		{Definition: Definition{Name: "muster_failed_agents", Type: gauge, Labels: []string{labelOverlay, "cause"}, Help: "Agents of the latest orders that failed in a row, by cause of the failure; 0 after a successful order."}, read: failedAgents},
+		ofDecision("muster_idle_agents", "Connected agents without a job that could take a job of the overlay, also agents that muster did not order.", func(d plan.Decision) int { return d.Figures.Idle }),
+		ofDecision("muster_busy_agents", "Connected agents of the overlay that run a job.", func(d plan.Decision) int { return d.Figures.Busy }),
+		ofDecision("muster_stopping_agents", "Agents of the overlay that take no more jobs, and count against max until disconnected.", func(d plan.Decision) int { return d.Figures.Stopping }),
+		ofDecision("muster_current_agents", "Agents of the overlay that are connected or in flight, without stopping ones.", func(d plan.Decision) int { return d.Figures.Current }),
+		ofDecision("muster_desired_agents", "Agents that the overlay should have, between min and max of the policy.", func(d plan.Decision) int { return d.Figures.Desired }),
+		ofDecision("muster_missing_agents", "Agents that pending jobs and buffer require beyond those idle and in flight, before limits.", func(d plan.Decision) int { return d.Figures.Missing }),
+		ofPolicy("muster_min_agents", "Minimum number of agents of the overlay: min of the policy, schedule or override in force.", func(d plan.Decision) int { return d.Figures.Min }),
+		ofPolicy("muster_max_agents", "Maximum number of agents of the overlay: max of the policy, schedule or override in force.", func(d plan.Decision) int { return d.Figures.Max }),
+		{Definition: Definition{Name: "muster_live_dispatches", Type: gauge, Labels: overlay, Help: "Dispatches (Jobs that order agents) of the overlay that are in git."},
 			overlay: func(o status.Overlay, _ scrape) (float64, bool) { return float64(o.Dispatches), true }},
-		{Definition: Definition{Name: "muster_condition", Type: gauge, Labels: []string{labelOverlay, "type", labelReason}, Help: "1 if the condition is true, 0 if it is false, absent if it is unknown; without an overlay, a condition of muster itself or of a queue that no overlay serves."}, read: conditions},
-		{Definition: Definition{Name: "muster_overlay_info", Type: gauge, Labels: []string{labelOverlay, labelQueue, "cluster"}, Help: "1 for each overlay, with the queue and the Buildkite cluster of its policy."},
+		{Definition: Definition{Name: "muster_condition", Type: gauge, Labels: []string{labelOverlay, "type", labelReason}, Help: "Conditions: 1 if true, 0 if false, absent if unknown. Without an overlay, a condition of muster itself or of a queue that no overlay serves."}, read: conditions},
+		{Definition: Definition{Name: "muster_overlay_info", Type: gauge, Labels: []string{labelOverlay, labelQueue, "cluster"}, Help: "Always 1; the labels are the queue and the Buildkite cluster in the policy of the overlay."},
 			read: func(at scrape, put func(float64, ...string)) {
 				for _, o := range at.Overlays {
 					put(1, o.Name, o.Queue, o.Cluster)
 				}
 			}},
-		{Definition: Definition{Name: "muster_queue_pending_jobs", Type: gauge, Labels: queue, Help: "Jobs of the queue that are runnable, have no agent and could be served by some overlay."},
+		{Definition: Definition{Name: "muster_queue_pending_jobs", Type: gauge, Labels: queue, Help: "Runnable jobs of the queue without an agent that some overlay could serve."},
 			read: func(at scrape, put func(float64, ...string)) {
 				for _, q := range at.Queues {
 					if q.Served && at.fresh {
@@ -238,56 +238,56 @@ func table(registrations *registrations, starts *starts) []metric {
 					}
 				}
 			}},
-		{Definition: Definition{Name: "muster_unmatched_jobs", Type: gauge, Labels: queue, Help: "Runnable jobs of the queue that no overlay can serve. Beyond 50 queues without an overlay the rest is one, (others)."}, read: unmatched},
-		ofDispatched("muster_dispatches_total", "Dispatches that were written into git.", func(plan.Dispatch) int { return 1 }),
-		ofDispatched("muster_dispatched_agents_total", "Agents that they order.", func(d plan.Dispatch) int { return d.Agents }),
-		ofRetired("muster_retired_dispatches_total", "Dispatches that were removed from git, by what became of them.", outcome, outcomes, ledger.Retire,
+		{Definition: Definition{Name: "muster_unmatched_jobs", Type: gauge, Labels: queue, Help: "Runnable jobs of the queue that no overlay can serve. Beyond 50 queues without an overlay, the rest have the label (others)."}, read: unmatched},
+		ofDispatched("muster_dispatches_total", "Dispatches (Jobs that order agents) that muster committed to git, by purpose.", func(plan.Dispatch) int { return 1 }),
+		ofDispatched("muster_dispatched_agents_total", "Agents that muster ordered, by purpose: pending jobs (demand), or min and buffer (warm-pool).", func(d plan.Dispatch) int { return d.Agents }),
+		ofRetired("muster_retired_dispatches_total", "Dispatches (Jobs that order agents) that muster retired (removed from git), by outcome.", outcome, outcomes, ledger.Retire,
 			func(plan.Retirement) int { return 1 }),
-		ofRetired("muster_retired_agents_total", "Agents that they ordered, by what became of the dispatch.", outcome, outcomes, ledger.Retire,
+		ofRetired("muster_retired_agents_total", "Agents of dispatches that muster retired (removed from git), by outcome of the dispatch.", outcome, outcomes, ledger.Retire,
 			func(r plan.Retirement) int { return r.Agents }),
-		ofRetired("muster_withdrawn_dispatches_total", "Dispatches that were moved to where no syncer applies them, before they are retired.", nil, once(), ledger.Withdraw,
+		ofRetired("muster_withdrawn_dispatches_total", "Dispatches that muster withdrew: moved in git to where no syncer applies a Job, until retired.", nil, once(), ledger.Withdraw,
 			func(plan.Retirement) int { return 1 }),
-		ofRetired("muster_never_registered_agents_total", "Agents of retired dispatches that never registered within the lease.", nil, once(), ledger.Retire,
+		ofRetired("muster_never_registered_agents_total", "Agents that muster ordered and that never registered with Buildkite before their lease expired.", nil, once(), ledger.Retire,
 			func(r plan.Retirement) int { return r.Agents - r.Registered }),
-		ofOperation("muster_commits_total", "Commits, one for each operation.", []string{"act"}, each(ledger.Kinds()...),
+		ofOperation("muster_commits_total", "Commits that muster pushed to the fleet repository, by overlay and operation (label act).", []string{"act"}, each(ledger.Kinds()...),
 			func(a ledger.Draft, add func(float64, string, ...string)) { add(1, "", string(a.Kind)) }),
-		{Definition: Definition{Name: "muster_registration_seconds", Type: histogram, Labels: overlay, Help: "From the dispatch of an agent to the first poll that lists it.",
+		{Definition: Definition{Name: "muster_registration_seconds", Type: histogram, Labels: overlay, Help: "Seconds from the order of an agent to the first poll of Buildkite that lists the agent.",
 			buckets: []float64{10, 20, 30, 60, 90, 120, 180, 300, 600}}, zero: once(), tick: registrations.tick},
-		{Definition: Definition{Name: "muster_start_seconds", Type: histogram, Labels: overlay, Help: "How long jobs that agents of the overlay ran had been pending when they started, by Buildkite's times.",
+		{Definition: Definition{Name: "muster_start_seconds", Type: histogram, Labels: overlay, Help: "Seconds that a job waited for an agent until an agent of the overlay started the job, by the times of Buildkite.",
 			buckets: []float64{2, 5, 10, 30, 60, 120, 300, 900, 3600}}, zero: once(), tick: starts.tick},
-		{Definition: Definition{Name: "muster_ticks_total", Type: counter, Labels: []string{"result"}, Help: "Ticks by result."}, zero: each(generator.Outcomes()...),
+		{Definition: Definition{Name: "muster_ticks_total", Type: counter, Labels: []string{"result"}, Help: "Ticks (poll, decision, commit) by result."}, zero: each(generator.Outcomes()...),
 			tick: func(r generator.Report, add func(float64, string, ...string)) { add(1, "", string(r.Outcome)) }},
-		{Definition: Definition{Name: "muster_tick_failures_total", Type: counter, Labels: []string{labelStep}, Help: "Ticks that failed, by the step in which they did."}, zero: each(generator.Steps()...),
+		{Definition: Definition{Name: "muster_tick_failures_total", Type: counter, Labels: []string{labelStep}, Help: "Ticks (poll, decision, commit) that failed, by the step that failed."}, zero: each(generator.Steps()...),
 			tick: func(r generator.Report, add func(float64, string, ...string)) {
 				if r.Outcome == generator.Failed {
 					add(1, "", string(r.Failed))
 				}
 			}},
-		{Definition: Definition{Name: "muster_tick_seconds", Type: histogram, Help: "How long ticks took.", buckets: quick}, zero: once(),
+		{Definition: Definition{Name: "muster_tick_seconds", Type: histogram, Help: "Seconds that ticks (poll, decision, commit) took.", buckets: quick}, zero: once(),
 			tick: func(r generator.Report, add func(float64, string, ...string)) {
 				add(r.Ended.Sub(r.Began).Seconds(), "")
 			}},
-		{Definition: Definition{Name: "muster_tick_step_seconds", Type: histogram, Labels: []string{labelStep}, Help: "How long the steps of ticks took, over all tries.", buckets: quick}, zero: each(generator.Steps()...),
+		{Definition: Definition{Name: "muster_tick_step_seconds", Type: histogram, Labels: []string{labelStep}, Help: "Seconds that each step of a tick (poll, decision, commit) took, over all tries after conflicts.", buckets: quick}, zero: each(generator.Steps()...),
 			tick: func(r generator.Report, add func(float64, string, ...string)) {
 				for step, took := range r.Steps {
 					add(took.Seconds(), "", string(step))
 				}
 			}},
-		{Definition: Definition{Name: "muster_push_conflicts_total", Type: counter, Help: "Conflicts: pushes refused because the branch had moved."}, zero: once(),
+		{Definition: Definition{Name: "muster_push_conflicts_total", Type: counter, Help: "Pushes that the git server refused because another writer had moved the branch."}, zero: once(),
 			tick: func(r generator.Report, add func(float64, string, ...string)) { add(float64(r.Result.Conflicts), "") }},
-		{Definition: Definition{Name: "muster_triggers_total", Type: counter, Labels: []string{"cause"}, Help: "Ticks by what began them: the start, the interval, a signal, a webhook of Buildkite or git, or Buildkite's metrics."}, zero: each(generator.Causes()...),
+		{Definition: Definition{Name: "muster_triggers_total", Type: counter, Labels: []string{"cause"}, Help: "Ticks (poll, decision, commit) by cause: start, interval, signal, webhook of Buildkite or git, or Buildkite's agent metrics."}, zero: each(generator.Causes()...),
 			tick: func(r generator.Report, add func(float64, string, ...string)) { add(1, "", string(r.Cause)) }},
-		{Definition: Definition{Name: "muster_triggers_deferred_total", Type: counter, Help: "Ticks whose poll, triggered by a webhook or the metrics, waited because Buildkite's rate limit left only those of the interval."}, zero: once(),
+		{Definition: Definition{Name: "muster_triggers_deferred_total", Type: counter, Help: "Ticks that a webhook or Buildkite's agent metrics triggered, and whose poll waited because of Buildkite's rate limit."}, zero: once(),
 			tick: func(r generator.Report, add func(float64, string, ...string)) { add(truth(r.Deferred), "") }},
-		{Definition: Definition{Name: jobNotes, Type: counter, Labels: []string{"result"}, Help: "Job notifications by result: sent or failed; absent without --say-on-jobs."}},
-		{Definition: Definition{Name: webhooks, Type: counter, Labels: []string{"source", "result"}, Help: "Requests to webhooks by result; absent if no webhook is served."}},
-		ofService("muster_requests_total", "Requests that were sent; to git over ssh, sessions.", func(s status.Service) int64 { return s.Requests }),
-		ofService("muster_request_failures_total", "Those without a good answer.", func(s status.Service) int64 { return s.Failures }),
-		ofService("muster_sent_bytes_total", "Bytes of content that were sent; of Buildkite, to which nothing but questions are sent, 0.", func(s status.Service) int64 { return s.Sent }),
-		ofService("muster_received_bytes_total", "Bytes of content that were received, unpacked.", func(s status.Service) int64 { return s.Received }),
-		ofLimit("muster_rate_limit_requests", "Requests that the server allows in its window, as it last said.", func(l status.Limit) int64 { return l.Limit }),
-		ofLimit("muster_rate_limit_remaining_requests", "Requests that were left in the window, as the server last said.", func(l status.Limit) int64 { return l.Remaining }),
-		{Definition: Definition{Name: "muster_notifications_total", Type: counter, Labels: []string{labelWho, "result"}, Help: "Pushes by result of the notification: sent, failed, or merged into a later one that succeeded."},
+		{Definition: Definition{Name: jobNotes, Type: counter, Labels: []string{"result"}, Help: "Messages about dispatches on the pages of pending jobs in Buildkite, by result: sent or failed; absent without --say-on-jobs."}},
+		{Definition: Definition{Name: webhooks, Type: counter, Labels: []string{"source", "result"}, Help: "Requests to muster's webhooks by source and result; absent if muster serves no webhooks."}},
+		ofService("muster_requests_total", "Requests to git or Buildkite (label service); with git over ssh, sessions.", func(s status.Service) int64 { return s.Requests }),
+		ofService("muster_request_failures_total", "Requests to git or Buildkite (label service) without a valid response.", func(s status.Service) int64 { return s.Failures }),
+		ofService("muster_sent_bytes_total", "Bytes of content that muster sent to git (label service); always 0 for Buildkite.", func(s status.Service) int64 { return s.Sent }),
+		ofService("muster_received_bytes_total", "Bytes of content that muster received from git or Buildkite (label service), unpacked.", func(s status.Service) int64 { return s.Received }),
+		ofLimit("muster_rate_limit_requests", "Requests that a rate limit allows in one window, by the last response of the service.", func(l status.Limit) int64 { return l.Limit }),
+		ofLimit("muster_rate_limit_remaining_requests", "Requests that remain in the current window of a rate limit, by the last response of the service.", func(l status.Limit) int64 { return l.Remaining }),
+		{Definition: Definition{Name: "muster_notifications_total", Type: counter, Labels: []string{labelWho, "result"}, Help: "Notifications of a receiver, such as a syncer, about pushes, by result: sent, failed, or merged into a later notification that succeeded."},
 			read: func(at scrape, put func(float64, ...string)) {
 				for _, r := range at.Receivers {
 					put(float64(r.Sent), r.Name, "sent")
@@ -295,22 +295,22 @@ func table(registrations *registrations, starts *starts) []metric {
 					put(float64(r.Merged), r.Name, "merged")
 				}
 			}},
-		{Definition: Definition{Name: "muster_last_notification_seconds", Type: gauge, Labels: []string{labelWho}, Help: "From the last push that a receiver was notified of to its response; 0 if none."},
+		{Definition: Definition{Name: "muster_last_notification_seconds", Type: gauge, Labels: []string{labelWho}, Help: "Seconds from the last push to the response of the receiver (such as a syncer) that muster notified; 0 before the first."},
 			read: func(at scrape, put func(float64, ...string)) {
 				for _, r := range at.Receivers {
 					put(r.Seconds, r.Name)
 				}
 			}},
-		single("muster_buildkite_token_expiry_timestamp_seconds", "When the Buildkite API token expires; absent where it does not, or that is not known.",
+		single("muster_buildkite_token_expiry_timestamp_seconds", "Unix time at which the Buildkite API token expires; absent if the token does not expire, or that is unknown.",
 			func(at scrape) (float64, bool) { return stamp(at.TokenExpires), !at.TokenExpires.IsZero() }),
-		single("muster_last_success_timestamp_seconds", "When a tick last ended without an error; 0 if none has.", func(at scrape) (float64, bool) { return stamp(at.Success), true }),
-		{Definition: Definition{Name: "muster_last_answer_timestamp_seconds", Type: gauge, Labels: []string{labelService}, Help: "When git and Buildkite last answered; 0 where they have not."},
+		single("muster_last_success_timestamp_seconds", "Unix time at which a tick (poll, decision, commit) last ended without an error; 0 before the first.", func(at scrape) (float64, bool) { return stamp(at.Success), true }),
+		{Definition: Definition{Name: "muster_last_answer_timestamp_seconds", Type: gauge, Labels: []string{labelService}, Help: "Unix time of the last response from git or Buildkite (label service); 0 before the first."},
 			read: func(at scrape, put func(float64, ...string)) {
 				put(stamp(at.Git.Answered), "git")
 				put(stamp(at.Buildkite.Answered), "buildkite")
 			}},
-		single("muster_interval_seconds", "The time from tick to tick, as configured.", func(at scrape) (float64, bool) { return at.Interval().Seconds(), true }),
-		{Definition: Definition{Name: "muster_build_info", Type: gauge, Labels: []string{"version", "commit", "goversion"}, Help: "1, with the version of muster and of Go."},
+		single("muster_interval_seconds", "Configured seconds from one tick (poll, decision, commit) to the next.", func(at scrape) (float64, bool) { return at.Interval().Seconds(), true }),
+		{Definition: Definition{Name: "muster_build_info", Type: gauge, Labels: []string{"version", "commit", "goversion"}, Help: "Always 1; the labels are the versions of muster and of Go, and muster's commit."},
 			read: func(at scrape, put func(float64, ...string)) {
 				put(1, at.Muster.Version, at.Muster.Commit, at.goVersion)
 			}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -104,8 +105,11 @@ func gather(t testing.TB, m *metrics.Metrics) map[string]*dto.MetricFamily {
 	return byName
 }
 
+// pronoun matches words of a help text that need the text before it.
+var pronoun = regexp.MustCompile(`(?i)\b(they|them|those that|those without|it|its)\b`)
+
 // TestDefinitions: what is served is what is defined, with its type, labels and
-// help; nothing of muster's is missing.
+// help; nothing of muster's is missing, and each help text stands alone.
 func TestDefinitions(t *testing.T) {
 	served := gather(t, full(t))
 	for _, d := range metrics.Definitions() {
@@ -121,6 +125,9 @@ func TestDefinitions(t *testing.T) {
 		want := slices.Sorted(slices.Values(d.Labels))
 		if kind := strings.ToLower(f.GetType().String()); kind != d.Type || f.GetHelp() != d.Help || !slices.Equal(labels, want) {
 			t.Errorf("%s is served as a %s with the labels %q: %s", d.Name, kind, labels, f.GetHelp())
+		}
+		if pronoun.MatchString(d.Help) || !strings.HasSuffix(d.Help, ".") {
+			t.Errorf("%s has a help text that does not stand alone: %s", d.Name, d.Help)
 		}
 		delete(served, d.Name)
 	}
