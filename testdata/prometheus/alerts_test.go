@@ -569,10 +569,21 @@ func TestEveryAlertIsTried(t *testing.T) {
 }
 
 // TestEveryQueryIsAnswered asserts that each query of the dashboard has a number as its result
-// once muster has run for an hour.
+// once muster has run for an hour and another overlay has problems. It asserts which problems the
+// dashboard lists.
 func TestEveryQueryIsAnswered(t *testing.T) {
 	s, f := newSite(t), newFleet(1)
 	s.only = ""
+	s.more = func(each func(labels.Labels, float64)) {
+		put := func(kind condition.Type, reason string, value float64) {
+			each(labels.FromStrings("__name__", "muster_condition", "overlay", "large", "type", string(kind), "reason", reason), value)
+		}
+		put(condition.Ready, condition.Overdue, 0)
+		put(condition.AgentsArriving, condition.Overdue, 0)
+		put(condition.ScalingLimited, condition.MaxReached, 1)
+		put(condition.PushAccepted, condition.AsExpected, 1)
+		put(condition.Drifted, condition.AsExpected, 0)
+	}
 	for start := s.now; s.now.Before(start.Add(time.Hour)); {
 		if s.now.Unix()%240 == 0 {
 			f.add(s.now, 1, 3*time.Minute)
@@ -585,6 +596,18 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 		if len(s.answers(t, q.Expr)) == 0 {
 			t.Errorf("%s: %s has no result", q.Panel, q.Expr)
 		}
+	}
+	var why []string
+	for _, q := range queries {
+		if q.Panel == "Which overlay, and why" {
+			for _, row := range s.answers(t, q.Expr) {
+				why = append(why, row.Metric.Get("overlay")+" "+row.Metric.Get("type")+" "+row.Metric.Get("reason"))
+			}
+		}
+	}
+	slices.Sort(why)
+	if want := []string{"large AgentsArriving Overdue", "large ScalingLimited MaxReached"}; !slices.Equal(why, want) {
+		t.Errorf("the dashboard lists the problems %q, want %q", why, want)
 	}
 	if got := s.answers(t, "muster_no_such_metric"); len(got) > 0 {
 		t.Errorf("a metric that nobody serves has the result %s", got)

@@ -45,8 +45,15 @@ func Rules() ([]Group, []byte, error) {
 // Query is one of the dashboard.
 type Query struct{ Panel, Expr string }
 
-// Queries returns all of the dashboard, as Grafana asks them with the variables
-// queue and overlay at "All". The variables' own are among them.
+// panel is a panel of the dashboard, or a row of them.
+type panel struct {
+	Title   string
+	Targets []struct{ Expr string }
+	Panels  []panel
+}
+
+// Queries returns all of the dashboard, as Grafana asks them with its variables at "All". Those of
+// the variables and of the annotations are among them.
 func Queries() ([]Query, error) {
 	text, err := deploy.Files.ReadFile("components/dashboard/muster.json")
 	if err != nil {
@@ -56,17 +63,17 @@ func Queries() ([]Query, error) {
 		Templating struct {
 			List []struct{ Name, Type, Query string }
 		}
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
+		Annotations struct {
+			List []struct{ Name, Expr string }
 		}
+		Panels []panel
 	}
 	if err := json.Unmarshal(text, &dashboard); err != nil {
 		return nil, err
 	}
 	var all []Query
 	asked := func(text string) string {
-		return strings.NewReplacer("$__rate_interval", "2m", "$queue", ".*", "$overlay", ".*").Replace(text)
+		return strings.NewReplacer("$__rate_interval", "2m", "$namespace", ".*", "$queue", ".*", "$overlay", ".*").Replace(text)
 	}
 	for _, v := range dashboard.Templating.List {
 		if v.Type != "query" {
@@ -79,11 +86,19 @@ func Queries() ([]Query, error) {
 		}
 		all = append(all, Query{"variable " + v.Name, fmt.Sprintf("count by (%s) (%s)", label, asked(selector))})
 	}
-	for _, p := range dashboard.Panels {
-		for _, t := range p.Targets {
-			all = append(all, Query{p.Title, asked(t.Expr)})
+	for _, a := range dashboard.Annotations.List {
+		all = append(all, Query{"annotation " + a.Name, asked(a.Expr)})
+	}
+	var add func(panels []panel)
+	add = func(panels []panel) {
+		for _, p := range panels {
+			for _, t := range p.Targets {
+				all = append(all, Query{p.Title, asked(t.Expr)})
+			}
+			add(p.Panels)
 		}
 	}
+	add(dashboard.Panels)
 	return all, nil
 }
 

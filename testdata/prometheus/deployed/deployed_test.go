@@ -141,8 +141,8 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 			if r.Annotations["summary"] == "" || len(r.Annotations["description"]) < len(r.Annotations["summary"]) {
 				t.Errorf("%s has the annotations %q", r.Alert, r.Annotations)
 			}
-			if want := "docs/reference/alerts.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
-				t.Errorf("%s has the runbook %q, want %q", r.Alert, r.Annotations["runbook"], want)
+			if want := "https://docs.example.com/muster/docs/reference/alerts.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
+				t.Errorf("%s has the runbook %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
 			}
 			if strings.Contains(r.Annotations["description"], "muster.dev/overlay=") {
 				t.Errorf("%s selects by the overlay's name, from which the label differs: %s", r.Alert, r.Annotations["description"])
