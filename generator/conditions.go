@@ -66,7 +66,7 @@ func (r Result) own() []condition.Condition {
 		condition.Normal(condition.RepositoryAvailable), buildkite, condition.Normal(condition.PushAccepted),
 	}, condition.DegradedBy(degraded...)...)
 	for _, u := range r.Unserved {
-		all = append(all, condition.NotServed(u))
+		all = append(all, condition.NotServed(u, r.Input.Overlays))
 	}
 	return all
 }

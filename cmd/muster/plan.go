@@ -8,14 +8,12 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"muster/cmd/invocation"
 	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/condition"
-	"muster/generator/finding"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
@@ -138,16 +136,9 @@ func only(r generator.Result, names []string, dir string) (generator.Result, err
 	r.Warnings = slices.DeleteFunc(slices.Clone(r.Warnings), func(w generator.Warning) bool { return other(w.Overlay) })
 	r.Operations = slices.DeleteFunc(slices.Clone(r.Operations), func(a ledger.Draft) bool { return other(a.Decision.Overlay) })
 	r.Unserved = slices.DeleteFunc(slices.Clone(r.Unserved), func(u plan.Unserved) bool {
-		return !slices.ContainsFunc(r.Input.Overlays, func(o plan.Overlay) bool { return !other(o.Name) && similar(u, o) })
+		return !slices.ContainsFunc(r.Input.Overlays, func(o plan.Overlay) bool { return !other(o.Name) && condition.Similar(u, o) })
 	})
 	return r, nil
-}
-
-// similar reports whether the queue of an overlay may be a misspelling of one that no overlay serves.
-func similar(u plan.Unserved, o plan.Overlay) bool {
-	const letters = 2
-	d := finding.Distance(strings.ToLower(u.Queue), strings.ToLower(o.Policy.Queue))
-	return u.Queue == o.Name || d <= letters && 2*d < len(u.Queue)
 }
 
 // printTable prints a sentence for each overlay, the figures, the problems, and then, if diffs is true, the
@@ -183,14 +174,6 @@ func printTable(out output.Output, r generator.Result, all, diffs bool) error {
 		fmt.Fprint(out.Text, gap)
 		output.PrintCondition(out.Text, c)
 		gap = ""
-	}
-	for _, u := range r.Unserved {
-		for _, o := range r.Input.Overlays {
-			shown := slices.ContainsFunc(r.Decisions, func(d plan.Decision) bool { return d.Overlay == o.Name })
-			if shown && similar(u, o) {
-				fmt.Fprintf(out.Text, "The policy of %s has the queue %s: did you mean %s?\n", o.Name, o.Policy.Queue, u.Queue)
-			}
-		}
 	}
 	if !diffs {
 		return nil

@@ -78,7 +78,7 @@ func TestPlanOfMisspelledQueue(t *testing.T) {
 		stdout.Reset()
 		code := p.run(t.Context())
 		out := stdout.String()
-		if code != invocation.ExitOK || !strings.Contains(out, "8 jobs") || !strings.Contains(out, "The policy of default has the queue linx: did you mean linux?") || strings.Contains(out, "windows") != (args == "plan") {
+		if code != invocation.ExitOK || !strings.Contains(out, "8 jobs") || !strings.Contains(out, `the overlay default has the queue "linx": is one of them misspelled?`) || strings.Contains(out, "windows") != (args == "plan") {
 			t.Errorf("%s: exit code %d, printed\n%s%s", args, code, out, stderr)
 		}
 	}

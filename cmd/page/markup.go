@@ -218,7 +218,7 @@ func (v view) overlay(o overlay) g.Node {
 		h.Th(h.Scope("row"), h.Title(o.Name), name, g.If(queue != "", g.Group{g.Text(" "), h.Span(h.Class("queue"), v.links.queue(o, queue), g.Text(schedule))})),
 		h.Td(h.Class("s"), h.Span(h.Class("state "+o.Class), g.Text(o.State))),
 		v.figures(o),
-		h.Td(h.Class("why"), h.Title(o.Reason), g.Text(o.Reason)),
+		h.Td(h.Class("why"), h.Title(o.Reason), h.Span(g.Text(o.Reason))),
 	)
 }
 

@@ -26,7 +26,7 @@ func TestVerdict(t *testing.T) {
 	var decisions []plan.Decision
 	for i := range 40 {
 		d := decided(fmt.Sprintf("o%02d", i), w.now, plan.Figures{Max: 9})
-		if i == 7 || i == 9 {
+		if i == 7 || i == 9 || i == 12 {
 			since := w.now.Add(-time.Duration(i) * time.Minute)
 			d = decided(d.Overlay, w.now, plan.Figures{Pending: 1, Max: 9})
 			d.Observation.Jobs[0].Oldest = &since
@@ -39,19 +39,21 @@ func TestVerdict(t *testing.T) {
 		class, verdict string
 		needs, active  string
 	}{
-		"well":   {nil, 0, "good", "All well", "", "o09 o07"},
-		"limits": {[]condition.Condition{problem(condition.ScalingLimited, condition.MaxReached, "o03", 0)}, 0, "good", "All well", "", "o03 o09 o07"},
-		"paused": {[]condition.Condition{problem(condition.Suspended, string(plan.Paused), "o03", 0)}, 0, "good", "All well", "", "o09 o07"},
-		"one":    {[]condition.Condition{problem(condition.Suspended, string(plan.Invalid), "o31", 0)}, 0, "bad", "1 of 40 overlays needs you", "o31", "o31 o09 o07"},
+		"well":            {nil, 0, "good", "All well", "", "o12 o09 o07"},
+		"limits":          {[]condition.Condition{problem(condition.ScalingLimited, condition.MaxReached, "o03", 0)}, 0, "good", "All well", "", "o03 o12 o09 o07"},
+		"paused":          {[]condition.Condition{problem(condition.Suspended, string(plan.Paused), "o03", 0)}, 0, "good", "All well", "", "o12 o09 o07"},
+		"limits for long": {[]condition.Condition{problem(condition.ScalingLimited, condition.MaxReached, "o12", 0)}, 0, "warn", "1 of 40 overlays needs you", "o12", "o12 o09 o07"},
+		"paused for long": {[]condition.Condition{problem(condition.Suspended, string(plan.PausedInBuildkite), "o12", 0)}, 0, "warn", "1 of 40 overlays needs you", "o12", "o12 o09 o07"},
+		"one":             {[]condition.Condition{problem(condition.Suspended, string(plan.Invalid), "o31", 0)}, 0, "bad", "1 of 40 overlays needs you", "o31", "o31 o12 o09 o07"},
 		"several": {
 			[]condition.Condition{
 				problem(condition.AgentsArriving, condition.Overdue, "o07", 0), problem(condition.AgentsArriving, condition.Overdue, "o09", 0),
 				problem(condition.AgentsArriving, condition.BreakerOpen, "o31", time.Hour), problem(condition.Degraded, condition.StateInvalid, "o02", time.Minute),
 			},
-			0, "bad", "4 of 40 overlays need you", "o31 o09 o07 o02", "o31 o09 o07 o02",
+			0, "bad", "4 of 40 overlays need you", "o31 o09 o07 o02", "o31 o09 o07 o02 o12",
 		},
-		"muster":  {[]condition.Condition{problem(condition.Degraded, condition.PollSlow, "", 0)}, 0, "warn", "muster needs you", "muster", "o09 o07"},
-		"silence": {nil, 108 * time.Second, "unknown", "Unknown: no answer for 108 s", "*", "o09 o07"},
+		"muster":  {[]condition.Condition{problem(condition.Degraded, condition.PollSlow, "", 0)}, 0, "warn", "muster needs you", "muster", "o12 o09 o07"},
+		"silence": {nil, 108 * time.Second, "unknown", "Unknown: no answer for 108 s", "*", "o12 o09 o07"},
 	} {
 		w.tick(func(r *generator.Report) {
 			r.Conditions = append([]condition.Condition{}, test.conditions...)
@@ -84,7 +86,7 @@ func TestVerdict(t *testing.T) {
 		if got := strings.Join(active, " "); got != test.active || len(v.Active)+len(v.Idle) != 40 {
 			t.Errorf("%s: active %s, want %s; %d idle", name, got, test.active, len(v.Idle))
 		}
-		if v.Totals.Oldest != start.Add(-9*time.Minute) || v.Totals.P95Minutes != 1 {
+		if v.Totals.Oldest != start.Add(-12*time.Minute) || v.Totals.P95Minutes != 1 {
 			t.Errorf("%s: %+v", name, v.Totals)
 		}
 	}

@@ -72,11 +72,11 @@ func (p *Page) view(only string, hours int) (view, bool) {
 	s := p.cfg.Status().At(now)
 	v := view{Status: s, Now: now, Only: only, Hours: hours, Names: p.history.busiest(), links: p.links}
 	exists := only == "" || slices.Contains(v.Names, only)
-	oldest := map[string]time.Time{}
+	oldest, waits := map[string]time.Time{}, map[string]time.Duration{}
 	for _, o := range s.Overlays {
 		exists = exists || o.Name == only
-		oldest[o.Name] = o.Oldest
-		row := newRow(o, s.Conditions, slices.Contains(v.Names, o.Name))
+		oldest[o.Name], waits[o.Name] = o.Oldest, waited(o, now)
+		row := newRow(o, s.Conditions, slices.Contains(v.Names, o.Name), waits[o.Name])
 		if only != "" && o.Name != only {
 			continue
 		}
@@ -90,7 +90,7 @@ func (p *Page) view(only string, hours int) (view, bool) {
 	for _, c := range s.Problems() {
 		switch {
 		case only != "" && c.Overlay != "" && c.Overlay != only:
-		case needs(c):
+		case needs(c, waits[c.Overlay]):
 			v.Needs = append(v.Needs, c)
 		default:
 			v.Notes = append(v.Notes, c)
@@ -139,16 +139,30 @@ func compareTimes(a, b time.Time) int {
 	return a.Compare(b)
 }
 
+// longWait is the wait of a job from which a limit or a pause needs somebody.
+const longWait = 10 * time.Minute
+
 // needs reports whether somebody must act on a condition: nobody asked for it, and the policy does not
-// intend it.
-func needs(c condition.Condition) bool {
-	return c.Level() >= slog.LevelWarn && c.Reason != string(plan.Paused) && c.Reason != string(plan.PausedInBuildkite)
+// intend it, or a job of its overlay has waited for long because of it.
+func needs(c condition.Condition, wait time.Duration) bool {
+	if c.Type == condition.ScalingLimited || c.Reason == string(plan.Paused) || c.Reason == string(plan.PausedInBuildkite) {
+		return c.Overlay != "" && wait >= longWait
+	}
+	return c.Level() >= slog.LevelWarn
+}
+
+// waited returns how long the oldest job of an overlay has waited; zero without a job.
+func waited(o status.Overlay, now time.Time) time.Duration {
+	if o.Sum.Pending == 0 || o.Oldest.IsZero() {
+		return 0
+	}
+	return now.Sub(o.Oldest)
 }
 
 // newRow returns the row of an overlay, with the message of the first problem or else the
 // arithmetic as the reason. An overlay that is not ready because of a condition of muster itself is
 // unknown.
-func newRow(o status.Overlay, muster []condition.Condition, hasLine bool) overlay {
+func newRow(o status.Overlay, muster []condition.Condition, hasLine bool, wait time.Duration) overlay {
 	r := overlay{Overlay: o, Class: class(condition.StateLevel(o.Conditions)), Reason: o.Why, HasLine: hasLine, level: slog.LevelDebug}
 	var problems []condition.Condition
 	for _, c := range condition.Problems(o.Conditions) {
@@ -162,7 +176,10 @@ func newRow(o status.Overlay, muster []condition.Condition, hasLine bool) overla
 		r.Reason = problems[0].Message
 	}
 	for _, c := range problems {
-		if level := c.Level(); needs(c) || level < slog.LevelWarn {
+		switch level := c.Level(); {
+		case needs(c, wait):
+			r.level = max(r.level, level, slog.LevelWarn)
+		case level < slog.LevelWarn:
 			r.level = max(r.level, level)
 		}
 	}
@@ -239,9 +256,13 @@ func (v view) verdict() verdict {
 	if v.Status.Tick.Count == 0 {
 		return verdict{"unknown", "Starting", "muster has started; its first tick has not finished."}
 	}
+	var causes []string
 	overlays, queues, own, worst := map[string]bool{}, map[string]bool{}, false, slog.LevelDebug
 	for _, c := range v.Needs {
-		worst = max(worst, c.Level())
+		worst = max(worst, c.Level(), slog.LevelWarn)
+		if title := c.Title(); !slices.Contains(causes, title) {
+			causes = append(causes, title)
+		}
 		switch {
 		case c.Overlay != "":
 			overlays[c.Overlay] = true
@@ -262,7 +283,7 @@ func (v view) verdict() verdict {
 		return verdict{"good", "All well", note}
 	}
 	if v.Only != "" {
-		return verdict{class(worst), quantity(int64(len(v.Needs)), "problem") + " to solve", ""}
+		return verdict{class(worst), quantity(int64(len(v.Needs)), "problem") + " to solve", listed(causes)}
 	}
 	var who []string
 	if own {
@@ -278,7 +299,17 @@ func (v view) verdict() verdict {
 	if len(who) == 1 && len(overlays) < 2 && len(queues) < 2 {
 		verb = " needs you"
 	}
-	return verdict{class(worst), strings.Join(who, " and ") + verb, ""}
+	return verdict{class(worst), strings.Join(who, " and ") + verb, listed(causes)}
+}
+
+// listed returns at most three texts as a sentence.
+func listed(texts []string) string {
+	const most = 3
+	all := strings.Join(texts[:min(most, len(texts))], "; ")
+	if n := len(texts) - most; n > 0 {
+		all += fmt.Sprintf("; and %d more", n)
+	}
+	return strings.ToUpper(all[:1]) + all[1:] + "."
 }
 
 // summary describes a timeline for readers who cannot see it.

@@ -44,6 +44,9 @@ const podsCommand = "kubectl get jobs,pods --all-namespaces --selector=muster.de
 // be empty.
 func (c Condition) Command() string {
 	text := commands[c.Reason]
+	if c.Misspelled {
+		return ""
+	}
 	if c.Cluster == "" {
 		text = strings.TrimSuffix(text, " --cluster CLUSTER")
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/generator/finding"
 	"muster/generator/plan"
 )
 
@@ -69,6 +70,9 @@ type Condition struct {
 	Overlay string `json:"overlay,omitempty"`
 	Queue   string `json:"queue,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
+	// Misspelled: no overlay serves Queue, but one has almost the same name. Another overlay would be
+	// wrong.
+	Misspelled bool `json:"-"`
 }
 
 // abnormalIfTrue are the types that are normally false.
@@ -376,10 +380,24 @@ func DegradedBy(problems ...Condition) []Condition {
 	return all
 }
 
-// NotServed returns the condition of a queue that no overlay serves.
-func NotServed(u plan.Unserved) Condition {
-	return Condition{
+// NotServed returns the condition of a queue that no overlay serves. It names an overlay whose queue has
+// almost the same name.
+func NotServed(u plan.Unserved, overlays []plan.Overlay) Condition {
+	c := Condition{
 		Type: JobsServed, Status: False, Reason: NoOverlay, Queue: u.Queue, Cluster: u.Cluster,
 		Message: fmt.Sprintf("%s pending in a queue that no overlay serves%s, for example %q", count(u.Jobs, "job is", "jobs are"), u.Where(), u.Example),
-	}.WithRemedy()
+	}
+	if i := slices.IndexFunc(overlays, func(o plan.Overlay) bool { return Similar(u, o) }); i >= 0 {
+		c.Misspelled = true
+		c.Message += fmt.Sprintf("; the overlay %s has the queue %q: is one of them misspelled?", overlays[i].Name, overlays[i].Policy.Queue)
+	}
+	return c.WithRemedy()
+}
+
+// Similar reports whether the queue of an overlay may be a misspelling of one that no overlay serves, or
+// the reverse.
+func Similar(u plan.Unserved, o plan.Overlay) bool {
+	const letters = 2
+	d := finding.Distance(strings.ToLower(u.Queue), strings.ToLower(o.Policy.Queue))
+	return u.Queue == o.Name || d <= letters && 2*d < len(u.Queue)
 }

@@ -142,6 +142,9 @@ func (o Overlay) agentsArriving() Condition {
 	if c.Reason != Overdue {
 		c.Remedy = cmp.Or(remedies[string(b.Cause)], c.Remedy)
 	}
+	if c.Reason == Overdue && a.Registered > 0 {
+		c.Remedy = "Some agents of these orders have registered, so the others may wait for room: check first which pods are Pending (nodes, quota). " + c.Remedy
+	}
 	c.Remedy = strings.ReplaceAll(c.Remedy, "=NAME", "="+plan.Slug(o.Name))
 	switch c.Reason {
 	case BreakerOpen:

@@ -33,7 +33,7 @@ var remedies = map[string]string{
 	MaxReached:                     "Raise max in scaling.yaml (muster set) if the cluster has room; otherwise jobs wait for agents to finish.",
 	HourlyLimitReached:             "Raise maxPerHour in scaling.yaml (muster set), or wait: the limit counts the last 60 minutes.",
 	NoMatch:                        "Correct the rules in the step's agents, or add the missing tag to an overlay of the queue (muster init --overlay).",
-	NoOverlay:                      "Correct the queue in the step's agents, or add an overlay for the queue in that cluster (muster init --overlay). If other agents serve it, do nothing.",
+	NoOverlay:                      "Correct the queue in the step's agents or in the policy, or add an overlay for the queue in that cluster (muster init --overlay). If other agents serve it, do nothing.",
 	EditedByHand:                   "Nothing: muster history shows the edit and the repair. Change scaling.yaml or template/ instead of dispatches/.",
 	Refused:                        "Check branch protection, server hooks and muster's write access: muster check, with the same flags and variables.",
 	Conflict:                       "Nothing if it ends soon. Otherwise find out who pushes to the branch continuously: git log.",
