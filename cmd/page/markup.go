@@ -213,6 +213,9 @@ func (v view) overlay(o overlay) g.Node {
 	if o.Schedule != "" {
 		schedule = " schedule " + o.Schedule
 	}
+	if o.Decision != nil && o.Decision.OverriddenUntil != nil {
+		schedule += " override until " + stamp(*o.Decision.OverriddenUntil)
+	}
 	return h.Tr(
 		h.Data("find", strings.ToLower(o.Name+" "+o.Queue+" "+o.State)),
 		h.Th(h.Scope("row"), h.Title(o.Name), name, g.If(queue != "", g.Group{g.Text(" "), h.Span(h.Class("queue"), v.links.queue(o, queue), g.Text(schedule))})),

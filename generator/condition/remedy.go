@@ -20,7 +20,7 @@ var remedies = map[string]string{
 	string(plan.Invalid):           "Correct what the message names and push; muster check, in a clone, reports when the files are valid. Running agents continue.",
 	string(plan.UnknownCluster):    queueRemedy,
 	string(plan.UnknownQueue):      queueRemedy,
-	string(plan.AmbiguousQueue):    queueRemedy,
+	string(plan.AmbiguousQueue):    "Set spec.cluster in scaling.yaml to one of these clusters: without it, muster does not know which of them starts the agents.",
 	string(plan.HostedQueue):       queueRemedy,
 	string(plan.Drifted):           "Restore the manifest as the commit that added it has it (git checkout COMMIT -- FILE), or wait: muster orders again when no agent of the order can register any more.",
 	string(plan.UnknownOrders):     "Nothing: muster orders again at that time. Find out who set the branch back, and protect it against force pushes.",

@@ -686,6 +686,21 @@ func (q queueReader) unmatched(classes []*class) (all []Unmatched) {
 	return all
 }
 
+// clusterNames returns the names of the clusters of queues, at most five.
+func clusterNames(queues []Queue) string {
+	const most = 5
+	var names []string
+	for _, q := range queues {
+		names = append(names, cmp.Or(q.ClusterName, q.Cluster))
+	}
+	slices.Sort(names)
+	text := strings.Join(names[:min(most, len(names))], ", ")
+	if len(names) > most {
+		text += ", ..."
+	}
+	return text
+}
+
 // cluster returns the identifier of the policy's Buildkite cluster; empty means any. The second
 // result is the reason why nothing may be dispatched.
 func (q queueReader) cluster(p Policy) (id string, why Suspension) {
@@ -693,7 +708,7 @@ func (q queueReader) cluster(p Policy) (id string, why Suspension) {
 	found := slices.DeleteFunc(slices.Clone(q.inQueues), func(k Queue) bool { return !in(k) })
 	switch {
 	case len(found) > 1:
-		return "", Suspension{Code: AmbiguousQueue, Queue: p.Queue}
+		return "", Suspension{Code: AmbiguousQueue, Queue: p.Queue, Cluster: clusterNames(found)}
 	case len(found) == 1 && found[0].Hosted:
 		return found[0].Cluster, Suspension{Code: HostedQueue, Queue: p.Queue, Cluster: found[0].ClusterName}
 	case len(found) == 1 && found[0].Paused:

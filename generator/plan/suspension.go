@@ -13,7 +13,7 @@ type Suspension struct {
 	// Code identifies the reason; empty if nothing is suspended.
 	Code SuspensionCode `json:"code"`
 	// Queue is the key of the queue, and Cluster the policy's Buildkite cluster, if the reason
-	// concerns them.
+	// concerns them. If the queue is ambiguous, Cluster lists the clusters that have it.
 	Queue   string `json:"queue,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
 	// NextTrial is when muster may send the next trial while the circuit breaker is open; nil
@@ -97,7 +97,7 @@ func (s Suspension) String() string {
 		}
 		return fmt.Sprintf("unknown queue: cluster %q has no queue %q", s.Cluster, s.Queue)
 	case AmbiguousQueue:
-		return fmt.Sprintf("ambiguous queue: several clusters have a queue %q; set spec.cluster", s.Queue)
+		return fmt.Sprintf("ambiguous queue: several clusters have a queue %q: %q; set spec.cluster to one of them", s.Queue, s.Cluster)
 	case HostedQueue:
 		return fmt.Sprintf("hosted queue: only Buildkite hosted agents can join the queue %q; create a self-hosted queue in the cluster %q", s.Queue, s.Cluster)
 	case Drifted:
