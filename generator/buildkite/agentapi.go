@@ -138,10 +138,7 @@ func (a *agentAPI) ask(
 	response, err := a.http.Do(request)
 	if err != nil {
 		a.count(0, true, false)
-		if wrapped, ok := errors.AsType[*url.Error](err); ok { // repeats the whole address
-			err = wrapped.Err
-		}
-		return answered{}, fmt.Errorf("asking %s: %w", what(path), hide(connectionError{withRemedy(err)}, token))
+		return answered{}, fmt.Errorf("asking %s: %w", what(path), hide(connectionError{plain(err, request.URL.Host)}, token))
 	}
 	defer func() { _ = response.Body.Close() }()
 	said := answered{response.StatusCode, response.Header}

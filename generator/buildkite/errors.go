@@ -1,15 +1,12 @@
 package buildkite
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	buildkite "github.com/buildkite/go-buildkite/v3/buildkite"
@@ -38,29 +35,26 @@ func hasStatus(err error, statuses ...int) bool {
 	return ok && slices.Contains(statuses, answer.status)
 }
 
-// withRemedy returns an error of the network with its remedy.
-func withRemedy(err error) error {
-	var remedy string
-	host, unknown := errors.AsType[*net.DNSError](err)
-	untrusted, _ := errors.AsType[*tls.CertificateVerificationError](err)
-	plain, _ := errors.AsType[tls.RecordHeaderError](err)
-	switch {
-	case unknown && host.IsNotFound:
-		remedy = fmt.Sprintf("there is no host %q: check the address of Buildkite's API, and DNS", host.Name)
-	case unknown:
-		remedy = fmt.Sprintf("the host %q cannot be looked up: check DNS", host.Name)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		remedy = "nothing accepts connections there: check the address of Buildkite's API, the proxy (HTTPS_PROXY) and firewalls"
-	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		remedy = "the network does not reach the host: check its routes, the proxy (HTTPS_PROXY) and firewalls"
-	case untrusted != nil:
-		remedy = "the server's certificate is not trusted: name the file of its CA in SSL_CERT_FILE"
-	case plain.Conn != nil:
-		remedy = "the server does not use TLS: check the scheme and the port of the address of Buildkite's API"
-	default:
-		return err
+// networkError is an error of a connection, without the words of a library.
+type networkError struct {
+	text string
+	error
+}
+
+func (e networkError) Error() string { return e.text }
+func (e networkError) Unwrap() error { return e.error }
+
+// plain returns an error of a request in the words of [branch.NetworkProblem], and any other without the address,
+// which a url.Error repeats as a whole.
+func plain(err error, host string) error {
+	problem := branch.NetworkProblem(err, host, branch.SystemAuthorities)
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
 	}
-	return fmt.Errorf("%s: %w", remedy, err)
+	if problem != "" {
+		return networkError{problem, err}
+	}
+	return err
 }
 
 // explain returns an error of the library as one line with a remedy and without the token.
@@ -73,11 +67,7 @@ func (s *session) explain(err error, path string) error {
 		explained.reset, _ = branch.RetryAfter(answer.Response.Header)
 		return explained
 	}
-	// A url.Error repeats the whole address: the path is enough.
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err
-	}
-	return fmt.Errorf("asking %s: %w", what(path), hide(withRemedy(err), s.token))
+	return fmt.Errorf("asking %s: %w", what(path), hide(plain(err, s.api.BaseURL.Host), s.token))
 }
 
 func (s *session) explainStatus(status int, message, path string) *statusError {

@@ -228,7 +228,7 @@ func TestErrorsExplainFailure(t *testing.T) {
 		"unknown host key":    {git.Config{URL: other.URL(f.Repository), Credentials: key}, []string{"host key", "unknown", "ssh-keyscan"}},
 		"key not accepted":    {git.Config{URL: other.URL(f.Repository), Credentials: remote.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: other.KnownHostsFile}}, []string{"does not accept the ssh key"}},
 		"key file missing":    {git.Config{URL: ssh.URL(f.Repository), Credentials: remote.Credentials{SSHKeyFile: "/none", SSHKnownHostsFile: ssh.KnownHostsFile}}, []string{"reading the ssh key"}},
-		"nobody listens":      {git.Config{URL: "http://127.0.0.1:1/fleet.git"}, []string{"connection refused"}},
+		"nobody listens":      {git.Config{URL: "http://127.0.0.1:1/fleet.git"}, []string{"127.0.0.1:1 refuses the connection: check the address"}},
 		"password file empty": {git.Config{URL: f.URL(), Credentials: remote.Credentials{Password: remote.PasswordFile("robot", os.DevNull)}}, []string{"is empty"}},
 		"sha256":              {git.Config{URL: sha256.Dir}, []string{"SHA-256"}},
 	} {

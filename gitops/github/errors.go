@@ -26,6 +26,9 @@ func explain(err error) error {
 		if limited {
 			return &branch.Limited{Err: err, Wait: wait}
 		}
+		if problem := branch.NetworkProblem(err, "GitHub's API", branch.SystemAuthorities); problem != "" {
+			return answered{problem, err}
+		}
 		return err
 	}
 	said := answer.Message

@@ -247,7 +247,7 @@ func TestFailingReceiver(t *testing.T) {
 		requests int
 		want     string
 	}{
-		"nobody listens": {want: "connection refused"},
+		"nobody listens": {want: "refuses the connection: check the address"},
 		"error": {
 			requests: 3, want: "500 Internal Server Error",
 			answer: func(_ int, rw http.ResponseWriter, _ *http.Request) bool {
@@ -363,5 +363,5 @@ func TestAuthorities(t *testing.T) {
 	if a, b := n.Stats()[0], n.Stats()[1]; a.Failed != 1 || b.Sent != 1 {
 		t.Errorf("%+v, %+v", a, b)
 	}
-	contains(t, strings.Join(lines, "\n"), "certificate signed by unknown authority")
+	contains(t, strings.Join(lines, "\n"), "is of an unknown authority")
 }

@@ -21,9 +21,11 @@ import (
 )
 
 const (
-	longestAnswer = 4 << 10  // bytes of a response that are read
-	longestWords  = 200      // bytes of it that are shown
-	longestFile   = 64 << 10 // of secrets, headers and templates
+	longestAnswer = 4 << 10 // bytes of a response that are read
+	longestWords  = 200     // bytes of it that are shown
+	// longestProblem is the maximum number of bytes of a problem of the network, with its remedy.
+	longestProblem = 600
+	longestFile    = 64 << 10 // of secrets, headers and templates
 )
 
 // post sends requests to one receiver.
@@ -177,6 +179,9 @@ func (p post) do(ctx context.Context, method string, made event, secrets []strin
 	case errors.Is(err, context.DeadlineExceeded):
 		return errSilent
 	case errors.As(err, &address): // as every other error, which shows the whole URL
+		if problem := branch.NetworkProblem(err, request.URL.Host, "give the receiver its file in ca-file"); problem != "" {
+			return errors.New(branch.OneLine(problem, longestProblem, secrets...))
+		}
 		return errors.New(branch.OneLine(address.Err.Error(), longestWords, secrets...))
 	}
 	defer answer.Body.Close()

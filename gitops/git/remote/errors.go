@@ -1,13 +1,10 @@
 package remote
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"strings"
-	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -69,17 +66,14 @@ func (c *Connection) Fail(doing string, err error) error {
 // explain returns the text of an error and a remedy in one line.
 func (c *Connection) explain(err error) string {
 	message := c.Printable(err.Error())
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time: " + message
-	case errors.Is(err, exec.ErrNotFound):
+	if errors.Is(err, exec.ErrNotFound) {
 		return "a repository on this machine is read by the git binary, which is not installed: " + message
 	}
-	if host, ok := errors.AsType[*net.DNSError](err); ok && host.IsNotFound {
-		return fmt.Sprintf("there is no host %q: check the address: %s", c.Printable(host.Name), message)
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return "nothing accepts connections there: check the host, the port, and firewalls: " + message
+	if problem := branch.NetworkProblem(err, c.Address.HostPort(), trustAuthority); problem != "" {
+		if errors.Is(err, ErrUnknownHost) {
+			problem += "; " + ErrUnknownHost.Error()
+		}
+		return c.Printable(problem)
 	}
 	var data *packp.ErrUnexpectedData
 	if errors.As(err, &data) && strings.Contains(string(data.Data), "object-format=sha256") {
@@ -99,6 +93,9 @@ func (c *Connection) explain(err error) string {
 	}
 	return message
 }
+
+// trustAuthority is the remedy for a certificate of an unknown authority.
+const trustAuthority = "name the file of the authority in --git-ca-file"
 
 // rest returns the text of err without that of its cause, after a colon; empty if there is no more.
 func (c *Connection) rest(err, cause error) string {

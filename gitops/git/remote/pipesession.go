@@ -94,6 +94,9 @@ func (s *stream) explain(err error) error {
 	if NotFound.Match(message) {
 		return fmt.Errorf("%w: %s", transport.ErrRepositoryNotFound, message)
 	}
+	if problem := openSSHProblem(message); problem != nil && s.program == "ssh" {
+		return problem
+	}
 	if message != "" {
 		who := "the server"
 		if s.program != "" {

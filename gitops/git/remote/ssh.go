@@ -8,9 +8,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/skeema/knownhosts"
@@ -195,3 +197,26 @@ func (c *Connection) openSSHProgram(ctx context.Context, service, version string
 // leftBehind limits the wait for processes that ssh leaves running, such as a shared connection
 // (ssh_config(5), ControlPersist).
 const leftBehind = time.Second
+
+// openSSHConnects matches the messages of OpenSSH's ssh about connections (openssh, misc.c and sshconnect.c).
+var openSSHConnects = regexp.MustCompile(`ssh: (?:Could not resolve hostname (\S+): |connect to host \S+ port \d+: (.*))`)
+
+// openSSHProblem returns the error of the network in a message of OpenSSH's ssh; nil if the message is another.
+func openSSHProblem(message string) error {
+	m := openSSHConnects.FindStringSubmatch(message)
+	switch {
+	case m == nil:
+		return nil
+	case m[1] != "":
+		return &net.DNSError{Err: message, Name: m[1], IsNotFound: !strings.Contains(message, "Temporary failure")}
+	}
+	for words, cause := range map[string]error{
+		"refused": syscall.ECONNREFUSED, "timed out": syscall.ETIMEDOUT,
+		"No route": syscall.EHOSTUNREACH, "unreachable": syscall.ENETUNREACH, "reset": syscall.ECONNRESET,
+	} {
+		if strings.Contains(m[2], words) {
+			return &net.OpError{Op: "dial", Net: "tcp", Err: cause}
+		}
+	}
+	return nil
+}
