@@ -186,10 +186,18 @@ func AtMostOne(what string) cobra.PositionalArgs {
 func flagError(cmd *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
+	var valueless *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &invalid):
 		return output.Usage(fmt.Errorf("--%s: %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), Expected(invalid.GetFlag().Value.Type())))
-	case errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "":
+	case errors.As(err, &valueless):
+		_, usage := pflag.UnquoteUsage(valueless.GetFlag())
+		return output.Usage(fmt.Errorf("--%s needs a value: %s", valueless.GetFlag().Name, usage))
+	case errors.As(err, &missing) && missing.GetSpecifiedShortnames() != "":
+		err = fmt.Errorf("unknown flag: -%s; %s --help lists the flags", missing.GetSpecifiedShortnames(), cmd.CommandPath())
+	case errors.As(err, &missing) && missing.GetSpecifiedName() == "overlay" && strings.Contains(cmd.Use, "OVERLAY"):
+		err = fmt.Errorf("unknown flag: --overlay; overlays are arguments: %s", cmd.UseLine())
+	case errors.As(err, &missing):
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := finding.Nearest(missing.GetSpecifiedName(), names); near != "" {

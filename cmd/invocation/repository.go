@@ -120,10 +120,16 @@ func (s *Repository) BranchName() string {
 	return tracked.ReplaceAllString(s.Branch, "")
 }
 
+// withoutScheme matches a URL whose scheme is missing, as in github.com/OWNER/NAME.
+var withoutScheme = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}/[^:]+$`)
+
 // requireRepo returns an error if no repository is given.
 func (s *Repository) requireRepo() error {
 	if s.Repo == "" {
 		return output.Usage(errors.New("which repository? give --repo or set MUSTER_REPO"))
+	}
+	if _, err := os.Stat(s.Repo); err != nil && withoutScheme.MatchString(s.Repo) {
+		return output.Usage(fmt.Errorf("--repo %s: is a path, and there is no such directory; did you mean https://%[1]s?", s.Repo))
 	}
 	return nil
 }

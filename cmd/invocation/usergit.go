@@ -48,7 +48,10 @@ func (p Program) CloneAt(named string) (string, error) {
 		return dir, nil
 	}
 	top, err := p.DiscoverOutput(dir, "rev-parse", "--show-toplevel")
-	if err != nil {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "not a git repository"):
+		return "", fmt.Errorf("%s is in no git repository", dir)
+	case err != nil:
 		return "", fmt.Errorf("opening %s: %w", dir, err)
 	}
 	return top, nil

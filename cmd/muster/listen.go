@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"muster/cmd/output"
@@ -127,7 +128,7 @@ func serve(ctx context.Context, log *slog.Logger, what, address string, h http.H
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listening for %s: %w: use an address of this machine and a free port", what, err)
+		return nil, fmt.Errorf("listening for %s on %s: %s", what, address, listenProblem(err))
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
 		h = localHostsOnly(h)
@@ -144,6 +145,22 @@ func serve(ctx context.Context, log *slog.Logger, what, address string, h http.H
 		}
 	}()
 	return s, nil
+}
+
+// listenProblem returns why an address cannot be used, and the remedy.
+func listenProblem(err error) string {
+	_, unknown := errors.AsType[*net.DNSError](err)
+	switch {
+	case unknown:
+		return "there is no such host: give an IP address of this machine, or only a port, as in :8080"
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "another program uses this port: give a free one"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "this machine does not have the address: give one that it has, or only a port, as in :8080"
+	case errors.Is(err, syscall.EACCES):
+		return "this user may not use the port: give one from 1024 on"
+	}
+	return err.Error()
 }
 
 // maxConnections is the maximum number of open connections: 64 event streams, and as many

@@ -110,11 +110,11 @@ func (r *reportFlags) config(args []string) (report.Config, error) {
 	case c.From.IsZero():
 		return c, output.Usage(errors.New("--since is empty: give the start of the report"))
 	case !c.From.Before(end):
-		return c, output.Usage(errors.New("--since is not before --until"))
+		return c, output.Usage(fmt.Errorf("--until %s: must be after --since, which is %s", end.Format(time.RFC3339), c.From.Format(time.RFC3339)))
 	case end.Sub(c.From) > longestReport:
 		return c, output.Usage(errors.New("--since is more than 366 days before --until: a report covers at most a year"))
 	case !c.Compare.Before(c.From):
-		return c, output.Usage(errors.New("--compare is not before --since"))
+		return c, output.Usage(fmt.Errorf("--compare %s: must be before --since, which is %s", c.Compare.Format(time.RFC3339), c.From.Format(time.RFC3339)))
 	}
 	return c, nil
 }

@@ -125,30 +125,37 @@ func Syntax(file string, data []byte, err error) *Finding {
 	if indent := bytes.TrimLeft(lines[f.Line-1], " "); bytes.HasPrefix(indent, []byte("\t")) {
 		text = "tab"
 	}
-	for _, known := range syntaxRemedies {
+	if conflictMarker.Match(data) {
+		text = "conflict"
+	}
+	for _, known := range syntaxErrors {
 		if strings.Contains(text, known.error) {
-			f.Remedy = known.remedy
+			f.Problem, f.Remedy = "is not valid YAML: "+known.cause, known.remedy
 			break
 		}
 	}
 	return f
 }
 
-// syntaxRemedies are the remedies by a part of the library's error.
-var syntaxRemedies = []struct{ error, remedy string }{
-	{"tab", "indent with spaces, not with tabs"},
-	{"cannot start any token", "put a value that begins with @, % or ` in quotes"},
-	{"unknown anchor", "put a value that begins with * in quotes"},
-	{"alphabetic or numeric", "put a value that begins with & or * in quotes"},
-	{"mapping values are not allowed", "indent the line like its neighbours, or put a value that contains a colon and a space in quotes"},
-	{"',' or ']'", "close the list with ]"},
-	{"',' or '}'", "close the mapping with }, or put a value that contains a colon in quotes"},
-	{"unexpected end of stream", "close the quotes"},
-	{"expected ':'", "write the line as key: value"},
-	{"expected key", "indent the line like its neighbours, and put a value that contains quotes in other quotes"},
-	{"escape", "write \\\\ for a backslash, or use single quotes"},
-	{"control characters", "remove the control character"},
-	{"UTF-8", "save the file as UTF-8"},
+// conflictMarker matches the beginning of what git leaves of a conflict.
+var conflictMarker = regexp.MustCompile(`(?m)^<<<<<<< `)
+
+// syntaxErrors are the causes and remedies by a part of the library's error.
+var syntaxErrors = []struct{ error, cause, remedy string }{
+	{"conflict", "a conflict of git is not resolved", "resolve it, and remove its markers"},
+	{"tab", "a tab indents the line", "indent with spaces"},
+	{"cannot start any token", "a value begins with @, % or `", "put the value in quotes"},
+	{"unknown anchor", "a value begins with *", "put the value in quotes"},
+	{"alphabetic or numeric", "a value begins with & or *", "put the value in quotes"},
+	{"mapping values are not allowed", "a colon is where no key can be", "indent the line like its neighbours, or put a value that contains a colon and a space in quotes"},
+	{"',' or ']'", "a list is not closed", "close it with ]"},
+	{"',' or '}'", "a mapping is not closed", "close it with }, or put a value that contains a colon in quotes"},
+	{"unexpected end of stream", "a text in quotes has no end", "close the quotes"},
+	{"expected ':'", "a key has no colon", "write the line as key: value"},
+	{"expected key", "a key belongs here", "indent the line like its neighbours, and put a value that contains quotes in other quotes"},
+	{"escape", "a backslash in double quotes escapes nothing", "write \\\\ for a backslash, or use single quotes"},
+	{"control characters", "it has a control character", "remove the character"},
+	{"UTF-8", "its encoding is not UTF-8", "save the file as UTF-8"},
 }
 
 // faultyLine returns the first line of a text with which it is invalid YAML, whatever follows, such as the

@@ -335,9 +335,9 @@ func TestCheckReportsLines(t *testing.T) {
 		fix           = "; fix what kustomize reports; to reproduce it: kustomize build overlays/default/template"
 	)
 	for _, c := range []struct{ file, old, new, want string }{
-		{job, "kind: Job", " kind: Job", "base/job.yaml:2: is not valid YAML: mapping values are not allowed in this context; indent the line like its neighbours, or put a value that contains a colon and a space in quotes"},
-		{"overlays/default/configmap.yaml", "  namespace: buildkite\n", "  namespace: buildkite\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: x\n", "overlays/default/configmap.yaml:10: is not valid YAML: found character that cannot start any token; indent with spaces, not with tabs"},
-		{"base/kustomization.yaml", "resources:", "resources: [", "base/kustomization.yaml:3: is not valid YAML: did not find expected ',' or ']'; close the list with ]"},
+		{job, "kind: Job", " kind: Job", "base/job.yaml:2: is not valid YAML: a colon is where no key can be; indent the line like its neighbours, or put a value that contains a colon and a space in quotes"},
+		{"overlays/default/configmap.yaml", "  namespace: buildkite\n", "  namespace: buildkite\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: x\n", "overlays/default/configmap.yaml:10: is not valid YAML: a tab indents the line; indent with spaces"},
+		{"base/kustomization.yaml", "resources:", "resources: [", "base/kustomization.yaml:3: is not valid YAML: a list is not closed; close it with ]"},
 		{job, "    spec:\n", "    spec:\n      hostNetwork: false\n      hostNetwork: true\n", `base/job.yaml:34: does not build: printing Job.v1.batch/agent.buildkite: yaml: unmarshal errors: line 34: mapping key "hostNetwork" already defined at line 33` + fix},
 		{job, "    spec:\n", "    spec:\n      resources: {}\n      resources: {}\n", `base/job.yaml:34: does not build: printing Job.v1.batch/agent.buildkite: yaml: unmarshal errors: line 34: mapping key "resources" already defined at line 33` + fix},
 		{template, "resources:", "patches: [{patch: '{apiVersion: batch/v1, kind: Job, metadata: {name: agnet}}'}]\nresources:", template + `:3: does not build: no resource matches strategic merge patch "Job.v1.batch/agnet.[noNs]": no matches for Id Job.v1.batch/agnet.[noNs]; failed to find unique target for patch Job.v1.batch/agnet.[noNs]` + fix},

@@ -117,7 +117,7 @@ func TestDrift(t *testing.T) {
 		listedW   = `kustomization.yaml listed "` + idW + `.yaml", which is not a dispatch`
 		missing   = "state.yaml did not contain "
 		others    = "state.yaml had other values of "
-		conflict  = "state.yaml had orders that could not be read (is not valid YAML: could not find expected ':')"
+		conflict  = "state.yaml had orders that could not be read (is not valid YAML: a conflict of git is not resolved)"
 		writes    = "+kustomization.yaml +state.yaml"
 		removesA  = "-" + idA + ".yaml " + writes
 		onlyList  = "+kustomization.yaml"
@@ -238,7 +238,7 @@ func TestDrift(t *testing.T) {
 
 		// state.yaml as a whole.
 		{name: "conflict in the orders", edit: func(g drift) { g.files[stateOf] = conflicted(g.files[stateOf]) }, orders: both, faults: []string{conflict}, repair: writes},
-		{name: "conflict in the orders, unknown", edit: func(g drift) { g.files[stateOf] = conflicted(g.files[stateOf]) }, unknown: true, err: "state.yaml: has orders that cannot be read (is not valid YAML: could not find expected ':'), and nothing else explains the manifests of \"" + idA + "\"; restore it from git"},
+		{name: "conflict in the orders, unknown", edit: func(g drift) { g.files[stateOf] = conflicted(g.files[stateOf]) }, unknown: true, err: "state.yaml: has orders that cannot be read (is not valid YAML: a conflict of git is not resolved), and nothing else explains the manifests of \"" + idA + "\"; restore it from git"},
 		{name: "conflict in the orders, and a manifest deleted", edit: func(g drift) {
 			g.files[stateOf] = conflicted(g.files[stateOf])
 			delete(g.files, g.manifest(idA))
@@ -246,9 +246,9 @@ func TestDrift(t *testing.T) {
 		}, orders: gone,
 			faults: []string{deleted, conflict}, repair: writes},
 		{name: "conflict in the state", edit: func(g drift) { g.edit(t, stateOf, "identity:", "<<<<<<< HEAD\nidentity:") }, orders: both,
-			faults: []string{"state.yaml was not valid (is not valid YAML: could not find expected ':'), so that the circuit breaker counts as closed"}, repair: writes},
+			faults: []string{"state.yaml was not valid (is not valid YAML: a conflict of git is not resolved), so that the circuit breaker counts as closed"}, repair: writes},
 		{name: "conflict in the state, unknown", edit: func(g drift) { g.edit(t, stateOf, "identity:", "<<<<<<< HEAD\nidentity:") }, unknown: true, orders: both,
-			faults: []string{"state.yaml was not valid (is not valid YAML: could not find expected ':'), so that the circuit breaker counts as closed"}, repair: writes},
+			faults: []string{"state.yaml was not valid (is not valid YAML: a conflict of git is not resolved), so that the circuit breaker counts as closed"}, repair: writes},
 		{name: "state deleted", edit: func(g drift) { delete(g.files, stateOf) }, orders: both, faults: []string{missing + idA + ", " + idW}, repair: writes},
 		{name: "state deleted, unknown", edit: func(g drift) { delete(g.files, stateOf) }, unknown: true, err: idA + noOrder},
 		{name: "state emptied", edit: func(g drift) { g.files[stateOf] = "" }, orders: both,
@@ -270,7 +270,7 @@ func TestDrift(t *testing.T) {
 		{name: "list emptied", edit: func(g drift) { g.ids() }, orders: both, faults: []string{"kustomization.yaml did not list " + idA + ".yaml"}, repair: onlyList},
 		{name: "listed twice", edit: func(g drift) { g.ids(idA, idA) }, orders: both, faults: []string{"kustomization.yaml listed dispatches in another order, or twice"}, repair: onlyList},
 		{name: "withdrawn order listed", edit: func(g drift) { g.ids(idA, idW) }, orders: both, faults: []string{listedW}, repair: onlyList},
-		{name: "conflict in the list", edit: func(g drift) { g.files[driftDir+listFile] += "<<<<<<< HEAD\n" }, orders: both, faults: []string{"kustomization.yaml could not be read (is not valid YAML: could not find expected ':')"}, repair: onlyList},
+		{name: "conflict in the list", edit: func(g drift) { g.files[driftDir+listFile] += "<<<<<<< HEAD\n" }, orders: both, faults: []string{"kustomization.yaml could not be read (is not valid YAML: a conflict of git is not resolved)"}, repair: onlyList},
 		{name: "list of another kind", edit: func(g drift) { g.files[driftDir+listFile] = "resources: [" + idA + ".yaml]\n" }, orders: both, faults: []string{"kustomization.yaml was not a list of the dispatches"}, repair: onlyList},
 		{name: "list in another layout", edit: func(g drift) { g.files[driftDir+listFile] = formatters["flow"](t, g.files[driftDir+listFile]) }, orders: both},
 		{name: "second list", edit: func(g drift) { g.files[driftDir+"Kustomization"] = "" }, orders: both, faults: []string{"Kustomization was next to kustomization.yaml; kustomize reads only one of them"}, repair: "-Kustomization " + onlyList},

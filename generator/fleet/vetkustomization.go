@@ -39,7 +39,7 @@ func (v *view) vet(name string, data []byte) {
 	}
 	var k types.Kustomization
 	if err := k.Unmarshal(data); err != nil {
-		f := finding.Finding{File: name, Line: 1, Problem: "is not a kustomization: " + finding.OneLine(err), Remedy: "correct or remove the unknown part"}
+		f := finding.Finding{File: name, Line: 1, Problem: "is not a kustomization: " + strings.TrimPrefix(finding.OneLine(err), "invalid Kustomization: json: "), Remedy: "correct or remove the unknown part"}
 		if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
 			f.Line = max(1, finding.LineAmong(data, m[1]))
 		}

@@ -147,12 +147,12 @@ func TestPolicySpec(t *testing.T) {
 		{"tags: {a: b, a: c}", `:4: has "a" twice; keep one`},
 		{"tags: &x {a: b}", `:4: uses a YAML anchor or alias; write the value out`},
 		{"tags: {<<: {a: b}}", `:4: has a key that is not a plain word`},
-		{"max: 1\n  min: [", `:5: is not valid YAML: did not find expected ',' or ']'; close the list with ]`},
+		{"max: 1\n  min: [", `:5: is not valid YAML: a list is not closed; close it with ]`},
 		{"lookahead: 50%", `:4: spec.lookahead: "50%" is not a share from 0 to 1; write 0.5`},
 		{"lookahead: 50", `:4: spec.lookahead: 50 is not a share from 0 to 1; write 0.5`},
 		{"lookahead: '0.5'", `:4: spec.lookahead: "0.5" is not a share from 0 to 1; write 0.5, without quotes`},
-		{"max: 1: 2", `:4: is not valid YAML: mapping values are not allowed in this context; indent the line like its neighbours, or put a value that contains a colon and a space in quotes`},
-		{"max: %2", ":4: is not valid YAML: found character that cannot start any token; put a value that begins with @, % or ` in quotes"},
+		{"max: 1: 2", `:4: is not valid YAML: a colon is where no key can be; indent the line like its neighbours, or put a value that contains a colon and a space in quotes`},
+		{"max: %2", ":4: is not valid YAML: a value begins with @, % or `; put the value in quotes"},
 	} {
 		t.Run(strings.ReplaceAll(c.lines, "\n", " "), func(t *testing.T) {
 			text := header + "spec:\n"
@@ -176,7 +176,7 @@ func TestPolicyFile(t *testing.T) {
 		"comments only":  {"# nothing\n", `: is empty`},
 		"a list":         {"- a\n", `:1: is not a YAML mapping; write fields as key: value`},
 		"two documents":  {good + "---\n" + good, `:4: has a second YAML document; keep one, without the line ---`},
-		"bytes":          {"a: \x00\n", `:1: is not valid YAML: control characters are not allowed; remove the control character`},
+		"bytes":          {"a: \x00\n", `:1: is not valid YAML: it has a control character; remove the character`},
 		"no spec":        {header, `: spec: is missing; it has queue and max at least`},
 		"spec is a list": {header + "spec: []\n", `:3: spec: is not a mapping; it has queue and max at least`},
 		"empty spec":     {header + "spec: {}\n", ":3: spec.queue: is missing; write the key of the Buildkite queue\n:3: spec.max: is missing; write the maximum number of agents"},

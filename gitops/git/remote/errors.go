@@ -79,6 +79,9 @@ func (c *Connection) explain(err error) string {
 	if errors.As(err, &data) && strings.Contains(string(data.Data), "object-format=sha256") {
 		return "the repository's object format is SHA-256, which is not supported: use a SHA-1 repository"
 	}
+	if c.Address.Host == "" && errors.Is(err, transport.ErrRepositoryNotFound) {
+		return "there is no git repository: check the path"
+	}
 	for _, known := range []struct {
 		cause error
 		text  string
