@@ -197,6 +197,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		err = fmt.Errorf("unknown flag: -%s; %s --help lists the flags", missing.GetSpecifiedShortnames(), cmd.CommandPath())
 	case errors.As(err, &missing) && missing.GetSpecifiedName() == "overlay" && strings.Contains(cmd.Use, "OVERLAY"):
 		err = fmt.Errorf("unknown flag: --overlay; overlays are arguments: %s", cmd.UseLine())
+	case errors.As(err, &missing) && !cmd.HasParent() && slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return c.Flags().Lookup(missing.GetSpecifiedName()) != nil }):
+		err = fmt.Errorf("--%s is a flag of commands: %s COMMAND --%[1]s", missing.GetSpecifiedName(), cmd.CommandPath())
 	case errors.As(err, &missing):
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

@@ -131,18 +131,9 @@ func (p Program) execute(ctx context.Context, commands Commands) int {
 	}
 	p.Progress.Done()
 	if err != nil && !errors.Is(err, ErrChanges) {
-		p.printError(strings.TrimSpace(withoutCalls(err)))
+		p.printError(strings.TrimSpace(output.Text(err)))
 	}
 	return ExitCode(err)
-}
-
-// withoutCalls returns the text of an error without the names of system calls, such as "open" before a file.
-func withoutCalls(err error) string {
-	text := err.Error()
-	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		text = strings.ReplaceAll(text, failed.Error(), failed.Path+": "+failed.Err.Error())
-	}
-	return text
 }
 
 // EndedText is the log message of an error that ends run.

@@ -128,8 +128,11 @@ func (s *Repository) requireRepo() error {
 	if s.Repo == "" {
 		return output.Usage(errors.New("which repository? give --repo or set MUSTER_REPO"))
 	}
-	if _, err := os.Stat(s.Repo); err != nil && withoutScheme.MatchString(s.Repo) {
+	switch info, err := os.Stat(s.Repo); {
+	case err != nil && withoutScheme.MatchString(s.Repo):
 		return output.Usage(fmt.Errorf("--repo %s: is a path, and there is no such directory; did you mean https://%[1]s?", s.Repo))
+	case err == nil && !info.IsDir():
+		return output.Usage(fmt.Errorf("--repo %s: is a file: give a URL, or the directory of a repository", s.Repo))
 	}
 	return nil
 }

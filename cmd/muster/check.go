@@ -52,9 +52,10 @@ queues in Buildkite and its metrics, the receivers of --notify, and with
 nothing tests whether the branch's rules let this user push, if the git host
 reports it; what they require of a commit shows only at the first push. With DIR it
 validates the files in a directory, and needs no credentials; in a clone, it also
-finds files that git does not contain as they are there. The exit code is 2 for
-invalid files, and 3 for problems outside of them.`,
-		Example: `  muster check fleet
+finds files that git does not contain as they are there. Without both it validates
+the clone that contains the current directory. Placeholders are warnings. The exit
+code is 2 for invalid files, and 3 for problems outside of them.`,
+		Example: `  muster check
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
 		Args: invocation.AtMostOne("directory"),
@@ -89,12 +90,21 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	dir := ""
+	switch {
+	case len(args) == 1:
+		dir = args[0]
+	case s.git.Repo == "":
+		if dir, err = p.CloneAt(""); err != nil {
+			return output.Usage(fmt.Errorf("which files? give a directory or --repo, or run it in a clone: %w", err))
+		}
+	}
 	p.Progress.Doing("reading the fleet repository")
-	tree, failures, err := s.treeToCheck(cmd.Context(), args, k.offline, polling{interval, k.hooks.buildkite != ""})
+	tree, failures, err := s.treeToCheck(cmd.Context(), dir, k.offline, polling{interval, k.hooks.buildkite != ""})
 	if err != nil {
 		return err
 	}
-	if len(args) == 0 && !k.offline {
+	if dir == "" && !k.offline {
 		_, _, invalid := k.hooks.readers()
 		failures = append(failures, invalid...)
 		if k.notifyJobs {
@@ -116,14 +126,17 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(args) == 1 {
-		if clone := p.clonedIn(args[0]); clone != nil {
+	if dir != "" {
+		if clone := p.clonedIn(dir); clone != nil {
 			findings = append(findings, clone.differences(tree, reading.names)...)
+			if len(findings) == 0 {
+				p.printUnpublished(clone, tree, reading.names)
+			}
 		}
 	}
-	result := checkResult{tree: tree, dir: ".", findings: findings, failures: failures}
-	if len(args) == 1 {
-		result.dir = relativeDir(args[0])
+	result := checkResult{tree: tree, dir: ".", findings: findings, failures: failures, warnings: findPlaceholders(tree, path.Dir(s.git.Overlays), s.git.Overlays)}
+	if dir != "" {
+		result.dir = relativeDir(dir)
 	}
 	if err := show(cmd.OutOrStdout(), result); err != nil {
 		return err
@@ -143,18 +156,15 @@ func (c checkResult) err() error {
 	return err
 }
 
-// treeToCheck returns the files to check, and other problems: of credentials, and of queues in
+// treeToCheck returns the files to check, of a directory or, if dir is empty, of the repository, and other problems: of credentials, and of queues in
 // Buildkite.
-func (s *settings) treeToCheck(ctx context.Context, args []string, offline bool, poll polling) (fs.FS, []error, error) {
-	if len(args) == 1 {
-		root, err := os.OpenRoot(args[0]) // no link leads out of it
+func (s *settings) treeToCheck(ctx context.Context, dir string, offline bool, poll polling) (fs.FS, []error, error) {
+	if dir != "" {
+		root, err := os.OpenRoot(dir) // no link leads out of it
 		if err != nil {
-			return nil, nil, output.Usage(err)
+			return nil, nil, output.Usage(fmt.Errorf("%w: give the directory of the fleet repository", err))
 		}
 		return root.FS(), nil, nil
-	}
-	if s.git.Repo == "" {
-		return nil, nil, output.Usage(errors.New("nothing to check: give a directory or --repo"))
 	}
 	log, err := s.git.Logger()
 	if err != nil {
@@ -370,6 +380,8 @@ type checkResult struct {
 	// or queues in Buildkite.
 	findings []finding.Finding
 	failures []error
+	// warnings are placeholders, which do not change the exit code.
+	warnings []finding.Finding
 }
 
 // printCheckText prints a line for each finding.
@@ -378,7 +390,10 @@ func printCheckText(out io.Writer, c checkResult) error {
 		fmt.Fprintln(out, f.Error())
 	}
 	for _, f := range c.failures {
-		fmt.Fprintln(out, f.Error())
+		fmt.Fprintln(out, output.Text(f))
+	}
+	for _, w := range c.warnings {
+		fmt.Fprintln(out, "warning: "+w.Error())
 	}
 	if len(c.findings)+len(c.failures) == 0 {
 		fmt.Fprintln(out, "OK")
@@ -393,14 +408,17 @@ type checkDocument struct {
 	Findings   []finding.Finding `json:"findings"`
 	// Failures are problems outside of the files.
 	Failures []string `json:"failures"`
+	// Warnings are placeholders in the files.
+	Warnings []finding.Finding `json:"warnings"`
 }
 
 func printCheckJSON(out io.Writer, c checkResult) error {
 	document := checkDocument{
 		APIVersion: "muster.dev/v1alpha1", Kind: "Check", Findings: append([]finding.Finding{}, c.findings...), Failures: []string{},
+		Warnings: append([]finding.Finding{}, c.warnings...),
 	}
 	for _, f := range c.failures {
-		document.Failures = append(document.Failures, f.Error())
+		document.Failures = append(document.Failures, output.Text(f))
 	}
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
@@ -412,15 +430,19 @@ func printCheckJSON(out io.Writer, c checkResult) error {
 // Actions makes an annotation of the file
 // (docs.github.com/actions/reference/workflow-commands-for-github-actions).
 func printCheckGitHub(out io.Writer, c checkResult) error {
-	for _, f := range c.findings {
-		where := "file=" + githubProperty(c.annotationPath(f.File))
-		if f.Line > 0 {
-			where += ",line=" + strconv.Itoa(f.Line)
+	annotate := func(level string, findings []finding.Finding) {
+		for _, f := range findings {
+			where := "file=" + githubProperty(c.annotationPath(f.File))
+			if f.Line > 0 {
+				where += ",line=" + strconv.Itoa(f.Line)
+			}
+			fmt.Fprintf(out, "::%s %s,title=%s::%s\n", level, where, githubProperty("muster check"), githubData(f.Text()))
 		}
-		fmt.Fprintf(out, "::error %s,title=%s::%s\n", where, githubProperty("muster check"), githubData(f.Text()))
 	}
+	annotate("error", c.findings)
+	annotate("warning", c.warnings)
 	for _, f := range c.failures {
-		fmt.Fprintf(out, "::error title=%s::%s\n", githubProperty("muster check"), githubData(f.Error()))
+		fmt.Fprintf(out, "::error title=%s::%s\n", githubProperty("muster check"), githubData(output.Text(f)))
 	}
 	if len(c.findings)+len(c.failures) == 0 {
 		fmt.Fprintln(out, "OK") // people read this output as well

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"muster/generator/finding"
+	"muster/generator/ledger"
+
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // readFiles is a directory that records which of its files were read.
@@ -61,6 +66,11 @@ type cloned struct {
 	ignored map[string]bool
 	// filtered are files that git stores in another form, and hidden those with changes that git ignores.
 	filtered, hidden map[string]bool
+	// blobs are the IDs of the files in the index, staged those that the last commit has not, and unpushed counts
+	// the commits that the upstream lacks.
+	blobs    map[string]string
+	staged   map[string]bool
+	unpushed int
 }
 
 // clonedIn returns what git contains of a directory of a clone; nil if it is in none, or the git
@@ -95,11 +105,12 @@ func (p program) clonedIn(dir string) *cloned {
 		}
 		return strings.TrimPrefix(name, below+"/")
 	}
-	c := &cloned{modes: map[string]string{}, folded: map[string][]string{}, ignored: map[string]bool{}, filtered: map[string]bool{}, hidden: map[string]bool{}}
+	c := &cloned{modes: map[string]string{}, folded: map[string][]string{}, ignored: map[string]bool{}, filtered: map[string]bool{}, hidden: map[string]bool{}, blobs: map[string]string{}, staged: map[string]bool{}}
 	list(func(line string) {
 		stat, name, _ := strings.Cut(line, "\t")
 		name = local(name)
-		c.modes[name], _, _ = strings.Cut(stat, " ")
+		fields := strings.Fields(stat) // mode, blob, stage
+		c.modes[name], c.blobs[name] = fields[0], fields[1]
 		if fold := strings.ToLower(name); !slices.Contains(c.folded[fold], name) {
 			c.folded[fold] = append(c.folded[fold], name)
 		}
@@ -111,10 +122,39 @@ func (p program) clonedIn(dir string) *cloned {
 		}
 	}, "-v", "--", below)
 	list(func(name string) { c.ignored[local(name)] = true }, "--others", "--ignored", "--exclude-standard", "--", below)
+	for name := range strings.SplitSeq(p.GitOutput(top, "diff-index", "--cached", "--name-only", "-z", "HEAD", "--", below), "\x00") {
+		c.staged[local(name)] = true
+	}
+	c.unpushed, _ = strconv.Atoi(p.GitOutput(top, "rev-list", "--count", "@{upstream}..HEAD", "--", below))
 	for _, attribute := range []string{"filter", "working-tree-encoding"} {
 		list(func(name string) { c.filtered[local(name)] = true }, "--cached", "--", below, ":(exclude,top,attr:!"+attribute+")", ":(exclude,top,attr:-"+attribute+")")
 	}
 	return c
+}
+
+// printUnpublished prints what muster does not see of the files that were read: it reads what is pushed.
+func (p program) printUnpublished(c *cloned, tree fs.FS, read map[string]bool) {
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(read)) {
+		if content, err := fs.ReadFile(tree, name); err == nil && (c.staged[name] || c.blobs[name] != "" && !c.filtered[name] && blobOf(content) != c.blobs[name]) {
+			changed = append(changed, name)
+		}
+	}
+	switch len(changed) {
+	case 0:
+	case 1:
+		p.PrintMessage("%s differs from the last commit; muster reads what is pushed: commit and push it", changed[0])
+	default:
+		p.PrintMessage("%d files differ from the last commit, such as %s; muster reads what is pushed: commit and push them", len(changed), changed[0])
+	}
+	if c.unpushed > 0 {
+		p.PrintMessage("the clone has %s that its upstream lacks; muster reads what is pushed: git push", ledger.Count(c.unpushed, "commit"))
+	}
+}
+
+// blobOf returns the ID of a file in git, which does not run the filters of the clone. Lines may end as in DOS.
+func blobOf(content []byte) string {
+	return plumbing.ComputeHash(plumbing.BlobObject, bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n"))).String()
 }
 
 // differences returns a finding for each file that was read from a work tree and that git does not

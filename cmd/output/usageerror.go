@@ -1,7 +1,9 @@
 package output
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"muster/generator/finding"
@@ -37,4 +39,13 @@ func Instead(name string, known []string, has string) string {
 		shown += fmt.Sprintf(" and %d more", more)
 	}
 	return "; " + has + " " + shown
+}
+
+// Text returns the text of an error without the names of system calls, such as "open" before a file.
+func Text(err error) string {
+	text := err.Error()
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		text = strings.ReplaceAll(text, failed.Error(), failed.Path+": "+failed.Err.Error())
+	}
+	return text
 }

@@ -223,7 +223,7 @@ func TestErrorsExplainFailure(t *testing.T) {
 		"branch missing":      {git.Config{URL: f.URL(), Branch: "trunk", Credentials: password}, []string{`no branch "trunk"`, "it has main", "git push origin HEAD:trunk"}},
 		"empty":               {git.Config{URL: f.Server.URL + "/empty.git", Credentials: password}, []string{"the repository is empty", "push a first commit to branch"}},
 		"empty over ssh":      {git.Config{URL: ssh.URL(empty), Credentials: key}, []string{"the repository is empty"}},
-		"path missing":        {git.Config{URL: t.TempDir() + "/none"}, []string{"repository not found"}},
+		"path missing":        {git.Config{URL: t.TempDir() + "/none"}, []string{"there is no git repository"}},
 		"ssh path missing":    {git.Config{URL: "ssh://git@" + ssh.Address + "/none", Credentials: key}, []string{"repository not found"}},
 		"unknown host key":    {git.Config{URL: other.URL(f.Repository), Credentials: key}, []string{"host key", "unknown", "ssh-keyscan"}},
 		"key not accepted":    {git.Config{URL: other.URL(f.Repository), Credentials: remote.Credentials{SSHKeyFile: ssh.KeyFile, SSHKnownHostsFile: other.KnownHostsFile}}, []string{"does not accept the ssh key"}},

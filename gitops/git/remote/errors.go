@@ -3,6 +3,7 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"strings"
 
@@ -40,10 +41,15 @@ func (e *censored) Error() string { return e.text }
 // Is reports whether the cause is target.
 func (e *censored) Is(target error) bool { return errors.Is(e.cause, target) }
 
-// As finds a [branch.Refused], whose message is censored.
+// As finds a [branch.Refused], whose message is censored, or an [fs.PathError].
 func (e *censored) As(target any) bool {
-	refused, ok := target.(**branch.Refused)
-	return ok && errors.As(e.cause, refused)
+	switch target := target.(type) {
+	case **branch.Refused:
+		return errors.As(e.cause, target)
+	case **fs.PathError:
+		return errors.As(e.cause, target)
+	}
+	return false
 }
 
 // Fail returns an error with the operation, the repository and the cause in one line, without secrets.

@@ -287,7 +287,7 @@ func (p *pool) get(caFile string) (*http.Transport, error) {
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 30 * time.Second,
 	}
-	if len(authorities) > 0 {
+	if caFile != "" {
 		roots, err := x509.SystemCertPool()
 		if err != nil {
 			roots = x509.NewCertPool()
