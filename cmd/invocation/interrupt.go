@@ -1,7 +1,6 @@
 package invocation
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -96,7 +95,16 @@ func await[T any](ctx context.Context, do func() (T, error)) (T, error) {
 
 // ReadLine returns a line of standard input, which may lack its end, or the error of the context.
 func (p Program) ReadLine(ctx context.Context) (line string, whole bool, err error) {
-	line, err = await(ctx, func() (string, error) { return bufio.NewReader(p.Stdin).ReadString('\n') })
+	line, err = await(ctx, func() (string, error) { // no byte of the next line is read
+		var text []byte
+		for next := make([]byte, 1); !bytes.HasSuffix(text, []byte("\n")); {
+			n, err := p.Stdin.Read(next)
+			if text = append(text, next[:n]...); err != nil {
+				return string(text), err
+			}
+		}
+		return string(text), nil
+	})
 	return strings.TrimSpace(line), err == nil, ctx.Err()
 }
 

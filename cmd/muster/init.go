@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"muster/cmd/invocation"
@@ -22,6 +23,7 @@ import (
 	"muster/deploy"
 	"muster/generator/plan"
 	"muster/generator/policy"
+	"muster/gitops/branch"
 
 	"github.com/spf13/cobra"
 )
@@ -37,10 +39,13 @@ instead. Without, it asks for the queue on a terminal, and otherwise takes
 default. The overlay has the queue's name, or that of --overlay: a queue can have
 several overlays, for example in several clusters. With --with-deploy it also
 writes deploy/, with which Argo CD or Flux run muster, and with --syncer syncer/,
-with which one of them applies the overlay. It does not change existing files.`,
+with which one of them applies the overlay; --repo is the repository that they
+read. On a terminal it asks whether builds may share a pod; without, each agent
+takes one job. It does not change existing files, and prints which flags these
+contradict.`,
 		Example: `  muster init fleet
-  muster init fleet --syncer flux --with-deploy
-  muster init fleet --queue linux-large
+  muster init fleet --syncer flux --repo https://git.example.com/fleet.git
+  muster init fleet --queue linux-large --max 40 --image ghcr.io/acme/agent:1
   muster init fleet --queue linux-large --overlay linux-large-eu --cluster ci`,
 		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,6 +63,20 @@ with which one of them applies the overlay. It does not change existing files.`,
 				}
 			}
 			o.Queue = cmp.Or(chosen, starter.DefaultQueue)
+			o.Name = cmp.Or(o.Name, plan.Slug(o.Queue))
+			o.Policy = map[string]string{}
+			if cmd.Flags().Changed("max") {
+				o.Policy["max"] = strconv.Itoa(o.max)
+			}
+			if _, err := os.Lstat(filepath.Join(args[0], "overlays", filepath.FromSlash(o.Name))); p.Terminal && errors.Is(err, fs.ErrNotExist) {
+				share, err := p.promptSharing(cmd.Context(), out)
+				if err != nil {
+					return err
+				}
+				if share {
+					o.Policy["reuse"] = sharedPods
+				}
+			}
 			if o.withDeploy {
 				o.version = p.Build.Name()
 			}
@@ -73,6 +92,9 @@ with which one of them applies the overlay. It does not change existing files.`,
 	c.Flags().StringVar(&o.Name, "overlay", "", "name of the overlay and of its directory below overlays/ (default the queue's key)")
 	c.Flags().StringVar(&o.Cluster, "cluster", "", "name or id of the Buildkite cluster, if several have the queue's key")
 	c.Flags().StringVar(&o.Queue, "queue", "", "key of the overlay's Buildkite queue; if absent, init prompts on a terminal, otherwise uses default")
+	c.Flags().IntVar(&o.max, "max", 0, "maximum number of agents (default 10)")
+	c.Flags().StringVar(&o.image, "image", "", "image of the agents; of all overlays if base/ is new, otherwise of this one")
+	c.Flags().StringVar(&o.repo, "repo", "", "URL of the fleet repository, for syncer/ and deploy/")
 	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD or Flux to sync")
 	c.Flags().StringVar(&o.syncer, "syncer", "", "also write syncer/: the overlay's manifests for argocd or flux")
 	invocation.CompleteFlag(c, "queue", func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -86,9 +108,9 @@ with which one of them applies the overlay. It does not change existing files.`,
 	return c
 }
 
-// validate rejects empty values of flags, and unknown syncers.
-func (o newOverlay) validate(cmd *cobra.Command) error {
-	for _, name := range []string{"queue", "overlay", "cluster", "syncer"} {
+// validate rejects empty and invalid values of flags. It ignores a path in MUSTER_REPO.
+func (o *newOverlay) validate(cmd *cobra.Command) error {
+	for _, name := range []string{"queue", "overlay", "cluster", "syncer", "image", "repo"} {
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
 			return output.Usage(fmt.Errorf("--%s is empty: is a variable of the shell not set?", name))
 		}
@@ -96,8 +118,27 @@ func (o newOverlay) validate(cmd *cobra.Command) error {
 	if o.syncer != "" && !slices.Contains(knownSyncers, o.syncer) {
 		return output.Usage(fmt.Errorf("--syncer %q: use %s", o.syncer, strings.Join(knownSyncers, " or ")))
 	}
+	if o.image != "" && !imageName.MatchString(o.image) {
+		return output.Usage(fmt.Errorf("--image %q: is not the name of an image, as in registry.example.com/agent:1.2", o.image))
+	}
+	if o.repo == "" {
+		return nil
+	}
+	switch a, err := branch.ParseAddress(o.repo); {
+	case err != nil:
+		return output.Usage(fmt.Errorf("--repo: %w", err))
+	case a.Host == "" && !cmd.Flags().Changed("repo"):
+		o.repo = ""
+	case a.Host == "":
+		return output.Usage(fmt.Errorf("--repo %s: is a path, which no cluster can read: give a URL", o.repo))
+	case a.Password != "" || a.Query != "":
+		return output.Usage(errors.New("--repo has a password in it, which git would contain: leave it out"))
+	}
 	return nil
 }
+
+// imageName matches the names of images (github.com/distribution/reference, regexp.go), which need no quotes in YAML.
+var imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
 
 // oneDirectory accepts exactly one argument.
 func oneDirectory(_ *cobra.Command, args []string) error {
@@ -117,10 +158,11 @@ const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite org
 
 // deployHint is printed after deploy/ is written.
 const deployHint = "\nTo run muster itself: edit deploy/base/muster.env, the image in\n" +
-	"deploy/base/kustomization.yaml and the repository in deploy/overlays/argocd or\n" +
-	"deploy/overlays/flux, create the Secrets muster-buildkite and muster-git by hand,\n" +
-	"push, and kubectl apply -k one of these two directories, once. Everyone who can write\n" +
-	"deploy/ controls muster: restrict who may approve changes to it.\n"
+	"deploy/base/kustomization.yaml and, without --repo, the repository in\n" +
+	"deploy/overlays/argocd or deploy/overlays/flux, create the Secrets\n" +
+	"muster-buildkite and muster-git by hand, push, and kubectl apply -k one of these two\n" +
+	"directories, once. Everyone who can write deploy/ controls muster: restrict who may\n" +
+	"approve changes to it.\n"
 
 // promptQueue prompts for the queue's key; it returns "" without an answer.
 func (p program) promptQueue(ctx context.Context, out io.Writer) (string, error) {
@@ -132,10 +174,27 @@ func (p program) promptQueue(ctx context.Context, out io.Writer) (string, error)
 	return line, err
 }
 
+// sharedPods is the value of reuse if builds may share a pod: longer than the default interval, so that muster
+// sees each agent before it exits.
+const sharedPods = "idle:20s,uptime:30m"
+
+// promptSharing prompts whether builds may share a pod.
+func (p program) promptSharing(ctx context.Context, out io.Writer) (bool, error) {
+	fmt.Fprint(out, "May builds share a pod? Waits are shorter, but builds see each other's files [y/N]: ")
+	line, whole, err := p.ReadLine(ctx)
+	if !whole {
+		fmt.Fprintln(out)
+	}
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(line)), err
+}
+
 // newOverlay contains the arguments of init. If the name is empty, it is the queue's.
 type newOverlay struct {
 	starter.Overlay
 	syncer     string // one of knownSyncers; empty: none
+	max        int    // given if the policy sets it
+	image      string // of the agents; empty: that of the base
+	repo       string // URL of the repository; empty: a placeholder
 	withDeploy bool
 	version    string // of the image to deploy
 }
@@ -159,11 +218,15 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 	if err != nil {
 		return err
 	}
+	if o.image != "" {
+		o.writeImage(dir, parts)
+	}
 	if o.withDeploy {
 		own, err := deployment(o.version)
 		if err != nil {
 			return err
 		}
+		o.writeAddress(own.Files)
 		parts = append(parts, own)
 	}
 	if err := otherSyncer(dir, o); err != nil {
@@ -189,19 +252,72 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 		if err != nil {
 			return err
 		}
+		o.writeAddress(own)
 		maps.Copy(files, own)
 	}
 	if err := writeMissing(out, dir, files); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nNext: edit overlays/%s/scaling.yaml, validate it with\n  muster check %s\ncommit and push.\n", o.Name, dir)
+	edit := fmt.Sprintf("edit overlays/%s/scaling.yaml, validate it with", o.Name)
+	if o.Policy["max"] != "" {
+		edit = "validate the files with"
+	}
+	fmt.Fprintf(out, "\nNext: %s\n  muster check %s\ncommit and push.\n", edit, dir)
 	if o.syncer != "" {
-		fmt.Fprint(out, strings.ReplaceAll(syncerHints[o.syncer], "NAME", plan.Slug(o.Name)))
+		hint := syncerHints[o.syncer]
+		if o.repo != "" {
+			hint = syncerHintsWithURL[o.syncer]
+		}
+		fmt.Fprint(out, strings.ReplaceAll(hint, "NAME", plan.Slug(o.Name)))
+		o.printOtherSyncers(out, dir)
 	}
 	if o.withDeploy {
 		fmt.Fprint(out, deployHint)
 	}
 	return nil
+}
+
+// writeImage sets the image of the agents: in base/, or, if that exists, in the overlay's template.
+func (o newOverlay) writeImage(dir string, parts []starter.Directory) {
+	_, err := os.Lstat(filepath.Join(dir, "base"))
+	for _, part := range parts {
+		switch {
+		case part.Path == "base":
+			part.Files["job.yaml"] = agentImage.ReplaceAll(part.Files["job.yaml"], []byte("${1}"+o.image))
+		case err == nil && part.Path == path.Join("overlays", o.Name):
+			const name = "template/kustomization.yaml"
+			part.Files[name] = append(part.Files[name], "patches:\n  - target: {kind: Job}\n    patch: |-\n      - op: replace\n"+
+				"        path: /spec/template/spec/containers/0/image\n        value: "+o.image+"\n"...)
+		}
+	}
+}
+
+// agentImage matches the image in base/job.yaml.
+var agentImage = regexp.MustCompile(`(?m)^( +image: ).*$`)
+
+// writeAddress replaces the placeholder of the repository's URL in files.
+func (o newOverlay) writeAddress(files map[string][]byte) {
+	if o.repo == "" {
+		return
+	}
+	address := o.repo
+	if a, err := branch.ParseAddress(o.repo); err == nil && a.Scheme == "ssh" && !strings.Contains(o.repo, "://") { // Flux takes URLs alone
+		address = "ssh://" + cmp.Or(a.User, "git") + "@" + a.HostPort() + "/" + strings.TrimPrefix(a.Path, "/")
+	}
+	for name, content := range files {
+		content = bytes.ReplaceAll(content, []byte("https://git.example.com/ci/fleet.git"), []byte(address))
+		files[name] = bytes.ReplaceAll(content, []byte("git@git.example.com:ci/fleet.git"), []byte(address))
+	}
+}
+
+// printOtherSyncers prints which files in syncer/ belong to another syncer, whose overlays are others.
+func (o newOverlay) printOtherSyncers(out io.Writer, dir string) {
+	for _, other := range knownSyncers {
+		shared := path.Join(syncerDirectory, map[string]string{"argocd": "project.yaml", "flux": "fleet.yaml"}[other])
+		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(shared))); err == nil && other != o.syncer {
+			fmt.Fprintf(out, "\n%s is for %s: do not apply it to a cluster that has only %s.\n", shared, other, o.syncer)
+		}
+	}
 }
 
 // ignored returns what an existing policy, if the file is one, has instead of the flags; it may be empty.
@@ -211,15 +327,26 @@ func (o newOverlay) ignored(file string) string {
 		return ""
 	}
 	p, err := policy.Parse(file, text)
-	switch {
-	case err != nil:
+	if err != nil {
 		return ""
-	case p.Queue != o.Queue && o.Queue != starter.DefaultQueue:
-		return fmt.Sprintf(", with the queue %s instead of %s: edit it, or give another --overlay", p.Queue, o.Queue)
-	case p.Cluster != o.Cluster && o.Cluster != "":
-		return fmt.Sprintf(", with the cluster %q instead of %q: edit it, or give another --overlay", p.Cluster, o.Cluster)
 	}
-	return ""
+	var other []string
+	if p.Queue != o.Queue && o.Queue != starter.DefaultQueue {
+		other = append(other, fmt.Sprintf("the queue %s instead of %s", p.Queue, o.Queue))
+	}
+	if p.Cluster != o.Cluster && o.Cluster != "" {
+		other = append(other, fmt.Sprintf("the cluster %q instead of %q", p.Cluster, o.Cluster))
+	}
+	if p.Max != o.max && o.Policy["max"] != "" {
+		other = append(other, fmt.Sprintf("max %d instead of %d", p.Max, o.max))
+	}
+	if o.image != "" {
+		other = append(other, "its own image instead of "+o.image)
+	}
+	if len(other) == 0 {
+		return ""
+	}
+	return ", with " + strings.Join(other, ", and ") + ": edit it, or give another --overlay"
 }
 
 // otherSyncer returns an error if the overlay's file in syncer/ exists and is for another syncer than
@@ -288,6 +415,17 @@ var syncerHints = map[string]string{
 		"push. Otherwise Argo CD polls git every few minutes.\n",
 	"flux": "\nTo let Flux apply it: create the agents' namespace, edit url in syncer/fleet.yaml, make\n" +
 		"the Receiver's Secret as that file describes, push, and run kubectl apply -f syncer.\n" +
+		"muster run --notify kind=flux,... notifies Flux of each push. Otherwise Flux polls\n" +
+		"git every minute.\n",
+}
+
+// syncerHintsWithURL are those steps if the files have the URL of the repository.
+var syncerHintsWithURL = map[string]string{
+	"argocd": "\nTo let Argo CD apply it: create the agents' namespace, push, and run\n" +
+		"kubectl apply -f syncer. muster run --notify kind=argocd,... notifies Argo CD of each\n" +
+		"push. Otherwise Argo CD polls git every few minutes.\n",
+	"flux": "\nTo let Flux apply it: create the agents' namespace, make the Receiver's Secret as\n" +
+		"syncer/fleet.yaml describes, push, and run kubectl apply -f syncer.\n" +
 		"muster run --notify kind=flux,... notifies Flux of each push. Otherwise Flux polls\n" +
 		"git every minute.\n",
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,8 @@ func TestInitPrompts(t *testing.T) {
 		{"the default by name", "default\n", "default", true, true, false, nil},
 		{"no terminal", "linux-large\n", "default", false, false, true, nil},
 		{"a flag", "linux-large\n", "mac", true, false, false, []string{"--queue", "mac"}},
+		{"two answers", "linux-large\ny\n", "linux-large", true, true, false, nil},
+		{"one for a flag", "Yes\n", "mac", true, false, false, []string{"--queue", "mac"}},
 	} {
 		dir := filepath.Join(t.TempDir(), "fleet")
 		code, out, errs := execute(t, program{invocation.Program{Args: append([]string{"init", dir}, test.args...), Stdin: strings.NewReader(test.answer), Terminal: test.terminal}})
@@ -35,6 +38,15 @@ func TestInitPrompts(t *testing.T) {
 		}
 		if asks := strings.Contains(out, "Key of the self-hosted Buildkite queue"); asks != test.asks {
 			t.Errorf("%s: asks: %t", test.name, asks)
+		}
+		if asks := strings.Count(out, "May builds share a pod?") == 1; asks != test.terminal {
+			t.Errorf("%s: asks whether builds may share a pod: %t", test.name, asks)
+		}
+		policy, err := os.ReadFile(filepath.Join(dir, "overlays", test.overlay, "scaling.yaml"))
+		check(t, err)
+		shares := slices.Contains([]string{"two answers", "one for a flag"}, test.name)
+		if set := strings.Contains(string(policy), "\n  reuse: {idle: 20s, uptime: 30m} # lets agents"); set != shares {
+			t.Errorf("%s: sets reuse: %t\n%s", test.name, set, policy)
 		}
 		if hints := strings.Contains(out, "of that name: create"); hints != test.hints {
 			t.Errorf("%s: hints: %t", test.name, hints)
@@ -86,11 +98,58 @@ func TestInitSaysWhatItIgnores(t *testing.T) {
 		{"--queue UPPER", "the overlay of the queue UPPER is called upper-", invocation.ExitOK},
 		{"--syncer flux", "wrote syncer/", invocation.ExitOK},
 		{"--syncer argocd", "is for flux; remove it, or give --syncer flux", invocation.ExitUsage},
-		{"--queue windows --syncer argocd", "wrote syncer/", invocation.ExitOK},
+		{"--overlay default --max 10", "overlays/default exists: unchanged\n", invocation.ExitOK},
+		{"--overlay default --queue other --max 20 --image a/b:1", "unchanged, with the queue default instead of other, and max 10 instead of 20, and its own image instead of a/b:1: edit it", invocation.ExitOK},
+		{"--queue windows --syncer argocd", "syncer/fleet.yaml is for flux: do not apply it to a cluster that has only argocd.\n", invocation.ExitOK},
+		{"--max x", `--max: "x" is not a whole number`, invocation.ExitUsage},
+		{"--queue a --max -1", "--max: -1 is too small; write one from 0 to 100000", invocation.ExitUsage},
+		{"--image 'a", `--image "'a": is not the name of an image`, invocation.ExitUsage},
+		{"--repo /srv/fleet.git", "--repo /srv/fleet.git: is a path, which no cluster can read: give a URL", invocation.ExitUsage},
+		{"--repo https://ada:pw@git.example/fleet.git", "--repo has a password in it, which git would contain: leave it out", invocation.ExitUsage},
 	} {
 		code, out, errs := execute(t, program{invocation.Program{Args: append([]string{"init", dir}, strings.Fields(c.args)...)}})
 		if code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("init %s: exit code %d, printed\n%s%s", c.args, code, out, errs)
+		}
+	}
+}
+
+// TestInitLeavesNothingToEdit asserts that the files contain the values of the flags and no placeholder, and that they
+// are valid.
+func TestInitLeavesNothingToEdit(t *testing.T) {
+	for _, c := range []struct{ syncer, repo, url string }{
+		{"flux", "https://git.example/acme/fleet.git", "https://git.example/acme/fleet.git"},
+		{"flux", "git@git.example:acme/fleet.git", "ssh://git@git.example/acme/fleet.git"},
+		{"argocd", "https://git.example/acme/fleet.git", "https://git.example/acme/fleet.git"},
+	} {
+		dir := t.TempDir()
+		run := func(args ...string) string {
+			code, out, errs := execute(t, program{invocation.Program{Args: args}})
+			if code != invocation.ExitOK {
+				t.Fatalf("%q: %s%s", args, out, errs)
+			}
+			return out
+		}
+		out := run("init", dir, "--syncer", c.syncer, "--repo", c.repo, "--max", "40", "--image", "ghcr.io/acme/agent:1")
+		if strings.Contains(out, "edit") {
+			t.Errorf("there is something to edit:\n%s", out)
+		}
+		run("init", dir, "--syncer", c.syncer, "--repo", c.repo, "--queue", "large", "--image", "ghcr.io/acme/large:2", "--max", "7")
+		if out := run("check", dir); out != "OK\n" {
+			t.Errorf("check prints\n%s", out)
+		}
+		for file, want := range map[string]string{
+			"overlays/default/scaling.yaml":              "  max: 40                   # maximum number of agents",
+			"overlays/large/scaling.yaml":                "  max: 7                    # maximum",
+			"base/job.yaml":                              "image: ghcr.io/acme/agent:1\n",
+			"overlays/large/template/kustomization.yaml": "value: ghcr.io/acme/large:2\n",
+			map[string]string{"flux": "syncer/fleet.yaml", "argocd": "syncer/agents-large.yaml"}[c.syncer]: ": " + c.url + "\n",
+		} {
+			text, err := os.ReadFile(filepath.Join(dir, file))
+			check(t, err)
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s lacks %q:\n%s", file, want, text)
+			}
 		}
 	}
 }

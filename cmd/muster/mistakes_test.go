@@ -38,8 +38,11 @@ func TestMistakes(t *testing.T) {
 			if strings.Contains(command, "muster") {
 				typed[command] = true
 			}
-		case strings.HasPrefix(line, "#"), line == "\n":
-			got.WriteString(line)
+		case strings.HasPrefix(line, "# "):
+			if got.Len() > 0 {
+				got.WriteString("\n")
+			}
+			got.WriteString(line + "\n")
 		}
 	}
 	if len(typed) < 100 {

@@ -37,6 +37,8 @@ type Overlay struct {
 	// Queue is the key of its queue, and Cluster the name or identifier of the queue's cluster in Buildkite;
 	// an empty cluster is any.
 	Queue, Cluster string
+	// Policy are values of fields of the policy's spec, by name, as policy.Apply takes them.
+	Policy map[string]string
 }
 
 // OverlayFiles returns the files of a new overlay. A queue or cluster that is invalid in
@@ -62,11 +64,18 @@ func OverlayFiles(o Overlay) (map[string][]byte, error) {
 	if o.Cluster != "" {
 		put("scaling.yaml", `# cluster: ""  `, "cluster: "+scalar(o.Cluster))
 	}
-	policy, err := policy.Parse("scaling.yaml", files["scaling.yaml"])
+	written, err := policy.Apply("scaling.yaml", files["scaling.yaml"], policy.Edit{Set: o.Policy})
+	if err == nil {
+		files["scaling.yaml"] = written
+	}
 	var finding finding.Finding
 	if errors.As(err, &finding) {
 		return nil, output.Usage(fmt.Errorf("--%s: %s; %s", strings.TrimPrefix(finding.Field, "spec."), finding.Problem, finding.Remedy))
 	}
+	if err != nil {
+		return nil, output.Usage(err)
+	}
+	policy, err := policy.Parse("scaling.yaml", written)
 	if err != nil {
 		return nil, output.Usage(err)
 	}
