@@ -64,18 +64,18 @@ contradict.`,
 			}
 			o.Queue = cmp.Or(chosen, starter.DefaultQueue)
 			o.Name = cmp.Or(o.Name, plan.Slug(o.Queue))
-			o.Policy = map[string]string{}
-			if cmd.Flags().Changed("max") {
-				o.Policy["max"] = strconv.Itoa(o.max)
-			}
+			o.Policy = map[string]string{"idleTimeout": soleIdleTimeout}
 			if _, err := os.Lstat(filepath.Join(args[0], "overlays", filepath.FromSlash(o.Name))); p.Terminal && errors.Is(err, fs.ErrNotExist) {
 				share, err := p.promptSharing(cmd.Context(), out)
 				if err != nil {
 					return err
 				}
 				if share {
-					o.Policy["reuse"] = sharedPods
+					o.Policy = map[string]string{"reuse": sharedPods}
 				}
+			}
+			if cmd.Flags().Changed("max") {
+				o.Policy["max"] = strconv.Itoa(o.max)
 			}
 			if o.withDeploy {
 				o.version = p.Build.Name()
@@ -177,6 +177,9 @@ func (p program) promptQueue(ctx context.Context, out io.Writer) (string, error)
 // sharedPods is the value of reuse if builds may share a pod: longer than the default interval, so that muster
 // sees each agent before it exits.
 const sharedPods = "idle:20s,uptime:30m"
+
+// soleIdleTimeout is the idle time-out if they may not: an agent whose job was cancelled waits for another job no longer.
+const soleIdleTimeout = "1m"
 
 // promptSharing prompts whether builds may share a pod.
 func (p program) promptSharing(ctx context.Context, out io.Writer) (bool, error) {

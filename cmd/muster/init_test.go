@@ -48,6 +48,9 @@ func TestInitPrompts(t *testing.T) {
 		if set := strings.Contains(string(policy), "\n  reuse: {idle: 20s, uptime: 30m} # lets agents"); set != shares {
 			t.Errorf("%s: sets reuse: %t\n%s", test.name, set, policy)
 		}
+		if set := strings.Contains(string(policy), "\n  idleTimeout: 1m           # how long"); set == shares {
+			t.Errorf("%s: sets the idle time-out: %t\n%s", test.name, set, policy)
+		}
 		if hints := strings.Contains(out, "of that name: create"); hints != test.hints {
 			t.Errorf("%s: hints: %t", test.name, hints)
 		}
