@@ -3,7 +3,9 @@
 package finding
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"unicode"
 )
@@ -89,6 +91,15 @@ func Join(findings []Finding) error {
 		return findings[0]
 	}
 	return findingsError(findings)
+}
+
+// Unreadable returns the finding that a file cannot be read. Its text does not repeat the name.
+func Unreadable(file string, err error) Finding {
+	text := OneLine(err)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		text = strings.Replace(text, OneLine(failed), OneLine(failed.Err), 1)
+	}
+	return Finding{File: file, Problem: "cannot be read: " + text}
 }
 
 // OneLine returns the text of an error of another library on one line, without the leading slash

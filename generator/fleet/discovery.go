@@ -136,7 +136,7 @@ func (l *Loader) places(all []place, tree fs.FS, dir string, entries []fs.DirEnt
 		inside, err := fs.ReadDir(tree, below)
 		if err != nil {
 			// It may contain an overlay, which must not appear to be deleted.
-			wrong := finding.Finding{File: below, Problem: "cannot be read: " + finding.OneLine(err)}
+			wrong := finding.Unreadable(below, err)
 			all = append(all, place{dir: below, wrong: &wrong})
 			continue
 		}

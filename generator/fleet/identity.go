@@ -49,7 +49,7 @@ func identify(tree fs.FS, overlays []Overlay) {
 		if original[id.ID] == "" {
 			beside, err := mayHave(tree, id)
 			if err != nil {
-				o.reject(finding.Finding{File: StateFile(id.Overlay), Problem: "cannot be read: " + finding.OneLine(err)})
+				o.reject(finding.Unreadable(StateFile(id.Overlay), err))
 			}
 			original[id.ID] = o.Path
 			if beside {

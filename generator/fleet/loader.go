@@ -201,7 +201,7 @@ func (l *Loader) load(tree fs.FS, o *Overlay) {
 	file := path.Join(o.Path, policyFile)
 	data, err := fs.ReadFile(tree, file)
 	if err != nil {
-		o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
+		o.reject(finding.Unreadable(file, err))
 		return
 	}
 	policy, from, findings := l.policy(file, data)
@@ -209,7 +209,7 @@ func (l *Loader) load(tree fs.FS, o *Overlay) {
 	if len(findings) == 0 {
 		o.Policy, o.policyKey = policy, from
 		if err := l.loadTemplate(tree, o); err != nil {
-			o.reject(finding.Finding{File: o.Path, Problem: "cannot be read: " + finding.OneLine(err)})
+			o.reject(finding.Unreadable(o.Path, err))
 		}
 	}
 	l.loadDispatches(tree, o)
@@ -239,7 +239,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 	dir := path.Join(o.Path, dispatchDir)
 	entries, err := fs.ReadDir(tree, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		o.reject(finding.Finding{File: dir, Problem: "cannot be read: " + finding.OneLine(err)})
+		o.reject(finding.Unreadable(dir, err))
 		return
 	}
 	for _, e := range entries {
@@ -268,7 +268,7 @@ func (l *Loader) loadDispatches(tree fs.FS, o *Overlay) {
 		data, err := readFile(tree, file, e)
 		switch {
 		case err != nil:
-			o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
+			o.reject(finding.Unreadable(file, err))
 		case name == listFile:
 			o.list = data
 		default:
@@ -299,7 +299,7 @@ func (l *Loader) loadManifest(tree fs.FS, o *Overlay, file string, e fs.DirEntry
 	}
 	data, err := readFile(tree, file, e)
 	if err != nil {
-		o.reject(finding.Finding{File: file, Problem: "cannot be read: " + finding.OneLine(err)})
+		o.reject(finding.Unreadable(file, err))
 		return
 	}
 	m := manifest{digest: digestOf(data), size: len(data)}

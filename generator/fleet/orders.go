@@ -246,7 +246,7 @@ func (o *Overlay) fit(d *plan.Dispatch) {
 	default:
 		switch again, isJob, err := o.reprint(d.ID); {
 		case err != nil:
-			o.others = append(o.others, finding.Finding{File: o.FileOf(*d), Problem: "cannot be read: " + finding.OneLine(err)})
+			o.others = append(o.others, finding.Unreadable(o.FileOf(*d), err))
 		case !isJob:
 			d.Withdrawn = true
 		case again != d.Manifest:
