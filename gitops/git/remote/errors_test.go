@@ -37,3 +37,16 @@ func TestExplainUnreachable(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOpenSSHRemedy asserts the remedies of logins that fail.
+func TestOpenSSHRemedy(t *testing.T) {
+	for message, want := range map[string]string{
+		"git@git.example.com: Permission denied (publickey).": ": add the public half of the ssh key to the repository, as a key that may write",
+		"Host key verification failed.":                       ": connect once with ssh, and compare the key with those that the host publishes",
+		"fatal: disk full":                                    "",
+	} {
+		if got := openSSHRemedy(message); got != want {
+			t.Errorf("%s: %q, want %q", message, got, want)
+		}
+	}
+}

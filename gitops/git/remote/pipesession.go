@@ -102,7 +102,7 @@ func (s *stream) explain(err error) error {
 		if s.program != "" {
 			who = s.program
 		}
-		return fmt.Errorf("%s says: %s", who, message)
+		return fmt.Errorf("%s says: %s%s", who, message, openSSHRemedy(message))
 	}
 	return err
 }

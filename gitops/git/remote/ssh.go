@@ -220,3 +220,14 @@ func openSSHProblem(message string) error {
 	}
 	return nil
 }
+
+// openSSHRemedy returns the remedy for a message of OpenSSH's ssh about a login, after a colon; empty if it has none.
+func openSSHRemedy(message string) string {
+	switch {
+	case strings.Contains(message, "Host key verification failed"):
+		return ": connect once with ssh, and compare the key with those that the host publishes"
+	case strings.Contains(message, "Permission denied (publickey"):
+		return ": add the public half of the ssh key to the repository, as a key that may write"
+	}
+	return ""
+}
