@@ -64,7 +64,7 @@ func (p Program) Environment(root *cobra.Command) error {
 				set = func() error { return slice.Replace(list) }
 			}
 			if err := set(); err != nil && failed == nil {
-				failed = fmt.Errorf("environment variable %s: %q is not %s", name, value, Expected(f.Value.Type()))
+				failed = valueError("environment variable "+name, value, f.Value, err)
 			}
 		})
 	}
@@ -74,7 +74,9 @@ func (p Program) Environment(root *cobra.Command) error {
 			continue
 		}
 		remedy := "unset it or spell it like one"
-		if near := finding.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
+		if now := replacement(strings.ToLower(strings.ReplaceAll(name, "_", "-"))); now != "" {
+			remedy = "it is a part of " + now + " now"
+		} else if near := finding.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
 			remedy = "did you mean " + Prefix + near + "?"
 		}
 		return output.Usage(fmt.Errorf("environment variable %s belongs to no flag; %s", variable, remedy))
@@ -87,20 +89,27 @@ func (p Program) Environment(root *cobra.Command) error {
 // then never answers.
 func refusePipes(flags *pflag.FlagSet) (failed error) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if !strings.HasSuffix(f.Name, "-file") {
-			return
-		}
-		files := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			files = strings.Fields(strings.Join(list.GetSlice(), " "))
-		}
-		for _, file := range files {
+		for _, file := range filesOf(f) {
 			if info, err := os.Stat(file); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
 				failed = fmt.Errorf("--%s: %s is a pipe, which can be read once; muster reads the file each time that it needs it", f.Name, file)
 			}
 		}
 	})
 	return failed
+}
+
+// filesOf returns the files that a flag names.
+func filesOf(f *pflag.Flag) []string {
+	if form, ok := f.Value.(*parsedFlag); ok {
+		return form.files()
+	}
+	if !strings.HasSuffix(f.Name, "-file") {
+		return nil
+	}
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return strings.Fields(strings.Join(list.GetSlice(), " "))
+	}
+	return []string{f.Value.String()}
 }
 
 // Expected describes the values of a type of flag.
@@ -112,10 +121,6 @@ func Expected(kind string) string {
 		return "a duration, as in 15s, 90m or 2d"
 	case "range":
 		return "a duration, or a shorter and a longer one, as in 25s-70s"
-	case "int", "int64", "uint64":
-		return "a whole number"
-	case "float64":
-		return "a number, as in 0.5"
 	}
 	return "a " + kind
 }
@@ -189,7 +194,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var valueless *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &invalid):
-		return output.Usage(fmt.Errorf("--%s: %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), Expected(invalid.GetFlag().Value.Type())))
+		return output.Usage(valueError("--"+invalid.GetFlag().Name, invalid.GetValue(), invalid.GetFlag().Value, err))
 	case errors.As(err, &valueless):
 		_, usage := pflag.UnquoteUsage(valueless.GetFlag())
 		return output.Usage(fmt.Errorf("--%s needs a value: %s", valueless.GetFlag().Name, usage))
@@ -202,11 +207,46 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &missing):
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := finding.Nearest(missing.GetSpecifiedName(), names); near != "" {
+		if now := replacement(missing.GetSpecifiedName()); now != "" {
+			err = fmt.Errorf("%w; write %s", err, now)
+		} else if near := finding.Nearest(missing.GetSpecifiedName(), names); near != "" {
 			err = fmt.Errorf("%w; did you mean --%s?", err, near)
 		}
 	}
 	return output.Usage(err)
+}
+
+// replacement returns what to write in place of a flag of earlier versions; empty for other names.
+func replacement(flag string) string {
+	switch flag {
+	case "sign-ssh-key-file":
+		return "--sign kind=ssh,key-file=FILE"
+	case "sign-gpg-key-file", "sign-gpg-passphrase-file":
+		return "--sign kind=gpg,key-file=FILE,passphrase-file=FILE"
+	case "github-app-id", "github-app-installation", "github-app-key-file":
+		return "--github-app id=ID,installation=ID,key-file=FILE"
+	case "github-commits":
+		return "--github-app id=ID,installation=ID,key-file=FILE,sign=true"
+	case "author-name", "author-email":
+		return `--commit-author "Name <address>"`
+	case "pprof", "commit-url":
+		return "--listen ADDRESS," + flag + "=VALUE"
+	case "stack-key":
+		return "--source stacks,key=KEY"
+	case "requests", "nodes", "no-show":
+		return "--faults " + flag + "=NUMBER"
+	case "sync", "sync-jitter":
+		return "--syncer with the time between two polls, as in --syncer 20s-30s"
+	case "hours", "days":
+		return "--length with a duration, as in 12h or 7d"
+	case "json", "chart":
+		return "--out FILE, whose name ends in .json or .svg"
+	case "dir":
+		return "the directory as an argument"
+	case "base", "head":
+		return "the commits as an argument, as in origin/main...HEAD"
+	}
+	return ""
 }
 
 // helpCommand is cobra's, but returns an error for an unknown topic.

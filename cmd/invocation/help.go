@@ -23,10 +23,10 @@ type CommandGroup struct {
 func flagGroups() []struct{ heading, names string } {
 	return []struct{ heading, names string }{
 		{"Repository", "repo branch overlays"},
-		{"Credentials of git", "git-ca-file git-password-file git-username github-api-url github-app-* ssh-*"},
-		{"Buildkite", "buildkite-org buildkite-token-file buildkite-url agent-* source stack-key count-limited"},
-		{"Commits", "author-* sign-* co-author skip-marker github-commits notify"},
-		{"Server", "listen pprof webhook-interval buildkite-webhook-secret-file git-webhook-secret-file"},
+		{"Credentials of git", "git-ca-file git-password-file git-username github-api-url github-app ssh-*"},
+		{"Buildkite", "buildkite-org buildkite-token-file buildkite-url agent-* source count-limited"},
+		{"Commits", "commit-author sign sign-off co-author skip-marker notify"},
+		{"Server", "listen webhook-interval buildkite-webhook-secret-file git-webhook-secret-file"},
 		{"Log", "log-*"},
 	}
 }

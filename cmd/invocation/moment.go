@@ -41,6 +41,22 @@ func ReadDuration(text string) (time.Duration, bool) {
 	return d, err == nil && d <= longestDuration
 }
 
+// ShortDuration returns a duration as users write it, as in 7d, 90m or 1h30m.
+func ShortDuration(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d != 0 && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
 // durationValue is a flag with a duration.
 type durationValue time.Duration
 
@@ -53,7 +69,7 @@ func (v *durationValue) Set(text string) error {
 	return nil
 }
 
-func (v *durationValue) String() string { return time.Duration(*v).String() }
+func (v *durationValue) String() string { return ShortDuration(time.Duration(*v)) }
 
 func (*durationValue) Type() string { return "duration" }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"muster/gitops/git"
 	"muster/gitops/git/remote"
 	"muster/gitops/github"
+	"muster/gitops/keyvalue"
 
 	"github.com/spf13/cobra"
 )
@@ -36,7 +38,7 @@ func (s *Repository) Style() (ledger.Style, error) {
 		style.Skip = s.skipMarker
 	}
 	if s.signOff {
-		style.SignOff = fmt.Sprintf("%s <%s>", s.AuthorName, s.AuthorEmail)
+		style.SignOff = s.Author.String()
 	}
 	return style, output.Usage(style.Check())
 }
@@ -45,17 +47,15 @@ func (s *Repository) Style() (ledger.Style, error) {
 type Repository struct {
 	Program Program
 
-	Repo, Branch, Overlays  string
-	AuthorName, AuthorEmail string
-	username, passwordFile  string
-	SSHKey, sshKnownHosts   string
-	caFile                  string
-	signGPG, signPassphrase string
-	signSSH                 string
-	App, AppKey, GitHubAPI  string
-	Installation            int64
-	logFormat, logLevel     string
-	commitThroughGitHub     bool
+	Repo, Branch, Overlays string
+	Author                 Person
+	username, passwordFile string
+	SSHKey, sshKnownHosts  string
+	caFile                 string
+	sign                   struct{ kind, keyFile, passphraseFile string }
+	app                    struct{ id, installation, keyFile, sign string }
+	GitHubAPI              string
+	logFormat, logLevel    string
 
 	// signOff, coAuthors and skipMarker configure the commit messages.
 	signOff    bool
@@ -76,20 +76,53 @@ func (s *Repository) AddTo(c *cobra.Command) {
 	s.AddReading(c)
 	s.AddSigning(c)
 	f := c.Flags()
-	f.StringVar(&s.AuthorName, "author-name", "muster", "author and committer of commits")
-	f.StringVar(&s.AuthorEmail, "author-email", "muster@localhost", "email address of the author")
+	AuthorVar(f, &s.Author, Person{"muster", "muster@localhost"}, "author and committer of commits, as \"Name <address>\"")
 	f.BoolVar(&s.signOff, "sign-off", false, "add Signed-off-by with the author to commits")
 	f.StringArrayVar(&s.coAuthors, "co-author", nil, "add Co-authored-by to commits, as \"Name <address>\"; repeatable")
 	f.StringVar(&s.skipMarker, "skip-marker", plainMarker, "text in commits that prevents CI builds; empty omits it")
-	f.BoolVar(&s.commitThroughGitHub, "github-commits", false, "commit through GitHub's API, so that GitHub signs the commits as the App's; needs the App")
 }
 
-// AddSigning adds the flags of signatures.
+// AddSigning adds the flag of signatures.
 func (s *Repository) AddSigning(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&s.signGPG, "sign-gpg-key-file", "", "sign commits with this OpenPGP private key, as gpg --armor --export-secret-keys writes it")
-	f.StringVar(&s.signPassphrase, "sign-gpg-passphrase-file", "", "file with the passphrase of the OpenPGP key")
-	f.StringVar(&s.signSSH, "sign-ssh-key-file", "", "sign commits with this ssh private key")
+	form := keyvalue.Form{Name: "a signature", Example: "kind=ssh,key-file=FILE", Fields: map[string]*string{
+		"kind": &s.sign.kind, "key-file": &s.sign.keyFile, "passphrase-file": &s.sign.passphraseFile,
+	}}
+	FormVar(c.Flags(), form, "sign", "sign commits with a private key: kind=ssh,key-file=FILE, or kind=gpg,key-file=FILE,passphrase-file=FILE with an OpenPGP key as gpg --armor --export-secret-keys writes it, and passphrase-file if it has one", func() error {
+		switch err := form.Require("kind", "key-file"); {
+		case err != nil:
+			return err
+		case s.sign.kind != "ssh" && s.sign.kind != "gpg":
+			return fmt.Errorf("%q is not a kind of signature: write kind=ssh or kind=gpg", s.sign.kind)
+		case s.sign.kind == "ssh" && s.sign.passphraseFile != "":
+			return errors.New("kind=ssh takes no passphrase-file: use a key without a passphrase")
+		}
+		return nil
+	})
+}
+
+// AddApp adds the flags of a GitHub App and of GitHub's API.
+func (s *Repository) AddApp(c *cobra.Command) {
+	form := keyvalue.Form{Name: "a GitHub App", Example: "id=1234,installation=5678,key-file=FILE", Fields: map[string]*string{
+		"id": &s.app.id, "installation": &s.app.installation, "key-file": &s.app.keyFile, "sign": &s.app.sign,
+	}}
+	FormVar(c.Flags(), form, "github-app", "GitHub App whose tokens are the password for https, and which opens and comments pull requests: id=ID,installation=ID,key-file=FILE with its private key in PEM. With sign=true, run commits through GitHub's API, so that GitHub signs the commits as the App's", func() error {
+		err := form.Require("id", "installation", "key-file")
+		if err == nil {
+			if _, err = s.installation(); err != nil {
+				err = fmt.Errorf("installation: %w", err)
+			}
+		}
+		if err == nil && !slices.Contains([]string{"", "true", "false"}, s.app.sign) {
+			err = errors.New("the sign of a GitHub App is true or false")
+		}
+		return err
+	})
+	c.Flags().StringVar(&s.GitHubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
+}
+
+// installation returns the ID of the App's installation on the repository's owner.
+func (s *Repository) installation() (int64, error) {
+	return ReadNumber(s.app.installation, 1, int64(math.MaxInt64))
 }
 
 // AddReading adds the flags that are necessary to read the repository.
@@ -103,10 +136,7 @@ func (s *Repository) AddReading(c *cobra.Command) {
 	f.StringVar(&s.SSHKey, "ssh-key-file", "", "private key for ssh, without a passphrase. Without both ssh flags: the ssh program, as git runs it, or else the ssh-agent (SSH_AUTH_SOCK) or the first key in ~/.ssh")
 	f.StringVar(&s.sshKnownHosts, "ssh-known-hosts-file", "", "host keys of ssh servers (default ~/.ssh/known_hosts)")
 	f.StringVar(&s.caFile, "git-ca-file", "", "additional certificate authorities for https, in PEM")
-	f.StringVar(&s.App, "github-app-id", "", "GitHub App whose tokens are the password for https")
-	f.Int64Var(&s.Installation, "github-app-installation", 0, "id of the App's installation on the repository's owner")
-	f.StringVar(&s.AppKey, "github-app-key-file", "", "the App's private key, in PEM")
-	f.StringVar(&s.GitHubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
+	s.AddApp(c)
 }
 
 // tracked matches how names of branches of remotes begin in a clone.
@@ -165,7 +195,7 @@ func (s *Repository) Repository(log *slog.Logger, app *github.App, sign git.Sign
 	}
 	repository, err := gitops.New(gitops.Config{
 		URL: read, PushURL: push, Branch: s.Branch, ReadAhead: s.Overlays,
-		AuthorName: s.AuthorName, AuthorEmail: s.AuthorEmail, Sign: sign, Log: log, TempDir: os.TempDir(),
+		AuthorName: s.Author.Name, AuthorEmail: s.Author.Email, Sign: sign, Log: log, TempDir: os.TempDir(),
 		Credentials: credentials,
 	})
 	if err != nil {
@@ -184,47 +214,43 @@ func (s *Repository) Writer(log *slog.Logger) (branch.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	sign, err := s.Signer()
-	if err == nil && sign != nil {
+	sign := s.Signer()
+	if sign != nil {
 		// Report an invalid key now, not at the first commit.
-		_, err = sign([]byte("muster\n"), s.Program.Clock.Now())
-	}
-	if err != nil {
-		return nil, output.Usage(err)
+		if _, err := sign([]byte("muster\n"), s.Program.Clock.Now()); err != nil {
+			return nil, output.Usage(err)
+		}
 	}
 	repository, err := s.Repository(log, app, sign)
 	if err != nil {
 		return nil, err
 	}
-	if !s.commitThroughGitHub {
+	if s.app.sign != "true" {
 		return repository, nil
 	}
 	owner, name, err := ownerAndName(s.Repo)
 	switch {
-	case err != nil && app == nil:
-		return nil, output.Usage(fmt.Errorf("%w, and %w", err, errNoApp))
 	case err != nil:
 		return nil, output.Usage(err)
-	case app == nil:
-		return nil, output.Usage(fmt.Errorf("--github-commits needs %w", errNoApp))
 	case sign != nil:
-		return nil, output.Usage(errors.New("--github-commits leaves signing to GitHub: remove the --sign flags"))
+		return nil, output.Usage(errors.New("--github-app with sign=true leaves signing to GitHub: remove --sign"))
 	}
 	writer, err := github.NewWriter(github.Config{Repository: repository, Owner: owner, Name: name, Branch: s.Branch, API: s.GitHubAPI, Token: app.Token, Refused: app.Refused, MayWrite: app.MayWrite, Client: app.Client, Now: s.Program.Clock.Now, Log: log})
 	return writer, output.Usage(err)
 }
 
-// GitHubApp returns the App, or nil if no flag configures one.
+// GitHubApp returns the App; nil if --github-app is absent.
 func (s *Repository) GitHubApp() (*github.App, error) {
-	if s.App == "" && s.AppKey == "" && s.Installation == 0 {
+	if s.app.id == "" {
 		return nil, nil
 	}
-	if s.App == "" || s.AppKey == "" || s.Installation == 0 {
-		return nil, output.Usage(errors.New("a GitHub App takes --github-app-id, --github-app-installation and --github-app-key-file, all three"))
+	installation, err := s.installation()
+	if err != nil {
+		return nil, output.Usage(err)
 	}
 	s.GitHub = &remote.Counter{}
 	client := &http.Client{Timeout: time.Minute, Transport: s.GitHub.Transport(http.DefaultTransport)}
-	return &github.App{ID: s.App, Installation: s.Installation, PrivateKeyFile: s.AppKey, API: s.GitHubAPI, Now: s.Program.Clock.Now, Client: client}, nil
+	return &github.App{ID: s.app.id, Installation: installation, PrivateKeyFile: s.app.keyFile, API: s.GitHubAPI, Now: s.Program.Clock.Now, Client: client}, nil
 }
 
 // password returns the source of the password for https, or nil if none is configured. It is an
@@ -249,25 +275,18 @@ func (s *Repository) password(app *github.App) (remote.PasswordFunc, error) {
 }
 
 // Signer returns the signer of commits; nil leaves them unsigned.
-func (s *Repository) Signer() (git.Signer, error) {
-	switch {
-	case s.signGPG != "" && s.signSSH != "":
-		return nil, errors.New("--sign-gpg-key-file and --sign-ssh-key-file are both given: keep one")
-	case s.signGPG != "":
-		return git.GPGSigner(s.signGPG, s.signPassphrase), nil
-	case s.signPassphrase != "":
-		return nil, errors.New("--sign-gpg-passphrase-file is given without --sign-gpg-key-file")
-	case s.signSSH != "":
-		return git.SSHSigner(s.signSSH), nil
+func (s *Repository) Signer() git.Signer {
+	switch s.sign.kind {
+	case "gpg":
+		return git.GPGSigner(s.sign.keyFile, s.sign.passphraseFile)
+	case "ssh":
+		return git.SSHSigner(s.sign.keyFile)
 	}
-	return nil, nil
+	return nil
 }
 
-// What --github-commits needs.
-var (
-	errNotGitHub = errors.New("--github-commits needs a --repo on GitHub, as in https://github.com/OWNER/NAME")
-	errNoApp     = errors.New("the App's --github-app-id, --github-app-installation and --github-app-key-file")
-)
+// errNotGitHub: GitHub signs no commits of another host.
+var errNotGitHub = errors.New("--github-app with sign=true needs a --repo on GitHub, as in https://github.com/OWNER/NAME")
 
 // ownerAndName returns a repository's owner and name from its address on GitHub.
 func ownerAndName(repo string) (owner, name string, err error) {

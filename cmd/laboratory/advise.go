@@ -7,7 +7,6 @@ import (
 	"path"
 	"runtime"
 	"slices"
-	"strings"
 
 	"muster/cmd/invocation"
 	"muster/cmd/output"
@@ -29,7 +28,7 @@ type adviseFlags struct {
 	since           string
 	more            float64
 	reuse, webhooks bool
-	syncer          string
+	syncer          syncerFlag
 	startup         durationRange
 
 	repository *gitops.Repository
@@ -63,28 +62,16 @@ a pod: they are proposed if the policy has reuse, or with --reuse
 	a.git.AddLog(c)
 	f := c.Flags()
 	f.StringVar(&a.since, "since", "14d", "replay jobs since this time or age, such as 7d")
-	f.Float64Var(&a.more, "more", 0, "share of today's pod time that a proposal may add, such as 0.1; if negative, it must save that share")
+	invocation.NumberVar(f, &a.more, "more", "", 0, -0.99, 10, "share of today's pod time that a proposal may add, such as 0.1; if negative, it must save that share")
 	f.BoolVar(&a.reuse, "reuse", false, "also propose agents that run several jobs")
-	f.StringVar(&a.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; by default it polls every 20 to 30s")
+	a.syncer.addTo(c)
 	f.BoolVar(&a.webhooks, "webhooks", false, "assume that Buildkite's webhooks trigger muster")
 	a.startup = w.Startup
 	f.Var(&a.startup, "startup", "shortest and longest time from pod creation to agent registration")
-	invocation.OneOf(c, "syncer", syncerNames()...)
 	return c
 }
 
-// check validates the flags that do not depend on others.
-func (a *adviseFlags) check() error {
-	if !(a.more > -1 && a.more <= 10) {
-		return fmt.Errorf("--more %v: use a share from -1 to 10, as 0.1 for a tenth", a.more)
-	}
-	return checkSyncer(a.syncer)
-}
-
 func (a *adviseFlags) run(ctx context.Context, args []string) error {
-	if err := a.check(); err != nil {
-		return output.Usage(err)
-	}
 	p := a.git.Program
 	since, err := invocation.Moment("since", a.since, p.Clock.Now())
 	if err != nil {
@@ -187,7 +174,9 @@ func (a *adviseFlags) advise(ctx context.Context, head branch.Head, o *fleet.Ove
 
 // scenario returns the scenario of the flags.
 func (a *adviseFlags) scenario() simulation.Scenario {
-	w := scenarioWith(a.syncer, a.startup)
+	w := simulation.DefaultScenario()
+	a.syncer.use(&w)
+	w.Startup = a.startup
 	if a.webhooks {
 		w.Triggered = simulation.WebhookInterval
 	}

@@ -114,7 +114,7 @@ func PrintSummary(out io.Writer, cases []simulation.Case, algorithms []simulatio
 // seconds formats a wait to a tenth of a second.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 
-// Comparison is the document of --json.
+// Comparison is the document of --out FILE.json.
 type Comparison struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`

@@ -37,28 +37,26 @@ import (
 )
 
 func (p program) demoCommand() *cobra.Command {
-	var dir string
 	var length time.Duration
 	c := &cobra.Command{
-		Use:   "demo",
+		Use:   "demo [DIR]",
 		Short: "Play a morning with a simulated Buildkite and real git",
 		Example: `  muster-sim demo
-  muster-sim demo --dir fleet-demo --length 90m`,
-		Long: `demo starts a simulated Buildkite and a bare git repository in a directory, and
-runs the real loop against both, over HTTP and git, through a morning of builds that
+  muster-sim demo fleet-demo --length 90m`,
+		Long: `demo starts a simulated Buildkite and a bare git repository in DIR, by default
+muster-demo, where it replaces an earlier demo, and runs the real loop against both, over HTTP and git, through a morning of builds that
 passes in seconds. A simulated cluster runs the Jobs that muster commits. It prints
 a summary, and leaves the repository and a picture of the morning. It connects to
 nothing outside this machine.`,
-		Args: invocation.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: invocation.AtMostOne("directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if length < DemoInterval || length > demoMorning {
-				return output.Usage(fmt.Errorf("--length %s: use %s to %s", length, DemoInterval, demoMorning))
+				return output.Usage(fmt.Errorf("--length %s: use %s to %s", invocation.ShortDuration(length), DemoInterval, invocation.ShortDuration(demoMorning)))
 			}
-			s := demoSettings{dir: dir, length: length, invocation: cmp.Or(p.Invocation, p.Name()), progress: p.Progress}
+			s := demoSettings{dir: cmp.Or(strings.Join(args, ""), "muster-demo"), length: length, invocation: cmp.Or(p.Invocation, p.Name()), progress: p.Progress}
 			return playDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), s)
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "muster-demo", "directory for the repository; replaces an earlier demo")
 	invocation.DurationVar(c.Flags(), &length, "length", demoMorning, "length of the morning, in simulated time")
 	return c
 }
@@ -399,13 +397,13 @@ func demoRepository(dir string, at time.Time) (gitserver.Repository, error) {
 	}
 	for _, e := range entries {
 		if e.Name() != "fleet.git" && e.Name() != demoPicture {
-			return gitserver.Repository{}, output.Usage(fmt.Errorf("%s contains more than an earlier demo: choose another directory with --dir", dir))
+			return gitserver.Repository{}, output.Usage(fmt.Errorf("%s contains more than an earlier demo: name another directory", dir))
 		}
 	}
 	repository := gitserver.Repository{Dir: bare}
 	if len(entries) > 0 {
 		if mark, err := repository.Git("config", "--local", "muster.demo"); err != nil || strings.TrimSpace(mark) != "true" {
-			return repository, output.Usage(fmt.Errorf("%s was not created by an earlier demo: choose another directory with --dir", bare))
+			return repository, output.Usage(fmt.Errorf("%s was not created by an earlier demo: name another directory", bare))
 		}
 		if err := errors.Join(os.RemoveAll(bare), os.RemoveAll(filepath.Join(dir, demoPicture))); err != nil {
 			return repository, err

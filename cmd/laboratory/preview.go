@@ -1,10 +1,12 @@
 package laboratory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -27,7 +29,7 @@ import (
 type previewFlags struct {
 	git        invocation.Repository
 	base, head string
-	days       int
+	length     time.Duration
 	pull       int
 	githubRepo string
 
@@ -38,7 +40,7 @@ func (p program) previewCommand() *cobra.Command {
 	v := &previewFlags{git: invocation.Repository{Program: p.Program}}
 	git := &v.git
 	c := &cobra.Command{
-		Use:   "preview",
+		Use:   "preview [BASE[...HEAD]]",
 		Short: "Show the effect of changes to policies, templates or the base",
 		Long: `preview compares two commits of the current clone, as those of a pull request, and
 prints in Markdown which settings change, how the agents' Job changes, what check
@@ -47,35 +49,37 @@ the fleet's commits record them. It needs no Buildkite token.
 
 The clone needs the history of those days; preview reports if a shallow clone has
 less. --github-pr keeps one comment of that pull request up to date, and writes a
-check with the findings at their lines, with the App's flags, or with GH_TOKEN or
+check with the findings at their lines, with the App's flag, or with GH_TOKEN or
 GITHUB_TOKEN. docs/how-to/review-policy-changes.md has the steps for GitHub Actions
-and Buildkite.`,
-		Example: `  muster-sim preview --base origin/main
-  muster-sim preview --base origin/main --github-pr 12`,
-		Args: invocation.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
+and Buildkite.
+
+BASE is the branch to merge into, by default origin/main, and HEAD the commit to
+merge, by default HEAD. As in git diff, the comparison starts at their merge base.`,
+		Example: `  muster-sim preview
+  muster-sim preview origin/main...HEAD --github-pr 12`,
+		Args: invocation.AtMostOne("pair of commits"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			base, head, _ := strings.Cut(strings.Join(args, ""), "...")
+			v.base, v.head = cmp.Or(base, "origin/main"), cmp.Or(head, "HEAD")
+			return v.run(cmd.Context())
+		},
 	}
 	f := c.Flags()
-	f.StringVar(&v.base, "base", "origin/main", "branch to merge into; the comparison starts at the merge base")
-	f.StringVar(&v.head, "head", "HEAD", "commit to merge")
 	f.StringVar(&git.Repo, "repo", "", "clone on this machine (default the one of the current directory)")
 	f.StringVar(&git.Overlays, "overlays", "overlays", "directory of overlays in the repository")
-	f.IntVar(&v.days, "days", 7, "days of history to replay; 0 replays none")
-	f.IntVar(&v.pull, "github-pr", 0, "comment on this GitHub pull request, and write a check")
+	invocation.DurationVar(f, &v.length, "length", 7*24*time.Hour, "length of the history to replay, such as 12h or 7d; 0 replays none")
+	invocation.NumberVar(f, &v.pull, "github-pr", "", 0, 0, math.MaxInt, "comment on this GitHub pull request, and write a check")
 	f.StringVar(&v.githubRepo, "github-repo", "", "repository on GitHub, as OWNER/NAME (default that of the remote origin)")
-	f.StringVar(&git.App, "github-app-id", "", "GitHub App that comments")
-	f.Int64Var(&git.Installation, "github-app-installation", 0, "id of the App's installation on the repository's owner")
-	f.StringVar(&git.AppKey, "github-app-key-file", "", "the App's private key, in PEM")
-	f.StringVar(&git.GitHubAPI, "github-api-url", "https://api.github.com/", "GitHub API URL")
+	git.AddApp(c)
 	return c
 }
 
+// longestReplay is the maximum length of the history that is replayed.
+const longestReplay = 90 * 24 * time.Hour
+
 func (v *previewFlags) run(ctx context.Context) error {
-	if v.days < 0 || v.days > 90 {
-		return output.Usage(fmt.Errorf("--days %d: use 0 to 90", v.days))
-	}
-	if v.pull < 0 {
-		return output.Usage(fmt.Errorf("--github-pr %d: must be the number of a pull request", v.pull))
+	if v.length < 0 || v.length > longestReplay {
+		return output.Usage(fmt.Errorf("--length %s: use 0 to 90d", invocation.ShortDuration(v.length)))
 	}
 	base, head, err := v.open()
 	if err != nil {
@@ -108,11 +112,11 @@ func (v *previewFlags) open() (base, head string, err error) {
 	git.Repo, git.Branch = top, "HEAD"
 	p := v.git.Program
 	if head = p.Commit(top, v.head); head == "" {
-		return "", "", output.Usage(fmt.Errorf("--head %s: there is no such commit in %s", v.head, top))
+		return "", "", output.Usage(fmt.Errorf("%s: there is no such commit in %s", v.head, top))
 	}
 	into := p.Commit(top, v.base)
 	if into == "" {
-		return "", "", output.Usage(fmt.Errorf("--base %s: there is no such commit in %s; fetch it, or name another", v.base, top))
+		return "", "", output.Usage(fmt.Errorf("%s: there is no such commit in %s; fetch it, or name another", v.base, top))
 	}
 	if base = p.GitOutput(top, "merge-base", into, head); base == "" {
 		return "", "", output.Usage(fmt.Errorf("%s and %s have no commit in common here: fetch more of the history (git fetch --unshallow)", v.base, v.head))
@@ -158,11 +162,11 @@ func (v *previewFlags) report(ctx context.Context, base, head string) (preview.R
 
 // play simulates the recorded jobs of the overlays that change.
 func (v *previewFlags) play(ctx context.Context, r *preview.Report, loaded []fleet.Overlay) error {
-	if v.days == 0 || len(r.Changes) == 0 {
+	if v.length == 0 || len(r.Changes) == 0 {
 		return nil
 	}
 	v.git.Program.Progress.Doing("reading the history")
-	since := v.git.Program.Clock.Now().Add(-time.Duration(v.days) * 24 * time.Hour)
+	since := v.git.Program.Clock.Now().Add(-v.length)
 	current := map[string]plan.Policy{}
 	for _, c := range r.Changes {
 		current[path.Join(v.git.Overlays, c.Overlay)] = c.Before
@@ -201,7 +205,7 @@ func (v *previewFlags) post(ctx context.Context, r preview.Report) error {
 	case err != nil:
 		return err
 	case pulls == nil:
-		return output.Usage(errors.New("--github-pr needs a repository on GitHub (--github-repo OWNER/NAME) and a token: GH_TOKEN, GITHUB_TOKEN, or the App's flags"))
+		return output.Usage(errors.New("--github-pr needs a repository on GitHub (--github-repo OWNER/NAME) and a token: GH_TOKEN, GITHUB_TOKEN, or --github-app"))
 	}
 	pull, err := pulls.Get(ctx, v.pull)
 	if err != nil {

@@ -1,6 +1,7 @@
 package laboratory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,24 +71,25 @@ func (p program) serveCommand() *cobra.Command {
 		described = append(described, fmt.Sprintf("  %-16s %s", i.name, i.description))
 	}
 	c := &cobra.Command{
-		Use:   "serve",
+		Use:   "serve [DIR]",
 		Short: "Simulate Buildkite, git, a cluster and a syncer for muster run",
 		Long: `serve plays what muster needs, in real time, so that muster run and its page can be
 tried without an account: a Buildkite with two queues and new builds every minute,
-a git server with a fleet repository, and a cluster whose syncer applies it. It
-prints the command line of muster, and runs until it is interrupted.
+a git server with a fleet repository in DIR, by default muster-serve, and a cluster
+whose syncer applies it. The repository of an earlier serve is replaced. It prints
+the command line of muster, and runs until it is interrupted.
 
 With --incident something goes wrong from the second to the twelfth minute:
 ` + strings.Join(described, "\n"),
 		Example: `  muster-sim serve
   muster-sim serve --incident no-agents`,
-		Args: invocation.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: invocation.AtMostOne("directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.dir = cmp.Or(strings.Join(args, ""), "muster-serve")
 			s.clock, s.stderr = p.Clock, p.Stderr
 			return s.run(cmd.Context(), cmd.OutOrStdout(), strings.Replace(p.Invocation, "muster-sim", "muster", 1))
 		},
 	}
-	c.Flags().StringVar(&s.dir, "dir", "muster-serve", "directory for the repository; that of an earlier serve is replaced")
 	c.Flags().StringVar(&s.incident, "incident", "", "what goes wrong: "+strings.Join(names, ", "))
 	invocation.OneOf(c, "incident", names...)
 	return c

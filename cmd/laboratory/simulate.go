@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -25,25 +26,25 @@ import (
 	"muster/generator/plan"
 	"muster/generator/policy"
 	"muster/generator/simulation"
+	"muster/gitops/keyvalue"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // simulate contains the flags of muster-sim simulate.
 type simulate struct {
-	git                    invocation.Repository
-	workloads, algorithms  []string
-	csv, history, overlay  string
-	policy                 string
-	seed                   uint64
-	hours                  int
-	interval, sync, jitter time.Duration
-	startup                durationRange
-	syncer                 string
-	changed                func(flag string) bool // reports whether a flag is given
-	nodes, requests        int
-	neverRegistered        float64
-	jsonFile, chart        string
+	git                   invocation.Repository
+	workloads, algorithms []string
+	csv, history, overlay string
+	policy                string
+	seed                  uint64
+	length, interval      time.Duration
+	startup               durationRange
+	syncer                syncerFlag
+	nodes, requests       int
+	neverRegistered       float64
+	out                   []string
 }
 
 func (p program) simulateCommand() *cobra.Command {
@@ -101,24 +102,42 @@ func (s *simulate) addFlags(c *cobra.Command) {
 	f.Lookup("history").NoOptDefVal = sameRepository
 	f.StringVar(&s.overlay, "overlay", "overlays/default", "with --history, the overlay's directory in that repository")
 	f.StringVar(&s.policy, "policy", "", "scaling policy, as in scaling.yaml; other algorithms use its max and idle time-out")
-	f.Uint64Var(&s.seed, "seed", w.Seed, "random seed: the same seed gives the same output")
-	f.IntVar(&s.hours, "hours", 0, "hours of generated workloads; 0 is each workload's default, a day for most")
+	invocation.NumberVar(f, &s.seed, "seed", "", w.Seed, 0, math.MaxUint64, "random seed: the same seed gives the same output")
+	invocation.DurationVar(f, &s.length, "length", 0, "length of generated workloads, such as 12h or 7d; 0 is each workload's default, a day for most")
 	invocation.DurationVar(f, &s.interval, "interval", w.Interval, "time between ticks")
-	invocation.DurationVar(f, &s.sync, "sync", w.Sync, "shortest time between two polls of the repository by the syncer")
-	invocation.DurationVar(f, &s.jitter, "sync-jitter", w.Jitter, "maximum random addition to --sync")
-	f.StringVar(&s.syncer, "syncer", "", "how the syncer is set up: "+strings.Join(syncerNames(), ", ")+"; --sync and --sync-jitter change it")
-	f.IntVar(&s.requests, "requests", 0, "Buildkite's limit of requests per minute, such as 50: polls then use muster's own client, which takes longer to simulate; 0 is no limit")
+	s.syncer.addTo(c)
+	s.addFaults(f)
 	s.startup = w.Startup
 	f.Var(&s.startup, "startup", "shortest and longest time from pod creation to agent registration")
-	f.IntVar(&s.nodes, "nodes", 0, "number of agents that the nodes have room for at once; 0 is no limit")
-	f.Float64Var(&s.neverRegistered, "no-show", 0, "share of the pods whose agent never registers, 0 to 1")
-	f.StringVar(&s.jsonFile, "json", "", "file for the results as JSON")
-	f.StringVar(&s.chart, "chart", "", "file for a chart of waits against cost; must end in .svg")
-	s.changed = f.Changed
+	f.StringArrayVar(&s.out, "out", nil, "output file besides standard output: .json for the results, .svg for a chart of waits against cost; repeatable")
 }
 
-func syncerNames() []string {
-	return invocation.Map(simulation.Syncers(), func(s simulation.Syncer) string { return s.Name })
+// addFaults adds the flag of what limits or breaks the simulated world.
+func (s *simulate) addFaults(f *pflag.FlagSet) {
+	var requests, nodes, noShow string
+	form := keyvalue.Form{Name: "a fault", Example: "requests=50,nodes=40,no-show=0.05", Fields: map[string]*string{
+		"requests": &requests, "nodes": &nodes, "no-show": &noShow,
+	}}
+	invocation.FormVar(f, form, "faults", "limits and faults, as in "+form.Example+": Buildkite's limit of requests per minute (polls then use muster's own client, which takes longer to simulate), the agents that the nodes have room for at once, and the share of the pods whose agent never registers", func() (err error) {
+		if s.requests, err = readFault("requests", requests, 1, math.MaxInt); err == nil {
+			s.nodes, err = readFault("nodes", nodes, 1, math.MaxInt)
+		}
+		if err == nil {
+			s.neverRegistered, err = readFault("no-show", noShow, 0, 1.0)
+		}
+		return err
+	})
+}
+
+// readFault parses the number of a fault; 0 if it is absent.
+func readFault[T int | float64](key, text string, least, most T) (n T, err error) {
+	if text == "" {
+		return 0, nil
+	}
+	if n, err = invocation.ReadNumber(text, least, most); err != nil {
+		err = fmt.Errorf("%s: %w", key, err)
+	}
+	return n, err
 }
 
 func workloadNames() []string {
@@ -189,45 +208,35 @@ func (s *simulate) run(cmd *cobra.Command) error {
 func (s *simulate) write(cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
 	d := Compared(cases, algorithms, rows)
 	text, err := d.JSON()
-	write := func(name string, content []byte) {
-		if name != "" && err == nil {
+	for _, name := range s.out {
+		content := text
+		if filepath.Ext(name) == ".svg" {
+			content = d.Chart()
+		}
+		if err == nil {
 			err = s.git.Program.WriteFile(name, content)
 		}
 	}
-	write(s.jsonFile, text)
-	write(s.chart, d.Chart())
 	return err
 }
+
+// longestWorkload is the maximum length of a generated workload.
+const longestWorkload = 31 * 24 * time.Hour
 
 // check validates the flags that do not depend on others.
 func (s *simulate) check() error {
 	switch {
 	case s.csv != "" && s.history != "", (s.csv != "" || s.history != "") && len(s.workloads) > 0:
 		return errors.New("--workload, --csv and --history exclude each other: use one of them")
-	case s.hours < 0 || s.hours > 24*31:
-		return fmt.Errorf("--hours %d: use 1 to %d, or 0 for each workload's own", s.hours, 24*31)
+	case s.length < 0 || s.length > longestWorkload:
+		return fmt.Errorf("--length %s: use at most 31d, or 0 for each workload's own", invocation.ShortDuration(s.length))
 	case s.interval < time.Second:
 		return errors.New("--interval is below one second")
-	case s.sync < time.Second:
-		return errors.New("--sync is below one second")
-	case s.jitter < 0:
-		return errors.New("--sync-jitter is below zero")
-	case s.requests < 0:
-		return fmt.Errorf("--requests %d is below zero", s.requests)
-	case s.nodes < 0:
-		return fmt.Errorf("--nodes %d is below zero", s.nodes)
-	case !(s.neverRegistered >= 0 && s.neverRegistered <= 1):
-		return fmt.Errorf("--no-show %v: use 0 to 1", s.neverRegistered)
-	case s.chart != "" && filepath.Ext(s.chart) != ".svg":
-		return fmt.Errorf("--chart %s: the file's name must end in .svg", s.chart)
 	}
-	return checkSyncer(s.syncer)
-}
-
-// checkSyncer validates the name of a syncer's configuration.
-func checkSyncer(syncer string) error {
-	if syncer != "" && !slices.Contains(syncerNames(), syncer) {
-		return fmt.Errorf("--syncer %s: use one of %s", syncer, strings.Join(syncerNames(), ", "))
+	for _, name := range s.out {
+		if ext := filepath.Ext(name); ext != ".json" && ext != ".svg" {
+			return fmt.Errorf("--out %s: the file's name must end in .json or .svg", name)
+		}
 	}
 	return nil
 }
@@ -255,28 +264,11 @@ func choose[T any](flag string, names, defaults []string, all []T, name func(T) 
 	return slices.DeleteFunc(all, func(x T) bool { return !slices.Contains(names, name(x)) }), nil
 }
 
-// scenarioWith returns the default scenario with a syncer, which may be empty, and start-up times.
-func scenarioWith(syncer string, startup durationRange) simulation.Scenario {
-	w := simulation.DefaultScenario()
-	for _, s := range simulation.Syncers() {
-		if s.Name == syncer {
-			s.Use(&w)
-		}
-	}
-	w.Startup = startup
-	return w
-}
-
 // scenario returns the default scenario with the changes of the flags.
 func (s *simulate) scenario() (simulation.Scenario, error) {
-	w := scenarioWith(s.syncer, s.startup)
-	w.Seed, w.Interval = s.seed, s.interval
-	if s.syncer == "" || s.changed("sync") {
-		w.Sync = s.sync
-	}
-	if s.syncer == "" || s.changed("sync-jitter") {
-		w.Jitter = s.jitter
-	}
+	w := simulation.DefaultScenario()
+	s.syncer.use(&w)
+	w.Startup, w.Seed, w.Interval = s.startup, s.seed, s.interval
 	if s.requests > 0 {
 		w.Requests, w.Client = s.requests, simulatedClient
 	}
@@ -326,7 +318,7 @@ func (s *simulate) cases(cmd *cobra.Command, scenario simulation.Scenario) ([]si
 	}
 	var cases []simulation.Case
 	for _, l := range loads {
-		workload := l.Generate(s.seed, time.Duration(s.hours)*time.Hour)
+		workload := l.Generate(s.seed, s.length)
 		cases = append(cases, simulation.Case{Scenario: l.Scenario(scenario), Workload: workload, About: l.About})
 	}
 	return cases, nil

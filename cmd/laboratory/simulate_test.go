@@ -21,11 +21,11 @@ func simulated(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return execute(t, append([]string{"simulate"}, args...)...)
 }
 
-// simulatedJSON runs muster-sim simulate with --json, and returns what it prints and writes.
+// simulatedJSON runs muster-sim simulate with --out, and returns what it prints and writes.
 func simulatedJSON(t *testing.T, args ...string) (table string, d Comparison) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "s.json")
-	code, table, stderr := simulated(t, append(args, "--json", name)...)
+	code, table, stderr := simulated(t, append(args, "--out", name)...)
 	if code != invocation.ExitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -104,7 +104,7 @@ func advised(algorithm string) bool { return algorithm == simulation.Advised }
 // advise proposes.
 func TestAdvisedIsPlayed(t *testing.T) {
 	unraced.Only(t)
-	code, table, stderr := simulated(t, "--workload", "steady", "--hours", "1", "--algorithms", "muster,muster-told,muster-advised")
+	code, table, stderr := simulated(t, "--workload", "steady", "--length", "1h", "--algorithms", "muster,muster-told,muster-advised")
 	rows := strings.Split(table, "\n")
 	told := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-told ") })
 	advised := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-advised ") })
@@ -118,23 +118,23 @@ func TestAdvisedIsPlayed(t *testing.T) {
 }
 
 // TestSimulateSyncers asserts that a slower syncer makes jobs wait longer, that flags change a
-// syncer, that --requests limits the requests, and that the file contains the seed.
+// syncer, that --faults limits the requests, and that the file contains the seed.
 // TestScalingQuality compares all else in the file.
 func TestSimulateSyncers(t *testing.T) {
 	unraced.Only(t)
 	p95 := func(args ...string) float64 {
 		t.Helper()
-		_, d := simulatedJSON(t, append([]string{"--workload", "short-calm", "--algorithms", "muster", "--hours", "1", "--seed", "9"}, args...)...)
+		_, d := simulatedJSON(t, append([]string{"--workload", "short-calm", "--algorithms", "muster", "--length", "1h", "--seed", "9"}, args...)...)
 		if d.Seed != 9 {
 			t.Errorf("the seed is %d", d.Seed)
 		}
 		return d.Workloads[0].Results[0].Wait.P95
 	}
-	argocd, flux, told, changed := p95("--syncer", "argocd"), p95("--syncer", "flux"), p95("--syncer", "told"), p95("--syncer", "argocd", "--sync", "60s", "--sync-jitter", "0")
+	argocd, flux, told, changed := p95("--syncer", "argocd"), p95("--syncer", "flux"), p95("--syncer", "told"), p95("--syncer", "60s")
 	if argocd <= flux || flux <= told || changed != flux {
 		t.Errorf("p95 waits of %v with Argo CD, %v with Flux, %v told, and %v with Argo CD as Flux is set up", argocd, flux, told, changed)
 	}
-	if all, limited := p95(), p95("--requests", "20"); limited <= all {
+	if all, limited := p95(), p95("--faults", "requests=20"); limited <= all {
 		t.Errorf("a p95 wait of %v without a limit of requests, and %v with one of 20 a minute", all, limited)
 	}
 }
@@ -143,7 +143,7 @@ func TestSimulateSyncers(t *testing.T) {
 // and lists the others.
 func TestSimulateRunsOneWorkloadByDefault(t *testing.T) {
 	unraced.Only(t)
-	code, table, stderr := simulated(t, "--hours", "1")
+	code, table, stderr := simulated(t, "--length", "1h")
 	if code != invocation.ExitOK || !strings.HasPrefix(table, simulation.DefaultLoad+": ") || strings.Count(table, "lower bound") != 1 {
 		t.Fatalf("exit code %d, want one table: %s%s", code, table, stderr)
 	}

@@ -103,7 +103,7 @@ func TestHostileWorkTreeRunsNothing(t *testing.T) {
 				continue
 			}
 			for _, command := range [][]string{
-				{"history"}, {"verify", "--signatures"}, {"report"}, {"advise"}, {"preview", "--base", "HEAD"}, {"explain", "default"}, {"pause", "default", "--yes"}, {"set", "default", "max=1", "--yes"},
+				{"history"}, {"verify", "--signatures"}, {"report"}, {"advise"}, {"preview", "HEAD"}, {"explain", "default"}, {"pause", "default", "--yes"}, {"set", "default", "max=1", "--yes"},
 				{"cancel", "default", "--yes"}, {"close-breaker", "default", "--yes"}, {"revert", "12345678", "--yes"}, {"__complete", "pause", ""}, {"__complete", "init", "--queue", ""},
 			} {
 				code, out, errs := execute(t, program{invocation.Program{Args: command, Clock: later, Environ: environ}})
@@ -123,7 +123,7 @@ func TestHostileWorkTreeRunsNothing(t *testing.T) {
 			if repo == h.clone {
 				h.configure(t, h.clone, filepath.Join(h.inner, "program"))
 			}
-			for _, command := range [][]string{{"history"}, {"verify", "--signatures"}, {"report"}, {"status"}, {"preview", "--base", "HEAD"}, {"simulate", "--history", repo, "--overlay", "overlays/default", "--algorithms", "muster"}} {
+			for _, command := range [][]string{{"history"}, {"verify", "--signatures"}, {"report"}, {"status"}, {"preview", "HEAD"}, {"simulate", "--history", repo, "--overlay", "overlays/default", "--algorithms", "muster"}} {
 				code, out, errs := execute(t, program{invocation.Program{Args: command, Clock: later, Environ: append(slices.Clone(environ), "MUSTER_REPO="+repo)}})
 				if code == invocation.ExitUsage || code == invocation.ExitOutside {
 					t.Errorf("%s, %q of %s: exit code %d, %.300s", who, command, repo, code, errs)

@@ -203,7 +203,10 @@ func variableOf(f *pflag.Flag) string {
 func TestVariables(t *testing.T) {
 	for _, c := range slices.Concat(allCommands.Root(invocation.Program{}).Commands(), laboratory.Commands.Root(invocation.Program{}).Commands()) {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			value := map[string]string{"bool": "true", "int": "7", "int64": "7", "uint64": "7", "float64": "0.5", "duration": "7s", "range": "7s-8s", "stringSlice": "a"}[f.Value.Type()]
+			value := map[string]string{"bool": "true", "duration": "7s", "range": "7s-8s", "stringSlice": "a"}[f.Value.Type()]
+			if parsed, ok := f.Value.(interface{ Example() string }); ok {
+				value = parsed.Example()
+			}
 			if value == "" {
 				value = "text"
 			}

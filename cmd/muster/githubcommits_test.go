@@ -44,8 +44,8 @@ func TestGitHubCommits(t *testing.T) {
 				}
 				return out
 			}
-			run(append([]string{"run", "--once", "--buildkite-org", "acme", "--buildkite-url", rest.URL + "/", "--github-commits", "--github-api-url", api.URL,
-				"--github-app-id", api.AppID, "--github-app-installation", fmt.Sprint(api.Installation), "--github-app-key-file", api.KeyFile}, more...)...)
+			run(append([]string{"run", "--once", "--buildkite-org", "acme", "--buildkite-url", rest.URL + "/", "--github-api-url", api.URL,
+				"--github-app", fmt.Sprintf("id=%s,installation=%d,key-file=%s,sign=true", api.AppID, api.Installation, api.KeyFile)}, more...)...)
 			if made := api.Made(); fmt.Sprint(made) != "map[createCommitOnBranch:2]" {
 				log, _ := r.Git("log", "--format=%s")
 				t.Errorf("GitHub was asked to write %v, want two commits; the log is\n%s", made, log)

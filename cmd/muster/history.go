@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ time that it was 09:40) or "yesterday 09:40", or a duration ago, as in 90m or 7d
 	f.StringVar(&h.until, "until", "", "omit commits at or after this time or age")
 	f.StringSliceVar(&h.operations, "act", nil, "operations to show, such as dispatch,retire (default all)")
 	f.StringVar(&h.filter.Author, "author", "", "only show commits of this author: part of a name or an address")
-	f.IntVarP(&h.limit, "limit", "n", 0, "maximum number of rows; 0 shows all")
+	invocation.NumberVar(f, &h.limit, "limit", "n", 0, 0, math.MaxInt, "maximum number of rows; 0 shows all")
 	f.StringVar(&h.by, "by", "", "summarize by day, hour or overlay, with -o table, wide or json")
 	f.StringVarP(&h.output, "output", "o", "table", "table, wide, json, yaml or csv")
 	f.BoolVarP(&h.follow, "follow", "f", false, "show the last rows, oldest first, then new commits as they arrive")
@@ -117,8 +118,6 @@ func (h *historyFlags) prepare(ctx context.Context, args []string) error {
 		return output.Usage(fmt.Errorf("--output %q: use table, wide, json, yaml or csv", h.output))
 	case by != "" && by != history.Day && by != history.Hour && by != history.Overlay:
 		return output.Usage(fmt.Errorf("--by %q: use day, hour or overlay", h.by))
-	case h.limit < 0:
-		return output.Usage(fmt.Errorf("--limit %d is below zero", h.limit))
 	case h.follow && (h.by != "" || h.until != ""):
 		return output.Usage(fmt.Errorf("--follow cannot be combined with --by or --until"))
 	}

@@ -417,7 +417,7 @@ func TestVerifyInterruptedInClone(t *testing.T) {
 	}
 }
 
-const manualAuthor = " --author-name Ada --author-email ada@example.com"
+const manualAuthor = " --commit-author Ada<ada@example.com>"
 
 // blockingPoints are the points at which commands wait for others.
 func blockingPoints() []blockingPoint {
@@ -554,7 +554,7 @@ func TestInterruptedBeforeBegin(t *testing.T) {
 	dir := t.TempDir()
 	for _, args := range []string{
 		"advise", "cancel default-x --yes" + manualAuthor, "check", "close-breaker default --yes" + manualAuthor, "explain default", "history", "pause default --yes" + manualAuthor, "plan", "report",
-		"resume default --yes" + manualAuthor, "revert 12345678 --yes" + manualAuthor, "run --once", "set default max=1 --yes" + manualAuthor, "simulate --workload steady --hours 1", "status", "verify", "demo --dir " + dir + "/demo",
+		"resume default --yes" + manualAuthor, "revert 12345678 --yes" + manualAuthor, "run --once", "set default max=1 --yes" + manualAuthor, "simulate --workload steady --length 1h", "status", "verify", "demo " + dir + "/demo",
 	} {
 		_, p, _, stderr := fleetProgram(t, strings.Fields(args)...)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -66,13 +66,13 @@ func TestPagesEscapeHostileText(t *testing.T) {
 	}
 }
 
-// TestCommandLineIsNotServed asserts that no path of --listen and --pprof serves a credential in the
+// TestCommandLineIsNotServed asserts that no path of --listen serves a credential in the
 // arguments or in the environment.
 func TestCommandLineIsNotServed(t *testing.T) {
 	w, p, _, _ := fleetProgram(t)
 	host := strings.TrimPrefix(w.git.URL, "http://")
 	p.Args = []string{
-		"run", "--listen", "127.0.0.1:0", "--pprof", "localhost:0", "--startup-jitter", "0s",
+		"run", "--listen", "127.0.0.1:0,pprof=localhost:0", "--startup-jitter", "0s",
 		"--repo", "http://git:" + url.QueryEscape(leaktest.GitPassword) + "@" + host + "/fleet.git?private_token=" + leaktest.GitHubToken,
 		"--notify", "kind=url,name=chat,url=http://127.0.0.1:1/hooks/" + leaktest.AgentToken + "?key=" + leaktest.SSHKey,
 	}

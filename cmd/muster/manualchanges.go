@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -433,8 +432,7 @@ func (m *manualFlags) addTo(c *cobra.Command) *cobra.Command {
 	m.settings.git.AddLog(c)
 	m.settings.addNotify(c)
 	f := c.Flags()
-	f.StringVar(&git.AuthorName, "author-name", "", "author and committer of the commit (default git's user.name)")
-	f.StringVar(&git.AuthorEmail, "author-email", "", "email address of the author (default git's user.email)")
+	invocation.AuthorVar(f, &git.Author, invocation.Person{}, "author and committer of the commit, as \"Name <address>\" (default git's user.name and user.email)")
 	git.AddSigning(c)
 	f.StringVarP(&m.reason, "reason", "m", "", "reason for the change, recorded in the commit")
 	f.BoolVar(&m.pr, "pr", false, "push to a new branch and open a pull request: on GitHub with the App, GH_TOKEN or GITHUB_TOKEN")
@@ -603,7 +601,7 @@ func (m *manualFlags) confirm(ctx context.Context, at *fleetState, e manual.Edit
 	if m.pr {
 		to = "a new branch, for a pull request into " + git.Branch + ","
 	}
-	fmt.Fprintf(p.Stdout, "\nPush this to %s of %s as %s <%s>? [y/N] ", to, at.reader, git.AuthorName, git.AuthorEmail)
+	fmt.Fprintf(p.Stdout, "\nPush this to %s of %s as %s? [y/N] ", to, at.reader, git.Author)
 	answer, _, err := p.ReadLine(ctx)
 	if err != nil {
 		return false, err
@@ -633,22 +631,19 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 			return nil, output.Usage(fmt.Errorf("which repository? %s has no remote that the branch follows: give --repo", top))
 		}
 	}
-	ident, _ := m.settings.program.DiscoverOutput(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
-	if m := identRule.FindStringSubmatch(ident); m != nil {
-		git.AuthorName, git.AuthorEmail = cmp.Or(git.AuthorName, m[1]), cmp.Or(git.AuthorEmail, m[2])
-	}
-	if git.AuthorName == "" || git.AuthorEmail == "" {
-		return nil, output.Usage(errors.New("which author? set git's user.name and user.email, or give --author-name and --author-email"))
+	if git.Author == (invocation.Person{}) {
+		ident, _ := m.settings.program.DiscoverOutput(top, "-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT")
+		author := identRule.FindStringSubmatch(ident)
+		if author == nil {
+			return nil, output.Usage(errors.New("which author? set git's user.name and user.email, or give --commit-author \"Name <address>\""))
+		}
+		git.Author = invocation.Person{Name: author[1], Email: author[2]}
 	}
 	app, err := git.GitHubApp()
 	if err != nil {
 		return nil, err
 	}
-	sign, err := git.Signer()
-	if err != nil {
-		return nil, output.Usage(err)
-	}
-	repository, err := git.Repository(log, app, sign)
+	repository, err := git.Repository(log, app, git.Signer())
 	if err != nil {
 		return nil, err
 	}

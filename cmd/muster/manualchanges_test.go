@@ -53,7 +53,7 @@ func TestManualPrompts(t *testing.T) {
 		if max == "" {
 			max = "30"
 		}
-		code, out, errs := execute(t, program{invocation.Program{Args: []string{"set", "default", "max=" + max, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
+		code, out, errs := execute(t, program{invocation.Program{Args: []string{"set", "default", "max=" + max, "--repo", server.URL + "/acme/fleet.git", "--commit-author", "Ada <ada@example.com>"},
 			Stdin: strings.NewReader(test.answer), Terminal: true}})
 		if code != invocation.ExitOK {
 			t.Fatalf("%q: exit code %d: %s", test.answer, code, errs)
@@ -119,7 +119,7 @@ func TestManualChangeWhoseResponseIsLost(t *testing.T) {
 			syncers := newSyncers(t)
 			secret := filepath.Join(t.TempDir(), "secret")
 			check(t, os.WriteFile(secret, []byte("sesame"), 0o600))
-			code, out, errs := execute(t, program{invocation.Program{Args: []string{"pause", "default", "--yes", "--repo", server.URL + "/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com", "--notify", "kind=flux,url=" + syncers.flux.URL + ",secret-file=" + secret}}})
+			code, out, errs := execute(t, program{invocation.Program{Args: []string{"pause", "default", "--yes", "--repo", server.URL + "/fleet.git", "--commit-author", "Ada <ada@example.com>", "--notify", "kind=flux,url=" + syncers.flux.URL + ",secret-file=" + secret}}})
 			commits, err := r.Git("log", "--format=%h %s", "main")
 			check(t, err)
 			if n := strings.Count(commits, "default: pause"); n != 1 {
@@ -184,7 +184,7 @@ func TestInterruptedChangeThatLanded(t *testing.T) {
 				})
 			}})
 			var out, errs bytes.Buffer
-			p := program{invocation.Program{Args: []string{"pause", "default", "--yes", "--repo", server.URL + "/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"}, Clock: stoppedClock{start}, Stdout: &out, Stderr: &errs}}
+			p := program{invocation.Program{Args: []string{"pause", "default", "--yes", "--repo", server.URL + "/fleet.git", "--commit-author", "Ada <ada@example.com>"}, Clock: stoppedClock{start}, Stdout: &out, Stderr: &errs}}
 			code := p.run(ctx)
 			if code != invocation.ExitOutside || !strings.Contains(errs.String(), c.want) || strings.Contains(errs.String(), "nothing was pushed") {
 				t.Errorf("exit code %d: %s", code, &errs)
@@ -199,13 +199,13 @@ func TestChangesWithoutEnd(t *testing.T) {
 	server, r, _ := manualFleet(t)
 	for _, command := range []string{"pause default", "set default max=20"} {
 		for _, end := range []string{"--for 0s", "--for 0", "--for -0s", "--for 1ns", "--for -1h", "--for 2", "--for=", "--until=", "--until 0001-01-01T00:00:00Z", "--until 2026-11-21T02:15Z", "--until 1970-01-01"} {
-			args := strings.Fields(command + " --yes --author-name Ada --author-email ada@example.com --repo " + server.URL + "/acme/fleet.git " + end)
+			args := strings.Fields(command + " --yes --commit-author Ada<ada@example.com> --repo " + server.URL + "/acme/fleet.git " + end)
 			if code, out, errs := execute(t, program{invocation.Program{Args: args}}); code != invocation.ExitUsage || out != "" || !strings.HasPrefix(errs, "muster: --") {
 				t.Errorf("%s %s: exit code %d, printed %s%s", command, end, code, out, errs)
 			}
 		}
 	}
-	args := strings.Fields("pause default --yes --author-name Ada --author-email ada@example.com --repo " + server.URL + "/acme/fleet.git")
+	args := strings.Fields("pause default --yes --commit-author Ada<ada@example.com> --repo " + server.URL + "/acme/fleet.git")
 	if code, _, errs := execute(t, program{invocation.Program{Args: args, Environ: []string{"MUSTER_FOR=0s"}}}); code != invocation.ExitUsage {
 		t.Errorf("with a variable: exit code %d, printed %s", code, errs)
 	}
@@ -221,7 +221,7 @@ func TestManualPullRequest(t *testing.T) {
 	reason := "the registry is down"
 	run := func(environ ...string) string {
 		t.Helper()
-		code, out, errs := execute(t, program{invocation.Program{Args: []string{"pause", "default", "--reason", reason, "--pr", "--yes", "--github-api-url", api.URL, "--repo", server.URL + "/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"},
+		code, out, errs := execute(t, program{invocation.Program{Args: []string{"pause", "default", "--reason", reason, "--pr", "--yes", "--github-api-url", api.URL, "--repo", server.URL + "/acme/fleet.git", "--commit-author", "Ada <ada@example.com>"},
 			Environ: environ}})
 		if code != invocation.ExitOK {
 			t.Fatalf("exit code %d: %s", code, errs)

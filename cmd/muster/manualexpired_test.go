@@ -33,7 +33,7 @@ func TestConfirmedTooLate(t *testing.T) {
 		before, err := r.Git("rev-parse", "main")
 		check(t, err)
 		s := &slowPerson{now: start, answer: strings.NewReader("y\n")}
-		code, _, errs := execute(t, program{invocation.Program{Args: append(strings.Fields(args), "--repo", server.URL+"/acme/fleet.git", "--author-name", "Ada", "--author-email", "ada@example.com"),
+		code, _, errs := execute(t, program{invocation.Program{Args: append(strings.Fields(args), "--repo", server.URL+"/acme/fleet.git", "--commit-author", "Ada <ada@example.com>"),
 			Clock: s, Stdin: s, Terminal: true}})
 		after, err := r.Git("rev-parse", "main")
 		check(t, err)

@@ -43,7 +43,7 @@ func TestPreviewOnGitHub(t *testing.T) {
 		t.Helper()
 		args := []string{"preview", "--repo", clone, "--github-pr", "1", "--github-repo", server.URL + "/acme/fleet.git", "--github-api-url", api.URL}
 		if len(environ) == 0 {
-			args = append(args, "--github-app-id", api.AppID, "--github-app-installation", "42", "--github-app-key-file", api.KeyFile)
+			args = append(args, "--github-app", "id="+api.AppID+",installation=42,key-file="+api.KeyFile)
 		}
 		if code, _, errs := execute(t, program{invocation.Program{Args: args, Environ: environ}}); code != want || !strings.Contains(errs, said) {
 			t.Fatalf("exit code %d, want %d; it says\n%swant %q", code, want, errs, said)

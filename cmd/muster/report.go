@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -82,8 +81,8 @@ func parsePrice(text string) (report.Price, error) {
 		return report.Price{}, nil
 	}
 	number, currency, _ := strings.Cut(text, " ")
-	v, err := strconv.ParseFloat(number, 64)
-	if err != nil || v < 0 || math.IsNaN(v) || math.IsInf(v, 0) || !currencyRule.MatchString(currency) {
+	v, err := invocation.ReadNumber(number, 0, math.MaxFloat64)
+	if err != nil || !currencyRule.MatchString(currency) {
 		return report.Price{}, output.Usage(fmt.Errorf("--price: must be a non-negative number, with or without a currency, as in 0.04 or \"0.04 EUR\", got %q", text))
 	}
 	return report.Price{PerHour: v, Currency: currency}, nil

@@ -18,6 +18,7 @@ import (
 	"muster/generator/status"
 	"muster/gitops"
 	"muster/gitops/git/remote"
+	"muster/gitops/keyvalue"
 
 	"github.com/spf13/cobra"
 )
@@ -39,23 +40,35 @@ func (f *runFlags) check() error {
 	case f.jitter < 0:
 		return output.Usage(errors.New("--startup-jitter is below zero"))
 	case f.once && f.listen+f.pprof != "":
-		return output.Usage(errors.New("--once ends after one tick: leave out --listen and --pprof"))
+		return output.Usage(errors.New("--once ends after one tick: leave out --listen"))
 	case f.once && f.notifyJobs:
 		return output.Usage(errors.New("--once ends after one tick: leave out --say-on-jobs"))
 	case f.listen == "" && f.webhooks.enabled() && !f.once:
 		return output.Usage(errors.New("webhooks are served on the address of --listen: give one"))
 	case f.webhooks.interval < time.Second:
 		return output.Usage(errors.New("--webhook-interval is below one second"))
-	case addressMistake(f.listen) != "":
-		return output.Usage(fmt.Errorf("--listen %q: %s", f.listen, addressMistake(f.listen)))
-	case addressMistake(f.pprof) != "":
-		return output.Usage(fmt.Errorf("--pprof %q: %s", f.pprof, addressMistake(f.pprof)))
-	case f.commitURL != "" && (!strings.HasPrefix(f.commitURL, "https://") && !strings.HasPrefix(f.commitURL, "http://") || !strings.Contains(f.commitURL, "{commit}")):
-		return output.Usage(errors.New("--commit-url must begin with https:// and contain {commit}"))
-	case f.listen != "" && f.listen == f.pprof:
-		return output.Usage(errors.New("--pprof and --listen must use different addresses"))
 	}
 	return nil
+}
+
+// addListen adds the flag of the servers.
+func (f *runFlags) addListen(c *cobra.Command) {
+	form := keyvalue.Form{Name: "a server", Example: ":8080,pprof=localhost:6060", Fields: map[string]*string{
+		"": &f.listen, "pprof": &f.pprof, "commit-url": &f.commitURL,
+	}}
+	invocation.FormVar(c.Flags(), form, "listen", "address of the status page, probes and metrics, such as :8080. In ADDRESS,pprof=ADDRESS,commit-url=URL, pprof is the address of Go's profiles, such as localhost:6060, and commit-url the page of a commit, with {commit} in place of its ID, for links on the status page; absent: as GitHub, GitLab, Gitea, Forgejo, Bitbucket or Azure DevOps, by the name of the host", func() error {
+		switch {
+		case addressMistake(f.listen) != "":
+			return fmt.Errorf("%q: %s", f.listen, addressMistake(f.listen))
+		case addressMistake(f.pprof) != "":
+			return fmt.Errorf("pprof %q: %s", f.pprof, addressMistake(f.pprof))
+		case f.commitURL != "" && (!strings.HasPrefix(f.commitURL, "https://") && !strings.HasPrefix(f.commitURL, "http://") || !strings.Contains(f.commitURL, "{commit}")):
+			return errors.New("commit-url must begin with https:// and contain {commit}")
+		case f.listen != "" && f.listen == f.pprof:
+			return errors.New("pprof must use another address than the status page")
+		}
+		return nil
+	})
 }
 
 // addressMistake returns what is wrong with an address to listen on; empty if nothing is, or if there is
@@ -116,12 +129,10 @@ are accepted and no overlay is invalid; otherwise it lists the problems), and
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "do everything except push")
 	invocation.DurationVar(c.Flags(), &f.interval, "interval", 15*time.Second, "time between ticks")
 	invocation.DurationVar(c.Flags(), &f.jitter, "startup-jitter", 5*time.Second, "maximum random delay of the first tick; not with --once")
-	c.Flags().StringVar(&f.listen, "listen", "", "address of the status page, probes and metrics, such as :8080; empty: none")
-	c.Flags().StringVar(&f.commitURL, "commit-url", "", "page of a commit, with {commit} in place of its ID, for links on the status page; absent: as GitHub, GitLab, Gitea, Forgejo, Bitbucket or Azure DevOps, by the name of the host")
+	f.addListen(c)
 	f.webhooks.addTo(c)
 	invocation.DurationVar(c.Flags(), &f.webhooks.interval, "webhook-interval", 3*time.Second, "mean time between ticks that webhooks or Buildkite's metrics trigger (a few may be a second apart), and between requests for the metrics")
 	c.Flags().BoolVar(&f.notifyJobs, "say-on-jobs", false, "show on each pending job's page which dispatch was ordered for such jobs; needs --agent-token-file")
-	c.Flags().StringVar(&f.pprof, "pprof", "", "address of Go's profiles, such as localhost:6060; empty: none")
 	return c
 }
 

@@ -19,7 +19,7 @@ func TestServeForMuster(t *testing.T) {
 	var out sharedBuffer
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	p := invocation.Program{Args: []string{"serve", "--dir", dir}, Clock: endlessClock{}, Stdout: &out, Stderr: io.Discard}
+	p := invocation.Program{Args: []string{"serve", dir}, Clock: endlessClock{}, Stdout: &out, Stderr: io.Discard}
 	code := make(chan int, 1)
 	go func() { code <- p.Run(ctx, laboratory.Commands) }()
 	until(func() bool { return strings.Contains(out.text(), "Interrupt this command") })

@@ -17,6 +17,7 @@ import (
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/gitops/branch"
+	"muster/gitops/keyvalue"
 	"muster/gitops/notify"
 
 	"github.com/spf13/cobra"
@@ -71,14 +72,10 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 			return nil, err
 		}
 	}
-	switch s.agent.source {
-	case "", "rest":
-	case "stacks":
+	if s.agent.source == "stacks" {
 		if s.agent.stacks, err = s.stacksFor("--source stacks", log); err != nil {
 			return nil, err
 		}
-	default:
-		return nil, output.Usage(fmt.Errorf("--source %q: use rest or stacks", s.agent.source))
 	}
 	if agentTokenOnly {
 		// The counter shares the trigger's responses, because Buildkite limits requests for the
@@ -204,8 +201,16 @@ type agentSettings struct {
 func (a *agentSettings) addTo(c *cobra.Command) {
 	c.Flags().StringArrayVar(&a.files, "agent-token-file", nil, "file with an agent token of the queues' Buildkite cluster, read at each request: run polls as soon as its metrics show more jobs; repeatable, or separated by spaces")
 	c.Flags().StringVar(&a.url, "agent-endpoint", buildkite.DefaultAgentURL, "Buildkite Agent API URL")
-	c.Flags().StringVar(&a.source, "source", "rest", "source of pending jobs: rest, or stacks (the Stacks API, with --agent-token-file). With stacks the API token is optional; without it, agents are counted but not listed")
-	c.Flags().StringVar(&a.key, "stack-key", "", "key of the stack in Buildkite; if empty, derived from the identifiers of the overlays in git. Two replicas with the same key share a request limit")
+	form := keyvalue.Form{Name: "a source", Example: "stacks,key=KEY", Fields: map[string]*string{"": &a.source, "key": &a.key}}
+	invocation.FormVar(c.Flags(), form, "source", "source of pending jobs: rest (the default), or stacks (the Stacks API, with --agent-token-file). With stacks the API token is optional; without it, agents are counted but not listed. In stacks,key=KEY, KEY is that of the stack in Buildkite (default derived from the identifiers of the overlays in git); two replicas with the same key share a request limit", func() error {
+		switch {
+		case a.key != "" && a.source != "stacks":
+			return errors.New("only stacks takes a key, as in stacks,key=KEY")
+		case a.source != "rest" && a.source != "stacks":
+			return fmt.Errorf("%q: use rest or stacks", a.source)
+		}
+		return nil
+	})
 	invocation.OneOf(c, "source", "rest", "stacks")
 }
 

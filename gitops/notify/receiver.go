@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"muster/gitops/branch"
+	"muster/gitops/keyvalue"
 )
 
 // Kind is the protocol of a receiver.
@@ -54,24 +55,12 @@ var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$`)
 func Parse(text string) (Receiver, error) {
 	var r Receiver
 	kind := ""
-	fields := map[string]*string{
+	form := keyvalue.Form{Name: "a receiver", Example: "kind=flux,url=https://...,secret-file=FILE", Fields: map[string]*string{
 		"kind": &kind, "url": &r.URL, "name": &r.Name, "secret-file": &r.SecretFile, "repository": &r.Repository,
 		"ca-file": &r.CAFile, "template-file": &r.TemplateFile, "header-file": &r.HeaderFile,
-	}
-	for part := range strings.SplitSeq(text, ",") {
-		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		field := fields[key]
-		switch {
-		case field == nil && named.MatchString(key):
-			return r, fmt.Errorf("a receiver has no %q: give kind, url, name, secret-file, repository, ca-file, template-file and header-file, separated by commas", key)
-		case field == nil:
-			return r, errors.New("a receiver is written as KEY=VALUE,KEY=VALUE, as in kind=flux,url=https://...,secret-file=FILE")
-		case value == "":
-			return r, fmt.Errorf("a receiver's %s is empty", key)
-		case *field != "":
-			return r, fmt.Errorf("a receiver's %s is given twice", key)
-		}
-		*field = value
+	}}
+	if err := form.Parse(text); err != nil {
+		return r, err
 	}
 	r.Kind = Kind(kind)
 	return r, r.complete()
