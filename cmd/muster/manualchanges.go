@@ -281,16 +281,20 @@ func (p program) resumeCommand() *cobra.Command {
 		Use:   "resume OVERLAY...",
 		Short: "Order agents for a paused overlay again",
 		Long: `resume removes what pause wrote into the scaling.yaml of overlays, and closes open
-circuit breakers, each in a commit of its own. Resume a queue that is paused in
-Buildkite there.`,
+circuit breakers, each in a commit of its own, or with --pr all in one. Resume a queue
+that is paused in Buildkite there.`,
 		Example: `  muster resume linux windows --reason "the registry is up"
   muster resume --all --yes`,
 		Args: allOr(&m.all, invocation.Arguments(1, invocation.Unlimited)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			open := map[string]bool{}
 			err := m.onOverlays(cmd.Context(), args, func(f *fleetState, o *fleet.Overlay) (manual.Edit, error) {
+				e, err := manual.Resume(f.head.Tree, o, f.now)
+				if err == nil && m.pr && o.State.Breaker.Open() { // one pull request, whose commit states no operation
+					return e.With(manual.CloseBreaker(o))
+				}
 				open[o.Name] = o.State.Breaker.Open()
-				return manual.Resume(f.head.Tree, o, f.now)
+				return e, err
 			})
 			if err != nil || m.declined {
 				return err

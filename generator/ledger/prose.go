@@ -278,6 +278,18 @@ func endSubject(op Draft) string {
 	return subject(d.Overlay, string(op.Kind)+" "+Count(len(all), "order"), why)
 }
 
+// CancelSubject returns the subject of a commit that cancels orders.
+func CancelSubject(overlay string, orders []Order) string {
+	agents, what, why := 0, "withdraw ", "cancelled"
+	for _, o := range orders {
+		agents += o.Agents
+		if o.NeverCreated {
+			what, why = "retire ", "never created"
+		}
+	}
+	return subject(overlay, what+Count(len(orders), "order"), []string{Count(agents, "agent"), why})
+}
+
 // stale reports whether a dispatch is so old that muster did not ask Buildkite about its agents.
 // Otherwise no registered agent would be a failure.
 func stale(r plan.Retirement) bool {

@@ -52,13 +52,8 @@ func Cancel(o *fleet.Overlay, ids []string, neverCreated bool) (Edit, error) {
 	e.Changes = changes
 	e.Operation = operation(ledger.Cancel, o)
 	e.Operation.Orders = orders
-	what := "dispatch " + todo[0]
-	if len(todo) > 1 {
-		what = fmt.Sprintf("%d dispatches", len(todo))
-	}
-	e.Subject = fmt.Sprintf("%s: cancel %s", o.Name, what)
+	e.Subject = ledger.CancelSubject(o.Name, orders)
 	if neverCreated {
-		e.Subject += ", never created"
 		e.Notes = append(e.Notes, "Their agents no longer count. If the cluster has created a Job of them after all, max may be exceeded, and jobs may get two agents.",
 			"muster then orders agents for jobs that are still pending. To prevent that: muster pause "+o.Name+".")
 		return e, nil

@@ -58,6 +58,17 @@ func (e Edit) message(trailers []string, reason string) string {
 	return text
 }
 
+// With returns an edit that also does what another one of the same overlay does. It is not an operation of a command.
+func (e Edit) With(other Edit, err error) (Edit, error) {
+	if e.Subject == "" {
+		e.Subject = other.Subject
+	}
+	e.Changes = append(e.Changes, other.Changes...)
+	e.Says = append(e.Says, other.Says...)
+	e.Notes = append(e.Notes, other.Notes...)
+	return e, err
+}
+
 // Proposal returns the title and the text of a pull request with the edit, escaped as by
 // [Edit.Message].
 func (e Edit) Proposal(reason string) (title, text string) {
