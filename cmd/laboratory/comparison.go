@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/cmd/chart"
+	"muster/generator/ledger"
 	"muster/generator/simulation"
 )
 
@@ -78,7 +79,7 @@ func PrintCase(out io.Writer, c simulation.Case, algorithms []simulation.Named, 
 
 // printHead prints the description of a workload.
 func printHead(out io.Writer, c simulation.Case, first simulation.Row) {
-	fmt.Fprintf(out, "%s: %d jobs", c.Workload.Name, first.Jobs)
+	fmt.Fprintf(out, "%s: %s", c.Workload.Name, ledger.Count(first.Jobs, "job"))
 	if n := first.Unmatched; n > 0 {
 		fmt.Fprintf(out, ", and %d that no agent matches", n)
 	}

@@ -171,11 +171,11 @@ func (s *simulate) run(cmd *cobra.Command) error {
 		return err
 	}
 	if s.csv == "" && s.history == "" && len(s.workloads) == 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "Simulating the workload %s, %s, with %d algorithms.\nOther workloads, or all (--workload): %s\nOther algorithms, or all (--algorithms): %s\n\n",
-			simulation.DefaultLoad, cases[0].Workload.Length, len(algorithms), others(workloadNames(), simulation.DefaultLoad), others(algorithmNames(), simulation.DefaultAlgorithms()...))
+		fmt.Fprintf(cmd.ErrOrStderr(), "Simulating the workload %s, %s, with %s.\nOther workloads, or all (--workload): %s\nOther algorithms, or all (--algorithms): %s\n\n",
+			simulation.DefaultLoad, cases[0].Workload.Length, ledger.Count(len(algorithms), "algorithm"), others(workloadNames(), simulation.DefaultLoad), others(algorithmNames(), simulation.DefaultAlgorithms()...))
 	}
 	doing := func(runs int) {
-		progress.Doing(fmt.Sprintf("simulating %d workloads with %d algorithms: %d of %d runs finished", len(cases), len(algorithms), runs, len(cases)*len(algorithms)))
+		progress.Doing(fmt.Sprintf("simulating %s with %s: %d of %d finished", ledger.Count(len(cases), "workload"), ledger.Count(len(algorithms), "algorithm"), runs, len(cases)*len(algorithms)))
 	}
 	doing(0)
 	printed := 0

@@ -82,7 +82,7 @@ func (e *explainFlags) run(ctx context.Context, name string) error {
 	config := explanation.Config{
 		Repository: invocation.ReadingAhead{Repository: repository}, Overlays: git.Overlays, Now: p.Clock.Now(),
 		Loader: e.settings.git.Loader(),
-		Doing:  func(n int) { p.Progress.Doing(fmt.Sprintf("reading the history: %d commits", n)) },
+		Doing:  func(n int) { p.Progress.Doing("reading the history: " + commits(n)) },
 	}
 	all, err := config.Explain(ctx, explanation.Question{Name: name, At: at})
 	if err != nil {

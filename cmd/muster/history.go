@@ -162,7 +162,7 @@ func (h *historyFlags) run(ctx context.Context) error {
 			known[row.Overlay] = true
 		}
 		if count.Commits%1000 == 0 {
-			p.Progress.Doing(fmt.Sprintf("reading the history: %d commits", count.Commits))
+			p.Progress.Doing("reading the history: " + commits(count.Commits))
 		}
 		if !h.filter.Wants(row) {
 			continue

@@ -114,7 +114,7 @@ func (v *verifyFlags) run(ctx context.Context, text string) error {
 			return err
 		}
 		if v.count.Muster%100 == 0 {
-			p.Progress.Doing(fmt.Sprintf("verifying: %d commits by muster", v.count.Muster))
+			p.Progress.Doing("verifying: " + commits(v.count.Muster) + " by muster")
 		}
 		if v.all || f.Failed() || f.Verdict != verification.Reproduced {
 			if err := printer.finding(f); err != nil {
@@ -285,7 +285,7 @@ func (p *verifyText) end(c verification.Config, count verification.Count) error 
 	}
 	_, err := fmt.Fprintf(p.out.Text, "%s, %d of them by muster: %s\n", commits(count.Commits), count.Muster, strings.Join(kinds, ", "))
 	if count.Unproven > 0 {
-		fmt.Fprintf(p.out.Text, "%d commits by muster have no valid signature\n", count.Unproven)
+		fmt.Fprintf(p.out.Text, "%s by muster %s no valid signature\n", commits(count.Unproven), ledger.Pick(count.Unproven, "has", "have"))
 	}
 	return err
 }

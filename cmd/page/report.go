@@ -167,7 +167,11 @@ func (s *sheet) table(t report.Table) g.Node {
 func (s *sheet) timelines() g.Node {
 	note := "In UTC. Each bar is what a commit recorded, or the maximum of several commits. Between the bars, nothing is known."
 	if n := len(s.Overlays) - len(s.lines); n > 0 {
-		note += fmt.Sprintf(" %d more overlays are only in the table.", n)
+		verb := " are"
+		if n == 1 {
+			verb = " is"
+		}
+		note += " " + quantity(int64(n), "more overlay") + verb + " only in the table."
 	}
 	lines := s.lines
 	if lines == nil {
@@ -183,7 +187,7 @@ func (s *sheet) timelines() g.Node {
 // see it.
 func (s *sheet) figure(o report.Overlay) g.Node {
 	name := output.ShownAs(o.Name)
-	summary := fmt.Sprintf("%d agents ordered in %s, %d registered, %d never did.", o.Agents, quantity(int64(o.Orders), "commit"), o.Registered, o.Lost)
+	summary := fmt.Sprintf("%s ordered in %s, %d registered, %d never did.", quantity(int64(o.Agents), "agent"), quantity(int64(o.Orders), "commit"), o.Registered, o.Lost)
 	wide, narrow := s.timeline(o, 0, maxDrawn), s.timeline(o, narrowWidth, maxDrawnNarrow)
 	source := func(t chart.Timeline) string {
 		return "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(t.SVG())

@@ -382,6 +382,9 @@ func (o *Overlay) checkSize() {
 		others := ""
 		if n := len(o.unread) - 1; n > 0 {
 			others = fmt.Sprintf(", as %d others", n)
+			if n == 1 {
+				others = ", as 1 other"
+			}
 		}
 		f := finding.Finding{File: o.unread[0], Problem: fmt.Sprintf("is not read%s: the files in %s have more than %d MiB", others, dir, maxOfDispatches>>20), Remedy: "delete those that are not dispatches of muster"}
 		o.findings = atMost(o, append([]finding.Finding{f}, o.findings...)) // before the problems of thousands of files

@@ -45,9 +45,9 @@ func (q CountedQueue) contradiction(ran int) string {
 	}
 	switch {
 	case q.Invalid || q.Idle < 0 || q.Idle > q.Agents || q.Agents > mostAgents:
-		return fmt.Sprintf("%d agents, %d of them idle", q.Agents, q.Idle)
+		return fmt.Sprintf("%s, %d of them idle", quantity(q.Agents, "agent"), q.Idle)
 	case q.Agents-q.Idle < ran:
-		return fmt.Sprintf("%d agents, %d of them idle, while %d jobs run", q.Agents, q.Idle, ran)
+		return fmt.Sprintf("%s, %d of them idle, beside %s", quantity(q.Agents, "agent"), q.Idle, quantity(ran, "running job"))
 	}
 	return ""
 }

@@ -117,11 +117,15 @@ func (s *allocation) unknownOrders() Suspension {
 	if c.Unknown == 0 || c.UnknownUntil == nil {
 		return Suspension{}
 	}
-	agents := "1 agent"
-	if c.Unknown > 1 {
-		agents = fmt.Sprintf("%d agents", c.Unknown)
+	return Suspension{Code: UnknownOrders, Finding: fmt.Sprintf("%s of this overlay connected whose orders the branch does not contain, and others of these orders may follow until %s: was the branch set back?", quantity(c.Unknown, "agent"), c.UnknownUntil.Format(time.RFC3339))}
+}
+
+// quantity returns a number with its noun, as in "1 agent" and "2 agents".
+func quantity(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
 	}
-	return Suspension{Code: UnknownOrders, Finding: fmt.Sprintf("%s of this overlay connected whose orders the branch does not contain, and others of these orders may follow until %s: was the branch set back?", agents, c.UnknownUntil.Format(time.RFC3339))}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // drift returns the suspension of an overlay while agents of an order may register whose manifest somebody

@@ -119,7 +119,7 @@ func differences(e *ledger.Operation, d plan.Decision) []string {
 	case e.Kind == ledger.Repair: // it concerns files, which no decision contains
 		return nil
 	case e.Kind == ledger.Dispatch && again.Agents() != e.Agents():
-		return []string{fmt.Sprintf("it orders %d agents, but the recomputed decision orders %d", e.Agents(), again.Agents())}
+		return []string{fmt.Sprintf("it orders %s, but the recomputed decision orders %d", ledger.Count(e.Agents(), "agent"), again.Agents())}
 	case !slices.Equal(ids, wanted):
 		return []string{fmt.Sprintf("it is about %s, but the recomputed decision is about %s", someOf(ids), someOf(wanted))}
 	}
