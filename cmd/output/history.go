@@ -33,12 +33,12 @@ func NewHistoryPrinter(format, by string, out HistoryOutput) HistoryPrinter {
 	case by != "":
 		return nil
 	}
-	head := []string{"TIME", "OVERLAY", "ACT", "AGENTS", "WHY", "OUTCOME"}
+	head := []string{"TIME", "COMMIT", "OVERLAY", "ACT", "AGENTS", "WHY", "OUTCOME"}
 	switch format {
 	case "table":
-		return &tablePrinter{out: out, stream: Stream{Out: out.Output, Head: head}}
+		return &tablePrinter{out: out, stream: Stream{Out: out.Output, Head: head, Limit: tableWidth, Cut: slices.Index(head, "WHY")}}
 	case "wide":
-		return &tablePrinter{wide: true, out: out, stream: Stream{Out: out.Output, Head: append(head, "BY", "COMMIT", "QUEUE", "DISPATCHES")}}
+		return &tablePrinter{wide: true, out: out, stream: Stream{Out: out.Output, Head: append(head, "BY", "QUEUE", "DISPATCHES")}}
 	case "json":
 		return &jsonPrinter{JSONList{Out: out.Text, Kind: "History", List: "rows"}}
 	case "yaml":
@@ -114,8 +114,8 @@ func (p *tablePrinter) Flush() error { return p.stream.Flush() }
 
 func (p *tablePrinter) End(history.Count) error { return p.stream.Flush() }
 
-// maxWhy is the maximum number of characters of a reason in a narrow table.
-const maxWhy = 72
+// tableWidth is the maximum width of the narrow table.
+const tableWidth = 100
 
 func historyCells(r ledger.Operation, wide bool) []Cell {
 	why := OneRow(r.Why)
@@ -124,9 +124,6 @@ func historyCells(r ledger.Operation, wide bool) []Cell {
 		if r.Reason != "" {
 			why += ": " + r.Reason
 		}
-	}
-	if text := []rune(why); !wide && len(text) > maxWhy {
-		why = string(text[:maxWhy-1]) + "…"
 	}
 	agents := Unknown
 	if len(r.Orders) > 0 {
@@ -144,13 +141,17 @@ func historyCells(r ledger.Operation, wide bool) []Cell {
 	default:
 		style = Good
 	}
+	layout, outcome := "2006-01-02T15:04Z", shortOutcome(r)
+	if wide {
+		layout, outcome = time.RFC3339, outcomeCell(r)
+	}
 	cells := []Cell{
-		{Text: r.At.UTC().Format(time.RFC3339), Style: Faint}, {Text: cmp.Or(r.Overlay, Unknown)}, {Text: string(r.Kind), Style: style},
-		{Text: agents}, {Text: why}, outcomeCell(r),
+		{Text: r.At.UTC().Format(layout), Style: Faint}, {Text: r.ID[:min(7, len(r.ID))]}, {Text: cmp.Or(r.Overlay, Unknown)},
+		{Text: string(r.Kind), Style: style}, {Text: agents}, {Text: why}, outcome,
 	}
 	if wide {
-		cells[5].Text = cmp.Or(cells[5].Text, Unknown)
-		for _, text := range []string{r.Author, r.ID[:min(7, len(r.ID))], r.Queue, strings.Join(r.Dispatches(), " ")} {
+		cells[6].Text = cmp.Or(cells[6].Text, Unknown)
+		for _, text := range []string{r.Author, r.Queue, strings.Join(r.Dispatches(), " ")} {
 			cells = append(cells, Cell{Text: cmp.Or(text, Unknown)})
 		}
 	}
@@ -182,6 +183,25 @@ func outcomeCell(r ledger.Operation) Cell {
 	}
 	if worked := o.WhoWorked(); worked != "" {
 		text += ", " + worked
+	}
+	return Cell{Text: text, Style: style}
+}
+
+// shortOutcome returns the outcome of a dispatch for a narrow table, which has the number of agents beside it.
+func shortOutcome(r ledger.Operation) Cell {
+	if r.Outcome == nil {
+		return Cell{}
+	}
+	text, style := fmt.Sprintf("%d registered", r.Outcome.Registered), Plain
+	switch {
+	case r.Outcome.State == ledger.InFlight:
+		text = fmt.Sprintf("%d so far", r.Outcome.Registered)
+	case r.Outcome.State == ledger.OutcomeUnknown:
+		text = "unknown"
+	case r.Lost() == r.Agents() && r.Agents() > 0:
+		text, style = "none registered", Bad
+	case r.Lost() > 0:
+		style = Warning
 	}
 	return Cell{Text: text, Style: style}
 }

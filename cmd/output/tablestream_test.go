@@ -54,3 +54,26 @@ func TestStream(t *testing.T) {
 		t.Errorf("with colours: %q", got)
 	}
 }
+
+// TestStreamLimit asserts that rows are at most as wide as the limit: one column is shortened, more in rows with cells
+// after it.
+func TestStreamLimit(t *testing.T) {
+	var text bytes.Buffer
+	s := &output.Stream{Out: output.Output{Text: &text, Raw: &text}, Head: []string{"A", "WHY", "C"}, Limit: 40, Cut: 1}
+	long := strings.Repeat("x", 50)
+	for _, row := range [][]string{{"1", long, ""}, {"2", "short", "the end"}, {"3", long, "end"}} {
+		if err := s.Row([]output.Cell{{Text: row[0]}, {Text: row[1]}, {Text: row[2]}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := "A  WHY                           C\n" +
+		"1  " + strings.Repeat("x", 36) + "…\n" +
+		"2  short                         the end\n" +
+		"3  " + strings.Repeat("x", 27) + "…  end\n"
+	if text.String() != want {
+		t.Errorf("%s\nwant\n%s", &text, want)
+	}
+}
