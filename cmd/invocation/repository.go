@@ -384,7 +384,7 @@ func (s *Repository) Open(ctx context.Context, from source) (*gitops.Repository,
 	case failed != nil && local+fetched == "":
 		return nil, failed
 	case failed != nil:
-		p.PrintMessage("%s cannot be read; this is what the clone has, as of its last git fetch: %v", up.name, failed)
+		p.PrintMessage("%s cannot be read; this is what the clone has, as of its last git fetch%s: %v", up.name, p.sinceFetch(top), failed)
 	case lacks && !own && from == Nearest:
 		return s.Reader(log)
 	case lacks:

@@ -147,6 +147,19 @@ func (p Program) GitOutput(dir string, args ...string) string {
 	return line
 }
 
+// sinceFetch returns how long ago a clone was fetched into, as in " 3h ago"; empty if it never was.
+func (p Program) sinceFetch(dir string) string {
+	file := p.GitOutput(dir, "rev-parse", "--git-path", "FETCH_HEAD")
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return ""
+	}
+	return " " + output.ShortAge(p.Clock.Now().Sub(info.ModTime())) + " ago"
+}
+
 // Commit returns the ID of the commit with a name in a clone; empty if the name is unknown.
 func (p Program) Commit(dir, name string) string {
 	return p.GitOutput(dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")

@@ -34,7 +34,8 @@ func (p program) planCommand() *cobra.Command {
 what the next tick would commit, or why nothing, then the most important figures.
 -o wide adds each queue and the arithmetic, --diff the manifests. With names of
 overlays it prints only these; all are decided, because they share their queues. It
-writes nothing. The exit code is 0 if there is nothing to do, and 1 otherwise.`,
+writes nothing. The exit code is 0 if there is nothing to do, and 1 otherwise. muster
+status --live prints what the running muster decided last.`,
 		Example: `  muster plan
   muster plan default linux/large -o wide
   muster plan --diff`,

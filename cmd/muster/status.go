@@ -18,26 +18,34 @@ import (
 
 func (p program) statusCommand() *cobra.Command {
 	s := &settings{program: p, git: invocation.Repository{Program: p.Program}}
-	var format string
+	var format, live string
 	var w watch
 	c := &cobra.Command{
 		Use:   "status [OVERLAY]",
-		Short: "Show what each overlay has, from git alone",
+		Short: "Show what each overlay has, from git or a running muster",
 		Long: `status reads only the fleet repository: it needs no Buildkite token, and no flags in
 a clone of the repository. For each overlay it prints what is in git, the agents in
 flight, and the jobs and agents of the last commit with its time. With the name of an
 overlay it also prints its dispatches and last operations; muster explain DISPATCH
 explains a dispatch. muster plan prints what Buildkite reports now. The exit code is 0
-also if overlays are suspended.`,
+also if overlays are suspended.
+
+With --live it reads muster run --listen at an address instead of git, and prints the
+conditions and figures of the last tick. In a cluster, kubectl port-forward makes the
+address reachable: kubectl port-forward -n muster deploy/muster 8080.`,
 		Example: `  muster status
   muster status default
-  muster status -o wide --watch`,
+  muster status -o wide --watch
+  muster status --live http://127.0.0.1:8080`,
 		Args:              invocation.AtMostOne("overlay"),
 		ValidArgsFunction: s.git.Completion(1, func(o invocation.CloneNames) []string { return o.Overlays }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			show, ok := statusPrinters()[format]
 			if !ok {
 				return output.Usage(fmt.Errorf("--output %q: use table, wide, json, yaml or name", format))
+			}
+			if live != "" {
+				return p.runLive(cmd.Context(), w, live, format, args)
 			}
 			from := invocation.Nearest
 			if w {
@@ -65,6 +73,7 @@ also if overlays are suspended.`,
 	s.git.AddReading(c)
 	s.git.AddLog(c)
 	w.addTo(c)
+	c.Flags().StringVar(&live, "live", "", "read the muster run --listen at this address, such as http://127.0.0.1:8080, instead of git")
 	c.Flags().StringVarP(&format, "output", "o", "table", "table, wide, json, yaml or name")
 	invocation.OneOf(c, "output", "table", "wide", "json", "yaml", "name")
 	return c

@@ -29,7 +29,7 @@ var remedies = map[string]string{
 	OrdersFailed:                   pods,
 	BreakerOpen:                    pods,
 	string(plan.NoJobTaken):        tagsRemedy + " If agents exit, look at the log of a pod.",
-	NotRecorded:                    "Run muster plan, which polls Buildkite.",
+	NotRecorded:                    "Run muster status --live URL, which asks the running muster, or muster plan, which polls Buildkite.",
 	MaxReached:                     "Raise max in scaling.yaml (muster set) if the cluster has room; otherwise jobs wait for agents to finish.",
 	HourlyLimitReached:             "Raise maxPerHour in scaling.yaml (muster set), or wait: the limit counts the last 60 minutes.",
 	NoMatch:                        "Correct the rules in the step's agents, or add the missing tag to an overlay of the queue (muster init --overlay).",
