@@ -123,7 +123,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("%q", body)
 	}
 	<-asked
-	if _, err := serve(t.Context(), log, "another", address, h, time.Minute); err == nil || !strings.Contains(err.Error(), "listening for another: ") {
+	if _, err := serve(t.Context(), log, "another", address, h, time.Minute); err == nil || !strings.Contains(err.Error(), "listening for another on "+address+": another program uses this port: give a free one") {
 		t.Errorf("an address that is taken: %v", err)
 	}
 	large, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address, http.NoBody)
