@@ -112,7 +112,7 @@ func TestServeSyncs(t *testing.T) {
 
 // TestServeUsage asserts what serve refuses.
 func TestServeUsage(t *testing.T) {
-	for _, args := range [][]string{{"serve", "--incident", "flood"}, {"serve", "x"}} {
+	for _, args := range [][]string{{"serve", "--incident", "flood"}, {"serve", "x", "y"}} {
 		if code, _, stderr := execute(t, args...); code != invocation.ExitUsage || !strings.HasPrefix(stderr, "muster-sim: ") {
 			t.Errorf("%q: exit code %d, %s", args, code, stderr)
 		}

@@ -92,7 +92,7 @@ contradict.`,
 	c.Flags().StringVar(&o.Name, "overlay", "", "name of the overlay and of its directory below overlays/ (default the queue's key)")
 	c.Flags().StringVar(&o.Cluster, "cluster", "", "name or id of the Buildkite cluster, if several have the queue's key")
 	c.Flags().StringVar(&o.Queue, "queue", "", "key of the overlay's Buildkite queue; if absent, init prompts on a terminal, otherwise uses default")
-	c.Flags().IntVar(&o.max, "max", 0, "maximum number of agents (default 10)")
+	invocation.NumberVar(c.Flags(), &o.max, "max", "", 0, 0, policy.MaxAgents, "maximum number of agents (default 10)")
 	c.Flags().StringVar(&o.image, "image", "", "image of the agents; of all overlays if base/ is new, otherwise of this one")
 	c.Flags().StringVar(&o.repo, "repo", "", "URL of the fleet repository, for syncer/ and deploy/")
 	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD or Flux to sync")
@@ -427,7 +427,7 @@ var syncerHintsWithURL = map[string]string{
 	"argocd": "\nTo let Argo CD apply it: create the agents' namespace, push, and run\n" +
 		"kubectl apply -f syncer. muster run --notify kind=argocd,... notifies Argo CD of each\n" +
 		"push. Otherwise Argo CD polls git every few minutes.\n",
-	"flux": "\nTo let Flux apply it: create the agents' namespace, make the Receiver's Secret as\n" +
+	"flux": "\nTo let Flux apply it: create the agents' namespace, create the Receiver's Secret as\n" +
 		"syncer/fleet.yaml describes, push, and run kubectl apply -f syncer.\n" +
 		"muster run --notify kind=flux,... notifies Flux of each push. Otherwise Flux polls\n" +
 		"git every minute.\n",

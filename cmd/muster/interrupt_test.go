@@ -423,22 +423,22 @@ const manualAuthor = " --commit-author Ada<ada@example.com>"
 func blockingPoints() []blockingPoint {
 	const stopped = "msg=stopped"
 	all := []blockingPoint{
-		{"git capabilities", "run", atCapabilities(), stopped, "EOF"},
+		{"git capabilities", "run", atCapabilities(), stopped, "ended the connection"},
 		{"git refs", "run --interval 1s --startup-jitter 0s --log-level debug", atRefs, stopped, "EOF"},
-		{"git fetch", "run", atFetch(), stopped, "EOF"},
-		{"git push", "run", atPush(), stopped, "EOF"},
-		{"agents", "run", atBuildkite("/agents"), stopped, "EOF"},
-		{"builds", "run", atBuildkite("/builds"), stopped, "EOF"},
-		{"queues", "run", atBuildkite("/queues"), stopped, "EOF"},
-		{"stack", "run", atStacks("/stacks/register"), stopped, "EOF"},
+		{"git fetch", "run", atFetch(), stopped, "ended the connection"},
+		{"git push", "run", atPush(), stopped, "ended the connection"},
+		{"agents", "run", atBuildkite("/agents"), stopped, "ended the connection"},
+		{"builds", "run", atBuildkite("/builds"), stopped, "ended the connection"},
+		{"queues", "run", atBuildkite("/queues"), stopped, "ended the connection"},
+		{"stack", "run", atStacks("/stacks/register"), stopped, "ended the connection"},
 		{"stack's rate limit", "run", atStackLimit, stopped, ""},
 		{"kustomize", "run", atBuild, stopped, ""},
 		{"receiver", "run", atReceiver, stopped, ""},
-		{"git push", "run --once", atPush(), "interrupted: the tick was not completed; muster history shows what it pushed; run it again", "EOF"},
+		{"git push", "run --once", atPush(), "interrupted: the tick was not completed; muster history shows what it pushed; run it again", "ended the connection"},
 		{"rate limit", "run --once", atLimit, "interrupted: the tick was not completed", ""},
-		{"git push", "pause default --yes" + manualAuthor, atPush(), "interrupted during the push, which may have succeeded: muster history shows it", "EOF"},
+		{"git push", "pause default --yes" + manualAuthor, atPush(), "interrupted during the push, which may have succeeded: muster history shows it", "ended the connection"},
 		{"confirmation", "pause default" + manualAuthor, atInput, "interrupted: nothing was pushed; run it again", ""},
-		{"pull request", "pause default --yes --pr" + manualAuthor, atGitHub, "interrupted: the commit is in the branch muster/default--pause-", "EOF"},
+		{"pull request", "pause default --yes --pr" + manualAuthor, atGitHub, "interrupted: the commit is in the branch muster/default--pause-", "ended the connection"},
 		{"prompt", "init " + filepath.Join(os.TempDir(), "muster-interrupted"), atInput, "interrupted: files may be missing; run it again", ""},
 		{"rate limit", "plan", atLimit, "interrupted: nothing was decided; run it again", ""},
 		{"stack that is left", "plan", atStacks("/deregister"), "removing the stack", "removing the stack"},
@@ -451,7 +451,7 @@ func blockingPoints() []blockingPoint {
 		{"credential helper", "status", atHelper, "interrupted: the fleet was not read; run it again", ""},
 		{"file", "simulate", atFile("--policy"), "interrupted: the simulation was not completed; run it again (--policy)", ""},
 		{"file", "simulate", atFile("--csv"), "interrupted: the simulation was not completed; run it again (--csv)", ""},
-		{"workers", "verify", atVerification, "interrupted: not all commits were verified; run it again", "EOF"},
+		{"workers", "verify", atVerification, "interrupted: not all commits were verified; run it again", "ended the connection"},
 	}
 	for _, c := range [][2]string{
 		{"plan", "nothing was decided"}, {"status", "the fleet was not read"}, {"history", "the history was not read to its end"},
@@ -460,12 +460,12 @@ func blockingPoints() []blockingPoint {
 		{"run --once", "the tick was not completed"},
 	} {
 		for name, hold := range map[string]func(*testing.T, *peer, *scenario, *program){"git capabilities": atCapabilities(), "git fetch": atFetch()} {
-			all = append(all, blockingPoint{name, c[0], hold, "interrupted: " + c[1], "EOF"})
+			all = append(all, blockingPoint{name, c[0], hold, "interrupted: " + c[1], "ended the connection"})
 		}
 		switch c[0] {
 		case "plan", "check", "run --once":
 			for _, path := range []string{"/agents", "/builds", "/queues"} {
-				all = append(all, blockingPoint{path, c[0], atBuildkite(path), "interrupted: " + c[1], "EOF"})
+				all = append(all, blockingPoint{path, c[0], atBuildkite(path), "interrupted: " + c[1], "ended the connection"})
 			}
 			fallthrough
 		case "status", "advise", "set default max=3 --yes" + manualAuthor:
