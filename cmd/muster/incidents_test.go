@@ -230,11 +230,11 @@ func (w *incidentWorld) policy(before, after string) {
 	w.edit("overlays/"+incidentOverlay+"/scaling.yaml", before, after)
 }
 
-// dispatch returns the file of a dispatch.
+// dispatch returns the file of the newest dispatch.
 func (w *incidentWorld) dispatch() string {
 	w.t.Helper()
 	dir := "overlays/" + incidentOverlay + "/dispatches/"
-	out, err := w.repo.Git("ls-tree", "--name-only", "refs/heads/main", dir)
+	out, err := w.repo.Git("log", "--format=", "--name-only", "--diff-filter=A", "refs/heads/main", "--", dir)
 	check(w.t, err)
 	for name := range strings.Lines(out) {
 		if name = strings.TrimSpace(name); strings.HasPrefix(name, dir+incidentOverlay+"-") {
