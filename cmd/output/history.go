@@ -187,7 +187,7 @@ func outcomeCell(r ledger.Operation) Cell {
 	return Cell{Text: text, Style: style}
 }
 
-// shortOutcome returns the outcome of a dispatch for a narrow table, which has the number of agents beside it.
+// shortOutcome returns the outcome of a dispatch for a narrow table, which has the number of agents in another column.
 func shortOutcome(r ledger.Operation) Cell {
 	if r.Outcome == nil {
 		return Cell{}
