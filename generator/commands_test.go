@@ -164,7 +164,7 @@ func TestForgedCommands(t *testing.T) {
 	}{
 		"as it was":                  {l, cancelling, edit{}, moved, verification.Reproduced, ""},
 		"another reason":             {l, cancelling, edit{"Reason: not now", "Reason: never"}, moved, verification.Reproduced, ""},
-		"other prose":                {l, cancelling, edit{"a: cancel", "a: retire"}, moved, verification.Reproduced, ""},
+		"other prose":                {l, cancelling, edit{"a: withdraw", "a: retire"}, moved, verification.Reproduced, ""},
 		"another dispatch":           {l, cancelling, edit{"Dispatch: " + a.d.ID, "Dispatch: a-other"}, moved, verification.Differs, `a has no dispatch "a-other"`},
 		"another number":             {l, cancelling, edit{"agents=5", "agents=4"}, moved, verification.Differs, "it has other trailers: Dispatch"},
 		"an outcome":                 {l, cancelling, edit{"agents=5", "agents=5 registered=5 reason=registered"}, moved, verification.Differs, "it has other trailers: Dispatch"},

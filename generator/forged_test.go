@@ -148,7 +148,7 @@ func TestMovedCommits(t *testing.T) {
 	}
 	person := branch.Commit{Message: "Read me\n", At: order.At}
 	readme := branch.Change{Path: "README.md", Content: []byte("x")}
-	base := strings.Replace(order.Message, "Based-on: "+e.Base, "Based-on: "+before.commits[1].ID, 1)
+	base := strings.Replace(order.Message, "Based-on: "+e.Base, "Based-on: "+before.commits[len(before.commits)/2].ID, 1)
 	original := l.of(order)
 	for name, log := range map[string]anyLog{
 		"rebased on another commit":          before.then(person, readme).then(order, changes...),

@@ -46,7 +46,7 @@ func TestStatusLive(t *testing.T) {
 		if code, names, _ := live("-o", "name"); code != invocation.ExitOK || names != "overlays/default\n" {
 			t.Errorf("exit code %d, %s", code, names)
 		}
-		if code, _, errs := live("defualt"); code != invocation.ExitUsage || !strings.Contains(errs, "did you mean default?") {
+		if code, _, errs := live("defaul"); code != invocation.ExitUsage || !strings.Contains(errs, "did you mean default?") {
 			t.Errorf("exit code %d, %s", code, errs)
 		}
 	})

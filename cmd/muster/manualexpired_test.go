@@ -12,14 +12,17 @@ import (
 
 // slowPerson answers an hour after the prompt.
 type slowPerson struct {
-	now    time.Time
-	answer io.Reader
+	now     time.Time
+	answer  io.Reader
+	started bool
 }
 
 func (s *slowPerson) Now() time.Time                                   { return s.now }
 func (s *slowPerson) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 func (s *slowPerson) Read(b []byte) (int, error) {
-	s.now = s.now.Add(time.Hour)
+	if !s.started {
+		s.started, s.now = true, s.now.Add(time.Hour)
+	}
 	return s.answer.Read(b)
 }
 
