@@ -50,8 +50,8 @@ const (
 	// longestRetireWait is how long one waits at most: half of the time for which muster check wants a
 	// finished Job to exist. A syncer that still has the manifest would create it again.
 	longestRetireWait = 30 * time.Minute
-	// shortRetireWait is how long one waits if a restarted muster could not find out again which agents have
-	// registered: they are inferred, or have exited without a job.
+	// shortRetireWait is how long one waits if agents are inferred: then a restarted muster cannot find out
+	// again which have registered.
 	shortRetireWait = 5 * time.Minute
 	// retiredTogether is how many dispatches wait at most.
 	retiredTogether = 20
@@ -73,13 +73,10 @@ func (s *allocation) retireNow(o Observation) bool {
 	}
 	waiting := 0
 	for _, r := range s.retire {
-		waited := o.At.Sub(r.Since)
-		seen := s.capacity.Dispatches[r.ID]
-		exitedUnused := seen.HadJob+seen.Connected < seen.Registered.Below(r.Agents)
 		switch {
 		case r.Reason == Withdrawn:
 			continue
-		case r.Failure != "", s.overlay.State.Breaker.Open(), waited >= wait, exitedUnused && waited >= shortRetireWait:
+		case r.Failure != "", s.overlay.State.Breaker.Open(), o.At.Sub(r.Since) >= wait:
 			return true
 		}
 		waiting++
