@@ -207,7 +207,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &missing):
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if now := replacement(missing.GetSpecifiedName()); now != "" {
+		now := replacement(missing.GetSpecifiedName())
+		flag, _, _ := strings.Cut(strings.TrimPrefix(now, "--"), " ")
+		if cmd.Flags().Lookup(flag) != nil {
 			err = fmt.Errorf("%w; write %s", err, now)
 		} else if near := finding.Nearest(missing.GetSpecifiedName(), names); near != "" {
 			err = fmt.Errorf("%w; did you mean --%s?", err, near)
@@ -216,7 +218,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return output.Usage(err)
 }
 
-// replacement returns what to write in place of a flag of earlier versions; empty for other names.
+// replacement returns the flag, with its value, that replaces a flag of earlier versions; empty for other names.
 func replacement(flag string) string {
 	switch flag {
 	case "sign-ssh-key-file":
@@ -241,10 +243,6 @@ func replacement(flag string) string {
 		return "--length with a duration, as in 12h or 7d"
 	case "json", "chart":
 		return "--out FILE, whose name ends in .json or .svg"
-	case "dir":
-		return "the directory as an argument"
-	case "base", "head":
-		return "the commits as an argument, as in origin/main...HEAD"
 	}
 	return ""
 }

@@ -44,10 +44,11 @@ func (p program) demoCommand() *cobra.Command {
 		Example: `  muster-sim demo
   muster-sim demo fleet-demo --length 90m`,
 		Long: `demo starts a simulated Buildkite and a bare git repository in DIR, by default
-muster-demo, where it replaces an earlier demo, and runs the real loop against both, over HTTP and git, through a morning of builds that
-passes in seconds. A simulated cluster runs the Jobs that muster commits. It prints
-a summary, and leaves the repository and a picture of the morning. It connects to
-nothing outside this machine.`,
+muster-demo, where it replaces an earlier demo. It runs the real loop against both,
+over HTTP and git, through a morning of builds that passes in seconds. A simulated
+cluster runs the Jobs that muster commits. It prints a summary, and leaves the
+repository and a picture of the morning. It connects to nothing outside this
+machine.`,
 		Args: invocation.AtMostOne("directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if length < DemoInterval || length > demoMorning {

@@ -156,8 +156,8 @@ func (c checkResult) err() error {
 	return err
 }
 
-// treeToCheck returns the files to check, of a directory or, if dir is empty, of the repository, and other problems: of credentials, and of queues in
-// Buildkite.
+// treeToCheck returns the files to check: those of a directory or, if dir is empty, of the repository. The second
+// result has problems of credentials, and of queues in Buildkite.
 func (s *settings) treeToCheck(ctx context.Context, dir string, offline bool, poll polling) (fs.FS, []error, error) {
 	if dir != "" {
 		root, err := os.OpenRoot(dir) // no link leads out of it

@@ -72,10 +72,10 @@ func (p *Page) view(only string, hours int) (view, bool) {
 	s := p.cfg.Status().At(now)
 	v := view{Status: s, Now: now, Only: only, Hours: hours, Names: p.history.busiest(), links: p.links}
 	exists := only == "" || slices.Contains(v.Names, only)
-	oldest, waits := map[string]time.Time{}, map[string]time.Duration{}
+	waits := map[string]time.Duration{}
 	for _, o := range s.Overlays {
 		exists = exists || o.Name == only
-		oldest[o.Name], waits[o.Name] = o.Oldest, waited(o, now)
+		waits[o.Name] = waited(o, now)
 		row := newRow(o, s.Conditions, slices.Contains(v.Names, o.Name), waits[o.Name])
 		if only != "" && o.Name != only {
 			continue
@@ -97,7 +97,7 @@ func (p *Page) view(only string, hours int) (view, bool) {
 		}
 	}
 	slices.SortStableFunc(v.Needs, func(a, b condition.Condition) int {
-		return cmp.Or(cmp.Compare(b.Level(), a.Level()), compareTimes(oldest[a.Overlay], oldest[b.Overlay]), compareTimes(a.LastTransitionTime, b.LastTransitionTime))
+		return cmp.Or(cmp.Compare(b.Level(), a.Level()), cmp.Compare(waits[b.Overlay], waits[a.Overlay]), compareTimes(a.LastTransitionTime, b.LastTransitionTime))
 	})
 	v.Totals = p.totals(s, only, now)
 	v.Verdict = v.verdict()

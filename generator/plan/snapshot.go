@@ -47,7 +47,7 @@ func (q CountedQueue) contradiction(ran int) string {
 	case q.Invalid || q.Idle < 0 || q.Idle > q.Agents || q.Agents > mostAgents:
 		return fmt.Sprintf("%s, %d of them idle", quantity(q.Agents, "agent"), q.Idle)
 	case q.Agents-q.Idle < ran:
-		return fmt.Sprintf("%s, %d of them idle, beside %s", quantity(q.Agents, "agent"), q.Idle, quantity(ran, "running job"))
+		return fmt.Sprintf("%s, %d of them idle, with %s", quantity(q.Agents, "agent"), q.Idle, quantity(ran, "running job"))
 	}
 	return ""
 }
