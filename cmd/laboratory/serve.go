@@ -3,7 +3,6 @@ package laboratory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -176,7 +175,7 @@ func (s *serve) sync(ctx context.Context) {
 		return
 	}
 	text := ""
-	if err := s.apply(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, simulation.ErrEdited) {
+	if err := s.apply(ctx); err != nil && ctx.Err() == nil {
 		text = err.Error()
 	}
 	if text != s.failed && text != "" {

@@ -2,6 +2,7 @@ package laboratory
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"path"
 	"time"
@@ -33,16 +34,15 @@ func (f *simulatedFleet) begin(now time.Time, random *rand.Rand) {
 	}
 }
 
-// apply applies the head of the repository to the cluster.
+// apply applies the head of the repository to the cluster, each overlay also if another one fails.
 func (f *simulatedFleet) apply(ctx context.Context) error {
 	head, err := f.syncer.Head(ctx)
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, name := range demoQueues {
-		if err := f.cluster.Sync(head.Tree, path.Join("overlays", name)); err != nil {
-			return err
-		}
+		failed = append(failed, f.cluster.Sync(head.Tree, path.Join("overlays", name)))
 	}
-	return nil
+	return errors.Join(failed...)
 }

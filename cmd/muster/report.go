@@ -48,8 +48,8 @@ Overlays, charts, outliers and what people changed follow. -o md writes the
 figures as Markdown, to paste as a weekly digest. Times are in UTC. muster
 history lists all decisions.
 
-A figure that commits do not determine has an error, as in 9.1 ± 0.4; the report
-states each method.
+A figure that commits do not determine has its bounds after it, as in 9.1 (8.7
+to 9.5); the report states each method.
 
 --since, --until and --compare take a time, as in 2026-11-21T02:15Z or
 2026-11-21, or a duration ago, as in 90m, 24h or 7d.`,

@@ -99,12 +99,12 @@ func (s *sheet) headlines() g.Node {
 		h.Dl(h.Class("tiles"), g.Map(all, func(x report.Headline) g.Node {
 			return h.Div(
 				h.Dt(g.Text(x.Name)),
-				h.Dd(h.Strong(g.Text(x.Value)), failing(x.Error), g.If(x.Note != "", h.Small(g.Text(" "+x.Note)))),
+				h.Dd(h.Strong(g.Text(x.Value)), bounds(x.Bounds), g.If(x.Note != "", h.Small(g.Text(" "+x.Note)))),
 				g.If(x.Change != "", h.Dd(h.Class("change"), g.Text(x.Change))),
 			)
 		})),
 		g.If(len(doubts) > 0, h.Details(
-			h.Class("doubts"), h.Summary(g.Text("Errors above a third: why, and how to know better")),
+			h.Class("doubts"), h.Summary(g.Text("Why some figures are uncertain, and where to find exact ones")),
 			h.Ul(g.Map(doubts, func(x report.Uncertain) g.Node {
 				return h.Li(h.Strong(g.Text(x.Figures)), g.Text(". "+x.Why+" In Prometheus: "), h.Code(g.Text(x.Query)))
 			})),
@@ -112,8 +112,8 @@ func (s *sheet) headlines() g.Node {
 	)
 }
 
-// failing returns the error of a figure.
-func failing(text string) g.Node {
+// bounds returns the bounds of a figure.
+func bounds(text string) g.Node {
 	return g.If(text != "", h.Span(h.Class("off"), g.Text(" "+text)))
 }
 
@@ -145,7 +145,7 @@ func (s *sheet) table(t report.Table) g.Node {
 			case i == 0:
 				all = append(all, h.Th(h.Scope("row"), g.Text(c.Text)))
 			case t.Columns[i].Number:
-				all = append(all, h.Td(h.Class("n"), label, h.Span(g.Text(c.Text), failing(c.Error))))
+				all = append(all, h.Td(h.Class("n"), label, h.Span(g.Text(c.Text), bounds(c.Bounds))))
 			case c.Commit != "":
 				all = append(all, h.Td(label, s.links.commitLink(c.Commit)))
 			default:
@@ -229,7 +229,7 @@ func (s *sheet) timeline(o report.Overlay, width float64, most int) chart.Timeli
 	series := func(i int, name string) chart.Series { return chart.Series{Name: name, Values: values[i]} }
 	t.Bands = []chart.Stack{
 		{Title: "Pending jobs", Series: []chart.Series{series(drawnPending, "pending")}},
-		{Title: "Minutes that the oldest waited", Series: []chart.Series{series(drawnAge, "pending")}},
+		{Title: "Oldest wait in minutes", Series: []chart.Series{series(drawnAge, "oldest wait")}},
 		{
 			Title: "Agents", Series: []chart.Series{series(drawnBusy, "busy"), series(drawnIdle, "idle"), series(drawnInFlight, "in flight")},
 			Marks: marks, MarksAre: "ordered",

@@ -15,6 +15,8 @@ var now = time.Date(2026, 11, 21, 2, 15, 0, 0, time.UTC)
 // TestConditions asserts the state, the abnormal conditions and their words.
 func TestConditions(t *testing.T) {
 	overdue := plan.Decision{Queue: "linux", Arrival: plan.Arrival{Agents: 10, Registered: 1, Ordered: now.Add(-6 * time.Minute)}}
+	changed := overdue
+	changed.Arrival.Agents, changed.Arrival.Registered, changed.Arrival.NewTemplate = 4, 0, true
 	failed := overdue
 	failed.Arrival.FailedOrders = 2
 	failed.State.Breaker = plan.Breaker{Failures: 2, Agents: 16, At: now.Add(-time.Minute), Cause: plan.NeverRegistered}
@@ -34,6 +36,7 @@ func TestConditions(t *testing.T) {
 		"invalid":       {Overlay{Suspended: plan.Suspension{Code: plan.Invalid, Finding: "x\ny"}}, "Invalid", []string{"overlay a: Suspended=True (Invalid): x | y"}},
 		"refused":       {Overlay{Decision: &plan.Decision{}, Suspended: plan.Suspension{Code: plan.PushRefused, Finding: "no"}}, "PushRefused", []string{"overlay a: PushAccepted=False (PushRefused): no"}},
 		"overdue":       {Overlay{Decision: &overdue}, "Overdue", []string{"overlay a: AgentsArriving=False (Overdue): 1 of 10 agents registered, 6 min after they were ordered"}},
+		"new template":  {Overlay{Decision: &changed}, "Overdue", []string{"overlay a: AgentsArriving=False (Overdue): 0 of 4 agents registered, 6 min after they were ordered; no agent of their template has, but agents of another one have"}},
 		"orders failed": {Overlay{Decision: &failed}, "OrdersFailed", []string{"overlay a: AgentsArriving=False (OrdersFailed): the last 2 orders failed: 0 of 16 agents registered"}},
 		"breaker open": {Overlay{Decision: &open, Suspended: plan.Suspension{Code: plan.BreakerOpen, NextTrial: &trial}}, "BreakerOpen",
 			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last orders failed: no agent took a job; next trial at 2026-11-21T02:16:00Z"}},

@@ -135,12 +135,18 @@ func (o Overlay) agentsArriving() Condition {
 		return c
 	case overdue != "":
 		c.Status, c.Reason, c.Message = False, Overdue, overdue
+		if a.NewTemplate {
+			c.Message += "; no agent of their template has, but agents of another one have"
+		}
 	default:
 		return c
 	}
 	c.Remedy = remedies[c.Reason]
 	if c.Reason != Overdue {
 		c.Remedy = cmp.Or(remedies[string(b.Cause)], c.Remedy)
+	}
+	if c.Reason == Overdue && a.NewTemplate {
+		c.Remedy = "The template has changed: look at that commit first (git log -3 -- base overlays/" + o.Name + "/template). " + c.Remedy
 	}
 	if c.Reason == Overdue && a.Registered > 0 {
 		c.Remedy = "Some agents of these orders have registered, so the others may wait for room: check first which pods are Pending (nodes, quota). " + c.Remedy

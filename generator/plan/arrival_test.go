@@ -13,6 +13,10 @@ func TestArrival(t *testing.T) {
 	}
 	var learned StartupTimes
 	learned.Add(40*time.Second, MinStartupTimes)
+	of := func(template string, d Dispatch) Dispatch {
+		d.Template = template
+		return d
+	}
 	withdrawn := order("a", 4, 5*time.Minute)
 	withdrawn.Withdrawn = true
 	failed := Breaker{Failures: 2, At: now.Add(-10 * time.Minute), Cause: NeverRegistered}
@@ -37,6 +41,9 @@ func TestArrival(t *testing.T) {
 		"newer order retired":      {dispatches: []Dispatch{order("a", 1, 6*time.Minute)}, served: now.Add(-5 * time.Minute), want: Arrival{Agents: 1, Ordered: now.Add(-6 * time.Minute)}},
 		"newer served, one failed": {dispatches: []Dispatch{order("b", 3, 12*time.Minute)}, registered: map[string]int{"b": 3}, breaker: Breaker{Failures: 1, At: now, Cause: NeverRegistered}},
 		"older order served":       {dispatches: []Dispatch{order("a", 4, 6*time.Minute), order("b", 3, 7*time.Minute)}, registered: map[string]int{"b": 3}, want: Arrival{Agents: 4, Ordered: now.Add(-6 * time.Minute)}},
+		"new template":             {dispatches: []Dispatch{of("2", order("a", 4, 6*time.Minute)), of("1", order("b", 3, 14*time.Minute))}, registered: map[string]int{"b": 3}, want: Arrival{Agents: 4, Ordered: now.Add(-6 * time.Minute), NewTemplate: true}},
+		"new template works":       {dispatches: []Dispatch{of("2", order("a", 4, 6*time.Minute)), of("1", order("b", 3, 14*time.Minute))}, registered: map[string]int{"a": 1, "b": 3}, want: Arrival{Agents: 4, Registered: 1, Ordered: now.Add(-6 * time.Minute)}},
+		"both templates overdue":   {dispatches: []Dispatch{of("2", order("a", 4, 6*time.Minute)), of("1", order("b", 3, 14*time.Minute))}, registered: map[string]int{"b": 2}, want: Arrival{Agents: 7, Registered: 2, Ordered: now.Add(-14 * time.Minute)}},
 		"withdrawn":                {dispatches: []Dispatch{withdrawn}},
 		"lease expired":            {dispatches: []Dispatch{order("a", 4, lease+Grace+time.Second)}},
 		"failed order":             {breaker: Breaker{Failures: 1, Cause: NoJobTaken}, want: Arrival{FailedOrders: 1}},

@@ -25,6 +25,9 @@ type Arrival struct {
 	// FailedOrders is the number of orders that have failed in a row; zero once an agent of a
 	// later order has registered.
 	FailedOrders int `json:"failedOrders,omitempty"`
+	// NewTemplate reports that no agent of the overdue orders' templates has registered, but agents of
+	// another template have.
+	NewTemplate bool `json:"newTemplate,omitempty"`
 }
 
 // arrival returns whether the agents of the overlay's orders register. It is zero while the
@@ -37,14 +40,23 @@ func (s *allocation) arrival(now time.Time) (a Arrival) {
 	// The order that failed was made a lease before that was known, or earlier. An order that is
 	// newer and was served shows that its cause is gone, or was of a single agent.
 	arrived := s.servedAt(now).After(s.breaker.At.Add(-s.lease() - Grace))
+	works, overdue := map[string]bool{}, map[string]bool{} // by template
 	for _, d := range s.overlay.Dispatches {
 		registered := s.capacity.Dispatches[d.ID].Registered.Below(d.Agents)
+		if registered > 0 {
+			works[d.Template] = true
+		}
 		arrived = arrived || registered > 0 && d.At.After(s.breaker.At)
 		if registered == d.Agents || now.Sub(d.At) < after || d.Expired(now) || d.Withdrawn || s.overlay.otherQueue(d) {
 			continue
 		}
 		a.Agents, a.Registered = a.Agents+d.Agents, a.Registered+registered
 		a.Ordered = earlier(d.At.UTC(), a.Ordered)
+		overdue[d.Template] = true
+	}
+	a.NewTemplate = len(overdue) > 0 && len(works) > 0
+	for t := range overdue {
+		a.NewTemplate = a.NewTemplate && !works[t]
 	}
 	if s.breaker.Failures > 0 && !(arrived && s.breaker.Cause == NeverRegistered) {
 		a.FailedOrders = s.breaker.Failures

@@ -50,15 +50,16 @@ const (
 	// longestRetireWait is how long one waits at most: half of the time for which muster check wants a
 	// finished Job to exist. A syncer that still has the manifest would create it again.
 	longestRetireWait = 30 * time.Minute
-	// shortRetireWait is how long one waits if agents are inferred: then a restarted muster cannot find out
-	// again which have registered.
+	// shortRetireWait is how long one waits if a restarted muster could not find out again which agents have
+	// registered: they are inferred, or have exited without a job.
 	shortRetireWait = 5 * time.Minute
 	// retiredTogether is how many dispatches wait at most.
 	retiredTogether = 20
 )
 
-// retireNow reports whether retirements are pushed: they are many, one has waited for long enough, has failed,
-// or may matter for the circuit breaker. Withdrawals never wait.
+// retireNow reports whether retirements are pushed: they are many, one has waited for long enough, has failed
+// or expired, or may matter for the circuit breaker. The commit of one that expired names the pods to delete.
+// Withdrawals never wait.
 func (s *allocation) retireNow(o Observation) bool {
 	wait := longestRetireWait
 	if ttl := s.overlay.JobTTL; ttl > 0 {
@@ -73,10 +74,15 @@ func (s *allocation) retireNow(o Observation) bool {
 	}
 	waiting := 0
 	for _, r := range s.retire {
+		waited := o.At.Sub(r.Since)
+		seen := s.capacity.Dispatches[r.ID]
+		exitedUnused := seen.HadJob+seen.Connected < r.Registered
 		switch {
 		case r.Reason == Withdrawn:
 			continue
-		case r.Failure != "", s.overlay.State.Breaker.Open(), o.At.Sub(r.Since) >= wait:
+		case r.Reason == Expired, r.Failure != "", s.overlay.State.Breaker.Open():
+			return true
+		case waited >= wait, exitedUnused && waited >= shortRetireWait:
 			return true
 		}
 		waiting++

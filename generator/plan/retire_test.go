@@ -238,6 +238,15 @@ func TestRetireNow(t *testing.T) {
 		}
 		return all
 	}
+	// observed returns what the allocation of an order of two agents observes, both of which have registered.
+	observed := func(seen Observed) func(*allocation, *Observation) {
+		seen.Registered.Add(0)
+		seen.Registered.Add(1)
+		return func(s *allocation, _ *Observation) {
+			s.retire[0].ID, s.retire[0].Agents, s.retire[0].Registered = "a", 2, 2
+			s.capacity.Dispatches = map[string]Observed{"a": seen}
+		}
+	}
 	for name, c := range map[string]struct {
 		retire []Retirement
 		change func(*allocation, *Observation)
@@ -254,6 +263,7 @@ func TestRetireNow(t *testing.T) {
 		"twenty":                         {retire: going(20, time.Minute), want: true},
 		"as many as one commit may have": {retire: going(4, time.Minute), change: func(s *allocation, _ *Observation) { s.capacity.MaxJobs = 4 }, want: true},
 		"one of them failed":             {retire: append(going(2, 0), Retirement{Reason: Expired, Since: now, Failure: NeverRegistered}), want: true},
+		"expired after its withdrawal":   {retire: []Retirement{{Reason: Expired, Since: now, Withdrawn: true, Unknown: true}}, want: true},
 		"a withdrawal":                   {retire: []Retirement{{Reason: Withdrawn, Since: now}}},
 		"a withdrawal, the breaker is open": {retire: []Retirement{{Reason: Withdrawn, Since: now}}, change: func(s *allocation, _ *Observation) {
 			s.overlay.State.Breaker.Failures = Tolerance
@@ -263,8 +273,11 @@ func TestRetireNow(t *testing.T) {
 			s.overlay.State.Breaker.Failures = Tolerance
 			s.breaker.Failures = Tolerance
 		}, want: true},
-		"the breaker changes": {retire: going(1, 0), change: func(s *allocation, _ *Observation) { s.overlay.State.Breaker.Failures = 1 }, want: true},
-		"agents are inferred": {retire: going(1, 5*time.Minute), change: func(_ *allocation, o *Observation) { o.Inferred = true }, want: true},
+		"the breaker changes":               {retire: going(1, 0), change: func(s *allocation, _ *Observation) { s.overlay.State.Breaker.Failures = 1 }, want: true},
+		"agents are inferred":               {retire: going(1, 5*time.Minute), change: func(_ *allocation, o *Observation) { o.Inferred = true }, want: true},
+		"agents exited without a job":       {retire: going(1, 5*time.Minute), change: observed(Observed{HadJob: 1}), want: true},
+		"agents just exited without a job":  {retire: going(1, 4*time.Minute), change: observed(Observed{HadJob: 1})},
+		"agents are connected or had a job": {retire: going(1, 5*time.Minute), change: observed(Observed{HadJob: 1, Connected: 1})},
 	} {
 		s, o := &allocation{retire: c.retire}, Observation{At: now}
 		if c.change != nil {

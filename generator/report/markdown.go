@@ -48,7 +48,7 @@ func (r Report) Markdown(p Price) string {
 	headlines := r.Headlines(p)
 	for _, h := range headlines {
 		fmt.Fprintf(&b, "| %s |", h.Name)
-		for _, text := range []string{h.Value, h.Error, h.Note} {
+		for _, text := range []string{h.Value, h.Bounds, h.Note} {
 			if text != "" {
 				b.WriteString(" " + text)
 			}
@@ -105,8 +105,8 @@ func markdownRow(b *strings.Builder, row []Cell) {
 		if c.Foreign {
 			text = ledger.MarkdownCode(text)
 		}
-		if c.Error != "" {
-			text += " " + c.Error
+		if c.Bounds != "" {
+			text += " " + c.Bounds
 		}
 		b.WriteString("| " + text + " ")
 	}

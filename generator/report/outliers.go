@@ -99,11 +99,8 @@ func (x *outliers) list(overlays []Overlay) []Outlier {
 			}
 		}
 		if l := x.limits[o.Name]; l != nil {
-			what := fmt.Sprintf("%s of %s ended at a limit", ledger.Count(l.orders, "order"), ledger.Count(o.Orders, "order"))
-			if o.Orders == l.orders {
-				what = ledger.Count(l.orders, "order") + " ended at a limit"
-			}
-			reason := fmt.Sprintf("here %s, %d idle and %d in flight: %d too few", ledger.Count(l.at.Pending, "pending job"), l.at.Idle, l.at.InFlight, l.missing)
+			what := fmt.Sprintf("%d of %s ordered too few agents", l.orders, ledger.Count(o.Orders, "commit"))
+			reason := fmt.Sprintf("a limit such as max: here %s, %d idle and %d in flight, so %d too few", ledger.Count(l.at.Pending, "pending job"), l.at.Idle, l.at.InFlight, l.missing)
 			limited = append(limited, Outlier{l.at.At, o.Name, what, reason, l.commit, float64(l.missing)})
 		}
 		if b, ok := breaker(o); ok {

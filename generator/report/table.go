@@ -44,12 +44,12 @@ type Column struct {
 	Number bool
 }
 
-// Cell is a text. Foreign reports that it is untrusted. Error is the error of a number, as in "± 3"; empty
+// Cell is a text. Foreign reports that it is untrusted. Bounds are those of a number, as in "(8 to 14)"; empty
 // if it is exact. Commit is the ID of the commit that the text identifies; empty if it identifies none.
 type Cell struct {
 	Text    string
 	Foreign bool
-	Error   string
+	Bounds  string
 	Commit  string
 }
 
@@ -61,14 +61,14 @@ const maxRows = 200
 
 // Headline is one of the most important figures.
 type Headline struct {
-	// Name, Value and Error are as in "pod-hours", "9.1" and "± 0.4". Note adds to the value. Change is the
+	// Name, Value and Bounds are as in "pod-hours", "9.1" and "(8.7 to 9.5)". Note adds to the value. Change is the
 	// difference from the period before; empty without one.
-	Name, Value, Error, Note, Change string
-	// Doubt is set if the error exceeds a third of the value.
+	Name, Value, Bounds, Note, Change string
+	// Doubt is set if a bound differs from the value by more than a third of it.
 	Doubt Doubt
 }
 
-// Doubt is why a figure has a large error, and the query that returns a better one in Prometheus.
+// Doubt is why the bounds of a figure are far apart, and the query that returns a better one in Prometheus.
 type Doubt struct{ Why, Query string }
 
 // figure is a kind of figure.
@@ -141,15 +141,15 @@ func decimals(format string) func(float64) string {
 	return func(v float64) string { return fmt.Sprintf(format, v) }
 }
 
-// cell returns the value of a figure with its error.
+// cell returns the value of a figure with its bounds.
 func (x figure) cell(f Figures) Cell {
 	r, ok := x.of(f)
 	if !ok {
 		return Cell{Text: "-"}
 	}
 	c := Cell{Text: x.text(r.About)}
-	if off := x.text(r.Error()); off != x.text(0) {
-		c.Error = "± " + off
+	if low, high := x.text(r.Min), x.text(r.Max); low != high {
+		c.Bounds = "(" + low + " to " + high + ")"
 	}
 	return c
 }
@@ -184,8 +184,8 @@ func (r Report) Headlines(p Price) []Headline {
 	}
 	for _, x := range r.figures(p) {
 		c := x.cell(sum)
-		h := Headline{Name: x.name, Value: c.Text, Error: c.Error}
-		if v, ok := x.of(sum); ok && c.Error != "" && v.Error() > v.About/3 {
+		h := Headline{Name: x.name, Value: c.Text, Bounds: c.Bounds}
+		if v, ok := x.of(sum); ok && c.Bounds != "" && v.Error() > v.About/3 {
 			h.Doubt = x.doubt
 		}
 		if x.note != nil {
@@ -199,7 +199,7 @@ func (r Report) Headlines(p Price) []Headline {
 	return all
 }
 
-// Uncertain is a doubt about one or several figures, as in "pod-hours ± 13.5, cost ± 0.54".
+// Uncertain is a doubt about one or several figures, as in "pod-hours, cost".
 type Uncertain struct {
 	Doubt
 	Figures string
@@ -212,12 +212,11 @@ func Doubts(all []Headline) []Uncertain {
 		if x.Doubt.Why == "" {
 			continue
 		}
-		text := x.Name + " " + x.Error
 		if n := len(doubts); n > 0 && doubts[n-1].Doubt == x.Doubt {
-			doubts[n-1].Figures += ", " + text
+			doubts[n-1].Figures += ", " + x.Name
 			continue
 		}
-		doubts = append(doubts, Uncertain{x.Doubt, text})
+		doubts = append(doubts, Uncertain{x.Doubt, x.Name})
 	}
 	return doubts
 }
@@ -298,8 +297,8 @@ func (r Report) Method(p Price) []Definition {
 	}
 	return append(
 		all,
-		Definition{"±", "the error is the distance from the estimate to the farther one of its bounds."},
-		Definition{"What stood out", "the five largest of each kind: waits over a minute, orders whose agents did not register, orders that ended at a limit such as max, and open circuit breakers (from the first to the last trial). muster explain COMMIT has the arithmetic, and muster history lists all decisions."},
+		Definition{"(8 to 14)", "the bounds within which the figure is; the number before them is an estimate."},
+		Definition{"What stood out", "the five largest of each kind: waits over a minute, orders whose agents did not register, commits that ordered fewer agents than jobs needed because of a limit such as max, and open circuit breakers (from the first to the last trial). muster explain COMMIT has the arithmetic, and muster history lists all decisions."},
 		Definition{"What people changed", "authors are as in the commits; only signatures prove them."},
 	)
 }
