@@ -105,7 +105,7 @@ func (s *Repository) AddApp(c *cobra.Command) {
 	form := keyvalue.Form{Name: "a GitHub App", Example: "id=1234,installation=5678,key-file=FILE", Fields: map[string]*string{
 		"id": &s.app.id, "installation": &s.app.installation, "key-file": &s.app.keyFile, "sign": &s.app.sign,
 	}}
-	FormVar(c.Flags(), form, "github-app", "GitHub App whose tokens are the password for https, and which opens and comments pull requests: id=ID,installation=ID,key-file=FILE with its private key in PEM. With sign=true, run commits through GitHub's API, so that GitHub signs the commits as the App's", func() error {
+	FormVar(c.Flags(), form, "github-app", "GitHub App whose tokens are the password for https, and which opens pull requests and comments on them: id=ID,installation=ID,key-file=FILE with its private key in PEM. With sign=true, run commits through GitHub's API, so that GitHub signs the commits as the App's", func() error {
 		err := form.Require("id", "installation", "key-file")
 		if err == nil {
 			if _, err = s.installation(); err != nil {

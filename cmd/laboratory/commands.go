@@ -28,9 +28,9 @@ func (p program) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "muster-sim",
 		Short: "Simulate fleets of muster",
-		Long: `muster-sim plays muster against simulated builds: a demonstration that needs no
-account, other policies and other rules of scaling on given workloads or on those
-that the commits of a fleet record, and what a change to a fleet repository would do.
+		Long: `muster-sim plays muster against simulated builds. It demonstrates muster without an
+account, compares policies and other autoscalers on given builds or on those that the
+commits of a fleet record, and shows what a change to a fleet repository would do.
 
 Flags can be given as environment variables: --overlays is MUSTER_OVERLAYS. A flag
 wins over its variable.`,

@@ -40,9 +40,9 @@ default. The overlay has the queue's name, or that of --overlay: a queue can hav
 several overlays, for example in several clusters. With --with-deploy it also
 writes deploy/, with which Argo CD or Flux run muster, and with --syncer syncer/,
 with which one of them applies the overlay; --repo is the repository that they
-read. On a terminal it asks whether builds may share a pod; without, each agent
-takes one job. It does not change existing files, and prints which flags these
-contradict.`,
+read. On a terminal it asks whether builds may share a pod; if not, each agent
+takes one job. It does not change existing files, and warns if one disagrees
+with a flag.`,
 		Example: `  muster init fleet
   muster init fleet --syncer flux --repo https://git.example.com/fleet.git
   muster init fleet --queue linux-large --max 40 --image ghcr.io/acme/agent:1

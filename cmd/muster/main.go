@@ -48,7 +48,9 @@ func (p program) command() *cobra.Command {
 		Short: "Scale Buildkite agents by committing to git",
 		Long: `muster reads what Buildkite needs, decides how many short-lived agents to
 start, and commits one Kubernetes Job per decision into a directory that
-Argo CD or Flux syncs. It never talks to the Kubernetes API.
+Argo CD or Flux syncs. It never talks to the Kubernetes API. An overlay serves one
+Buildkite queue on one Kubernetes cluster, a dispatch is a Job that muster
+committed, and a tick is one poll with its decisions.
 
 Every flag can be given as an environment variable: --git-username is
 MUSTER_GIT_USERNAME. A flag wins over its variable. Secrets come from

@@ -33,9 +33,9 @@ func (p program) planCommand() *cobra.Command {
 		Long: `plan polls Buildkite and reads the fleet repository once, and prints for each overlay
 what the next tick would commit, or why nothing, then the most important figures.
 -o wide adds each queue and the arithmetic, --diff the manifests. With names of
-overlays it prints only these; all are decided, because they share their queues. It
-writes nothing. The exit code is 0 if there is nothing to do, and 1 otherwise. muster
-status --live prints what the running muster decided last.`,
+overlays it prints only these, but still computes all, because several can share a
+queue. It writes nothing. muster status --live prints what the running muster decided
+last. Exit code 0: nothing to do; 1: something to do; 2 or 3: an error.`,
 		Example: `  muster plan
   muster plan default linux/large -o wide
   muster plan --diff`,

@@ -93,8 +93,8 @@ func (p program) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the autoscaler",
-		Long: `run polls Buildkite and reads the fleet repository at each interval, and commits the
-changes that follow. It ends on SIGINT and SIGTERM. SIGHUP starts a tick at once, or
+		Long: `run makes a tick at each interval: it polls Buildkite, reads the fleet repository, and
+commits the changes that follow. It ends on SIGINT and SIGTERM. SIGHUP starts a tick at once, or
 after the current one.
 
 With --listen it serves a status page at /, the same data as JSON at /status.json,

@@ -95,9 +95,9 @@ func (v view) head() g.Node {
 		}
 		return h.Div(h.Dt(g.Text(name)), h.Dd(g.Text(value)))
 	}
-	p95 := "Oldest wait, p95 of 1 h"
+	p95 := "Oldest wait in 95 % of 1 h"
 	if t.P95Minutes < 60 {
-		p95 = "Oldest wait, p95 of " + strconv.Itoa(t.P95Minutes) + " min"
+		p95 = "Oldest wait in 95 % of " + strconv.Itoa(t.P95Minutes) + " min"
 	}
 	oldest := "none"
 	if !t.Oldest.IsZero() {
@@ -109,7 +109,7 @@ func (v view) head() g.Node {
 		g.If(v.Verdict.Note != "", h.P(h.Class("note"), g.Text(v.Verdict.Note))),
 		h.Dl(
 			h.Class("figures"),
-			figure("Jobs waiting", strconv.Itoa(t.Waiting), t.Known), figure("Oldest wait", oldest, t.Known), figure(p95, short(t.P95), t.P95Minutes > 0),
+			figure("Pending jobs", strconv.Itoa(t.Waiting), t.Known), figure("Oldest wait", oldest, t.Known), figure(p95, short(t.P95), t.P95Minutes > 0),
 			figure("Agents busy", strconv.Itoa(t.Busy), t.Known), figure("Idle", strconv.Itoa(t.Idle), t.Known), figure("In flight", strconv.Itoa(t.InFlight), t.Known),
 		),
 		asOf,
@@ -126,7 +126,7 @@ func (v view) needs() g.Node {
 			g.If(len(v.Needs) > 0, h.Ul(h.Class("troubles"), g.Map(v.Needs, v.problem))),
 			g.If(len(v.Notes) > 0, h.Details(
 				h.ID("notes"), g.If(v.Only != "", g.Attr("open")),
-				h.Summary(g.Text(quantity(int64(len(v.Notes)), "note")+": muster does what policies and people say")),
+				h.Summary(g.Text(quantity(int64(len(v.Notes)), "note")+": what policies and people want")),
 				h.Ul(h.Class("troubles"), g.Map(v.Notes, v.problem)),
 			)),
 		),
@@ -331,7 +331,7 @@ func (v view) timelines() g.Node {
 	}
 	note := "In UTC."
 	if !v.From.IsZero() {
-		note += " Since " + stamp(v.From) + " each tick is a sample; before that each commit is one, and nothing is known in between."
+		note += " Since " + stamp(v.From) + " one value per tick. Earlier values are those of commits, and unknown between them."
 	}
 	if v.Unread != "" {
 		note += " The history in git is missing: " + v.Unread + "."

@@ -109,7 +109,7 @@ func (s series) picture() chart.Timeline {
 func bands(values [][]float64, marks []chart.Mark) []chart.Stack {
 	series := func(i int, name string) chart.Series { return chart.Series{Name: name, Values: values[i]} }
 	return []chart.Stack{
-		{Title: "Jobs without an agent", Series: []chart.Series{series(pending, "pending")}},
+		{Title: "Pending jobs", Series: []chart.Series{series(pending, "pending")}},
 		{
 			Title: "Agents", Series: []chart.Series{series(busy, "busy"), series(idle, "idle"), series(inFlight, "in flight")},
 			Marks: marks, MarksAre: "dispatched",

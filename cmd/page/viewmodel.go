@@ -276,14 +276,17 @@ func (v view) verdict() verdict {
 		if v.Status.Observed.IsZero() {
 			return verdict{"unknown", "Unknown: Buildkite has not been polled yet", ""}
 		}
-		note := ""
-		if n := len(v.Notes); n > 0 {
-			note = quantity(int64(n), "note") + " below: muster does what policies say."
+		var notes []string
+		for _, c := range v.Notes {
+			notes = append(notes, strings.TrimPrefix(cmp.Or(c.Overlay, c.Queue)+": "+c.Title(), ": "))
 		}
-		return verdict{"good", "All well", note}
+		if len(notes) == 0 {
+			return verdict{"good", "All well", ""}
+		}
+		return verdict{"good", "All well", listed("as policies and people want: ", notes)}
 	}
 	if v.Only != "" {
-		return verdict{class(worst), quantity(int64(len(v.Needs)), "problem") + " to solve", listed(causes)}
+		return verdict{class(worst), quantity(int64(len(v.Needs)), "problem") + " to solve", listed("", causes)}
 	}
 	var who []string
 	if own {
@@ -299,13 +302,13 @@ func (v view) verdict() verdict {
 	if len(who) == 1 && len(overlays) < 2 && len(queues) < 2 {
 		verb = " needs you"
 	}
-	return verdict{class(worst), strings.Join(who, " and ") + verb, listed(causes)}
+	return verdict{class(worst), strings.Join(who, " and ") + verb, listed("", causes)}
 }
 
-// listed returns at most three texts as a sentence.
-func listed(texts []string) string {
+// listed returns at most three texts, after an introduction, as a sentence.
+func listed(introduction string, texts []string) string {
 	const most = 3
-	all := strings.Join(texts[:min(most, len(texts))], "; ")
+	all := introduction + strings.Join(texts[:min(most, len(texts))], "; ")
 	if n := len(texts) - most; n > 0 {
 		all += fmt.Sprintf("; and %d more", n)
 	}
@@ -326,7 +329,7 @@ func (s series) summary() string {
 		}
 		return most
 	}
-	return fmt.Sprintf("%s ordered in %s. At most %v waiting for up to %s, %v busy, %v idle, %v in flight.", quantity(int64(agents), "agent"), quantity(int64(len(s.marks)), "commit"),
+	return fmt.Sprintf("%s ordered in %s. At most %v pending for up to %s, %v busy, %v idle, %v in flight.", quantity(int64(agents), "agent"), quantity(int64(len(s.marks)), "commit"),
 		most(s.values[pending]), short(time.Duration(most(s.wait))*time.Second), most(s.values[busy]), most(s.values[idle]), most(s.values[inFlight]))
 }
 

@@ -159,7 +159,7 @@
     if (d.pending[i] === null) return `${time}: unknown`;
     const total = sum(d.busy[i], d.idle[i], d.inFlight[i]);
     const before = d.orders.filter((o) => o.at > (d.at[i - 1] ?? d.from) && o.at <= d.at[i]).reduce((a, o) => a + o.agents, 0);
-    return `${time}: ${plural(d.pending[i], "job")} waiting${d.pending[i] ? ` for up to ${text(d.wait[i] ?? 0)}` : ""} · ${d.busy[i]} busy, ${d.idle[i]} idle, ${d.inFlight[i]} in flight: ${plural(total, "agent")}`
+    return `${time}: ${plural(d.pending[i], "job")} pending${d.pending[i] ? ` for up to ${text(d.wait[i] ?? 0)}` : ""} · ${d.busy[i]} busy, ${d.idle[i]} idle, ${d.inFlight[i]} in flight: ${plural(total, "agent")}`
       + (d.max[i] === null ? "" : ` of at most ${d.max[i]}`) + (before ? ` · ${before} ordered` : "");
   };
 
@@ -169,7 +169,7 @@
     if (image) image.hidden = true;
     const keys = document.createElement("ul");
     keys.className = "keys";
-    for (const [name, key] of [["waiting", "s0"], ["oldest wait", "s4"], ["busy", "s1"], ["idle", "s2"], ["in flight", "s3"], ["max", "max"], ["order", "order"]]) {
+    for (const [name, key] of [["pending", "s0"], ["oldest wait", "s4"], ["busy", "s1"], ["idle", "s2"], ["in flight", "s3"], ["max", "max"], ["ordered", "order"]]) {
       const item = document.createElement("li"), swatch = document.createElement("i");
       swatch.className = key;
       item.append(swatch, name);
@@ -198,18 +198,22 @@
     const orders = (u) => {
       u.ctx.save();
       u.ctx.fillStyle = css("--ink");
+      u.ctx.strokeStyle = css("--page");
+      u.ctx.lineWidth = 2 * devicePixelRatio;
       for (const o of chart.data.orders) {
         const x = Math.round(u.valToPos(o.at, "x", true)), y = u.bbox.top + u.bbox.height;
         u.ctx.beginPath();
-        u.ctx.moveTo(x, y - 7 * devicePixelRatio);
-        u.ctx.lineTo(x - 3.5 * devicePixelRatio, y);
-        u.ctx.lineTo(x + 3.5 * devicePixelRatio, y);
+        u.ctx.moveTo(x, y - 9 * devicePixelRatio);
+        u.ctx.lineTo(x - 4.5 * devicePixelRatio, y);
+        u.ctx.lineTo(x + 4.5 * devicePixelRatio, y);
+        u.ctx.closePath();
+        u.ctx.stroke(); // a margin, on whatever is drawn there
         u.ctx.fill();
       }
       u.ctx.restore();
     };
     const kinds = [
-      ["Jobs waiting", 120, [series(css("--s0"), css("--s0"), stepped)]],
+      ["Pending jobs", 120, [series(css("--s0"), css("--s0"), stepped)]],
       ["Oldest wait, min", 96, [series(css("--s4"), css("--s4"), linear)]],
       ["Agents", 168, [
         series(css("--s3"), css("--s3"), stepped), series(css("--s2"), css("--s2"), stepped), series(css("--s1"), css("--s1"), stepped),
