@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -128,15 +129,19 @@ func (s *serve) run(ctx context.Context, out io.Writer, muster string) error {
 	defer api.Close()
 	if muster == "" {
 		muster = "muster"
+	} else if abs, err := filepath.Abs(muster); err == nil && !strings.HasPrefix(muster, "'") { // of a shell
+		muster = abs
 	}
 	fmt.Fprintf(out, `Buildkite is simulated at http://%s/, and the fleet repository is %s.
-In another terminal, run muster, and open http://127.0.0.1:8080/ in a browser:
+In another terminal, run muster, and open http://%s/ in a browser:
 
-  BUILDKITE_API_TOKEN=test-token %s run --buildkite-org acme --buildkite-url http://%[1]s/ \
-    --repo %[2]s --interval 15s --listen 127.0.0.1:8080
+  export BUILDKITE_API_TOKEN=test-token MUSTER_BUILDKITE_ORG=acme
+  export MUSTER_BUILDKITE_URL=http://%[1]s/ MUSTER_REPO=%[2]s
+  %[4]s run --listen %[3]s
 
+In a third one, with the same exports, try muster plan, history and explain.
 Interrupt this command to end the simulation.
-`, listener.Addr(), address, muster)
+`, listener.Addr(), address, pageAddress(), muster)
 	if wrong != nil {
 		s.schedule(start, *wrong)
 	}
@@ -144,6 +149,18 @@ Interrupt this command to end the simulation.
 		s.Buildkite.AdvanceTo(s.clock.Now())
 	}
 	return nil // interrupted, as it must be
+}
+
+// pageAddress returns an address at which muster can serve its page: its usual one, or another if that is in use.
+func pageAddress() string {
+	const usual = "127.0.0.1:8080"
+	for _, address := range []string{usual, "127.0.0.1:0"} {
+		if l, err := net.Listen("tcp", address); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	return usual
 }
 
 // play begins the fleet, and schedules builds and syncs.

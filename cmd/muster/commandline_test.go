@@ -8,6 +8,7 @@ import (
 
 	"muster/cmd/invocation"
 	"muster/cmd/laboratory"
+	"muster/generator/condition"
 	"muster/gitops/leaktest"
 
 	"github.com/spf13/pflag"
@@ -61,6 +62,27 @@ func TestHelp(t *testing.T) {
 
 // mostFlags is the number of distinct flags of both programs, without --help and --version. It may only shrink.
 const mostFlags = 80
+
+// TestRemedyCommands asserts that muster accepts the arguments of each command that a condition offers to copy.
+func TestRemedyCommands(t *testing.T) {
+	tried := 0
+	for _, r := range condition.Reasons() {
+		words := strings.Fields(condition.Condition{Reason: r.Name, Overlay: "default", Queue: "large", Cluster: "ci"}.Command())
+		if len(words) == 0 || words[0] != "muster" {
+			continue
+		}
+		c, args, err := allCommands.Root(invocation.Program{}).Find(words[1:])
+		check(t, err)
+		check(t, c.ParseFlags(args))
+		if err := c.ValidateArgs(c.Flags().Args()); err != nil {
+			t.Errorf("%s: %q: %v", r.Name, words, err)
+		}
+		tried++
+	}
+	if tried < 10 {
+		t.Errorf("%d commands", tried)
+	}
+}
 
 // TestUsageErrors asserts the exit code and the message of invalid flags, which print nothing
 // else.

@@ -23,13 +23,18 @@ func TestServeForMuster(t *testing.T) {
 	code := make(chan int, 1)
 	go func() { code <- p.Run(ctx, laboratory.Commands) }()
 	until(func() bool { return strings.Contains(out.text(), "Interrupt this command") })
-	_, line, _ := strings.Cut(out.text(), "browser:\n\n  ")
-	line, _, _ = strings.Cut(line, "--interval")
-	words := strings.Fields(strings.ReplaceAll(line, "\\\n", ""))
-	if len(words) < 3 || words[1] != "muster" || words[2] != "run" {
+	_, lines, _ := strings.Cut(out.text(), "browser:\n\n")
+	lines, _, _ = strings.Cut(lines, " --listen")
+	var environ, words []string
+	for line := range strings.Lines(lines) {
+		if words = strings.Fields(line); words[0] == "export" {
+			environ = append(environ, words[1:]...)
+		}
+	}
+	if len(words) != 2 || words[0] != "muster" || words[1] != "run" {
 		t.Fatalf("it prints\n%s", out.text())
 	}
-	if code, _, errs := execute(t, program{invocation.Program{Args: append(words[2:], "--once"), Environ: words[:1]}}); code != invocation.ExitOK {
+	if code, _, errs := execute(t, program{invocation.Program{Args: []string{"run", "--once"}, Environ: environ}}); code != invocation.ExitOK {
 		t.Errorf("muster run: exit code %d, %s", code, errs)
 	}
 	log, err := gitserver.Repository{Dir: filepath.Join(dir, "fleet.git")}.Git("log", "--format=%s", "-1", "main")

@@ -23,7 +23,7 @@ var commands = map[string]string{
 	MaxReached:                    "muster plan NAME",
 	HourlyLimitReached:            "muster plan NAME",
 	NoMatch:                       "muster plan",
-	NoOverlay:                     "muster init --overlay QUEUE --queue QUEUE --cluster CLUSTER",
+	NoOverlay:                     "muster init . --queue QUEUE --cluster CLUSTER",
 	EditedByHand:                  "muster history NAME",
 	Refused:                       "muster check",
 	Conflict:                      "git log --oneline -20",

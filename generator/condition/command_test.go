@@ -10,8 +10,8 @@ func TestCommand(t *testing.T) {
 		`muster history 'a'\''; rm -rf $HOME'`:                  {Reason: EditedByHand, Overlay: "a'; rm -rf $HOME"},
 		"muster history '--all'":                                {Reason: EditedByHand, Overlay: "--all"},
 		"muster plan":                                           {Reason: NoMatch, Queue: "gpu"},
-		"muster init --overlay gpu --queue gpu":                 {Reason: NoOverlay, Queue: "gpu"},
-		"muster init --overlay gpu --queue gpu --cluster 'c i'": {Reason: NoOverlay, Queue: "gpu", Cluster: "c i"},
+		"muster init . --queue gpu":                 {Reason: NoOverlay, Queue: "gpu"},
+		"muster init . --queue gpu --cluster 'c i'": {Reason: NoOverlay, Queue: "gpu", Cluster: "c i"},
 		"kubectl get jobs,pods --all-namespaces --selector=muster.dev/overlay=linux": {Reason: Overdue, Overlay: "linux"},
 		"": {Reason: TokenExpires},
 	} {
