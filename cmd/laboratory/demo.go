@@ -253,13 +253,14 @@ func (d *Demo) conclude(out io.Writer) error {
 	if err := d.decision(&page); err != nil {
 		return err
 	}
-	git := "git -C " + invocation.ShellWord(d.fleetDir())
+	repo, muster := invocation.ShellWord(d.fleetDir()), strings.Replace(d.invocation, "muster-sim", "muster", 1)
 	fmt.Fprintf(&page, "\nThe morning as a picture, for a browser: %s. Commands to try:\n", picture)
 	w := tabwriter.NewWriter(&page, 0, 0, 3, ' ', 0)
 	for _, next := range [][2]string{
-		{git + " log -p", "every decision, and the Jobs it wrote"},
-		{d.invocation + " simulate --history " + invocation.ShellWord(d.fleetDir()), "the same morning under other scalers' rules"},
-		{strings.Replace(d.invocation, "muster-sim", "muster", 1) + " init fleet", "begin a fleet repository of your own"},
+		{"git -C " + repo + " log", "every decision, and why"},
+		{muster + " history --repo " + repo, "the same in lines, with each outcome"},
+		{d.invocation + " simulate --history " + repo, "the same morning under other scalers' rules"},
+		{muster + " init fleet", "begin a fleet repository of your own"},
 	} {
 		fmt.Fprintf(w, "  %s\t# %s\n", next[0], next[1])
 	}
