@@ -387,6 +387,22 @@ func TestExpiredOrderDeleted(t *testing.T) {
 	}
 }
 
+// TestExpiredOrderBack: a person deletes line and manifest of an order whose lease is over, muster starts, and the
+// person restores the manifest. The log explains it: it is removed, and nothing is suspended.
+func TestExpiredOrderBack(t *testing.T) {
+	a := twins(t)
+	a.now = a.d.NotAfter.Add(plan.Grace + time.Second)
+	state := regexp.MustCompile(`(?m)^  a-.*\n`).ReplaceAllString(a.at(stateOfA), "")
+	a.fleet.edit("a person", append(deleted(a.file, ""), branch.Change{Path: stateOfA, Content: []byte(state)})...)
+	a.snapshot.Jobs = nil
+	a.g = a.generator()
+	tick(t, a.g)
+	a.fleet.edit("a person", branch.Change{Path: a.file, Content: []byte(a.text)})
+	if r := tick(t, a.g); kinds(r.Operations) != "a: repair" || len(r.Suspended) > 0 || a.at(a.file) != "" {
+		t.Errorf("%q, suspended %v", kinds(r.Operations), r.Suspended)
+	}
+}
+
 // TestLostHistory asserts that ticks fail, with an error that names the remedy, while the log cannot be
 // read after somebody pushed, however long that lasts. Then the order is restored.
 func TestLostHistory(t *testing.T) {

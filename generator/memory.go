@@ -419,6 +419,9 @@ func (m *memory) foldNew(ctx context.Context, f *folding, e *ledger.Operation, x
 		return nil
 	}
 	if !f.needs(x) {
+		if _, found := f.recorded[x.ID]; !found {
+			f.retired[x.ID] = f.now // it is over and has left git, and a person may put it back
+		}
 		return nil // [memory.remember] stores it, if it counts
 	}
 	d, found, err := m.ordered(ctx, e, x.ID)
