@@ -291,10 +291,14 @@ func (s *settings) overlays(ctx context.Context, tree fs.FS) []plan.Overlay {
 func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	var findings []error
 	observed := plan.Observe(overlays, snapshot, &plan.Registrations{})
+	unread := map[string]bool{} // the cluster of these is unknown, too
+	for _, o := range overlays {
+		unread[o.Name] = o.Policy.Partial()
+	}
 	unknown := plan.Unknown(invocation.Map(observed, func(o plan.Observation) string { return o.Queue }), snapshot)
 	for _, o := range observed {
 		for _, supply := range o.Overlays {
-			if supply.Suspended.Active() {
+			if supply.Suspended.Active() && !unread[supply.Overlay] {
 				findings = append(findings, fmt.Errorf("%s: suspended: %s", supply.Overlay, supply.Suspended))
 			}
 		}
@@ -320,7 +324,7 @@ func (p polling) warnUnseen(ctx context.Context, log *slog.Logger, overlays []pl
 		level, remedy = slog.LevelInfo, "the Buildkite webhook must have the event agent.connected"
 	}
 	for _, o := range overlays {
-		if idle := o.Policy.DemandIdleTimeout(); idle < p.interval {
+		if idle := o.Policy.DemandIdleTimeout(); idle < p.interval && !o.Policy.Partial() {
 			log.Log(ctx, level, "the idle time-out is shorter than the interval: while agents are in flight, muster polls more often if Buildkite's rate limit allows; "+
 				"agents that exit unused between two polls count as in flight until their lease expires; "+remedy,
 				"overlay", o.Name, "idle", idle, "interval", p.interval)

@@ -223,7 +223,7 @@ func printSums(out output.Output, r generator.Result, conditions []condition.Con
 		return err
 	}
 	for _, d := range r.Decisions {
-		if d.Figures.Pending > 0 || d.Steps()[plan.StepDispatch].Sum() > 0 {
+		if (d.Figures.Pending > 0 || d.Steps()[plan.StepDispatch].Sum() > 0) && !output.Partial(r, d.Overlay) {
 			fmt.Fprintln(out.Text)
 			output.PrintSteps(out.Text, d)
 		}

@@ -60,6 +60,8 @@ type overlayStatus struct {
 	// Ordered are the agents that were ordered in each of the last parts of the hour
 	// before At, the oldest first.
 	Ordered []int `json:"ordered"`
+	// readable: the policy is valid.
+	readable bool
 }
 
 type dispatchStatus struct {
@@ -159,6 +161,7 @@ func (h recent) status(o *fleet.Overlay, all []plan.Overlay, now time.Time) over
 	s := overlayStatus{
 		Overlay: o.Name, Path: o.Path, Queue: o.Policy.Queue, Cluster: o.Policy.Cluster,
 		Dispatches: []dispatchStatus{}, Operations: h.operations[o.Path], Ordered: h.ordered[o.Path],
+		readable: !o.Policy.Partial(),
 	}
 	if s.Operations == nil {
 		s.Operations = []ledger.Operation{}

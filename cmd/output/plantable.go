@@ -26,6 +26,8 @@ type planColumn struct {
 	value func(plan.Decision) int
 	// limited: a value of zero is no limit.
 	limited func(plan.Decision) bool
+	// ofPolicy: it is unknown if the policy is invalid.
+	ofPolicy bool
 }
 
 type showColumn int
@@ -41,8 +43,8 @@ func planColumns() []planColumn {
 	columns := []planColumn{
 		{name: "PENDING", shown: brief, value: func(d plan.Decision) int { return d.Figures.Pending }},
 		{name: "OTHER-OVERLAYS", value: func(d plan.Decision) int { return d.Figures.OtherOverlays }},
-		{name: "LOOKAHEAD", value: func(d plan.Decision) int { return d.Figures.Lookahead }},
-		{name: "BUFFER", value: func(d plan.Decision) int { return d.Figures.Buffer }},
+		{name: "LOOKAHEAD", ofPolicy: true, value: func(d plan.Decision) int { return d.Figures.Lookahead }},
+		{name: "BUFFER", ofPolicy: true, value: func(d plan.Decision) int { return d.Figures.Buffer }},
 		{name: "IDLE", shown: brief, value: func(d plan.Decision) int { return d.Figures.Idle }},
 		{name: "REPLACING", value: func(d plan.Decision) int { return d.Figures.Replacing }},
 		{name: "IN-FLIGHT", shown: brief, value: func(d plan.Decision) int { return d.Figures.InFlight }},
@@ -51,12 +53,12 @@ func planColumns() []planColumn {
 		{name: "BUSY", shown: brief, value: func(d plan.Decision) int { return d.Figures.Busy }},
 		{name: "STOPPING", value: func(d plan.Decision) int { return d.Figures.Stopping }},
 		{name: "CURRENT", value: func(d plan.Decision) int { return d.Figures.Current }},
-		{name: "MIN", value: func(d plan.Decision) int { return d.Figures.Min }},
-		{name: "MAX", shown: brief, value: func(d plan.Decision) int { return d.Figures.Max }},
-		{name: "MISSING", value: func(d plan.Decision) int { return d.Figures.Missing }},
-		{name: "DESIRED", value: func(d plan.Decision) int { return d.Figures.Desired }},
-		{name: "BEYOND-MAX", shown: otherwise, value: func(d plan.Decision) int { return d.Figures.BeyondMax() }},
-		{name: "ROOM", value: func(d plan.Decision) int { return d.Figures.Room }},
+		{name: "MIN", ofPolicy: true, value: func(d plan.Decision) int { return d.Figures.Min }},
+		{name: "MAX", ofPolicy: true, shown: brief, value: func(d plan.Decision) int { return d.Figures.Max }},
+		{name: "MISSING", ofPolicy: true, value: func(d plan.Decision) int { return d.Figures.Missing }},
+		{name: "DESIRED", ofPolicy: true, value: func(d plan.Decision) int { return d.Figures.Desired }},
+		{name: "BEYOND-MAX", ofPolicy: true, shown: otherwise, value: func(d plan.Decision) int { return d.Figures.BeyondMax() }},
+		{name: "ROOM", ofPolicy: true, value: func(d plan.Decision) int { return d.Figures.Room }},
 		{name: "DISPATCH", shown: brief, value: func(d plan.Decision) int { return d.Figures.Dispatch }},
 		{name: "DEMAND", value: func(d plan.Decision) int { return d.Figures.Demand }},
 		{name: "WARM-POOL", value: func(d plan.Decision) int { return d.Figures.WarmPool }},
@@ -114,6 +116,11 @@ func decisionOf(r generator.Result, name string) (d plan.Decision, ok bool) {
 		return d, false
 	}
 	return r.Decisions[i], true
+}
+
+// Partial reports whether the policy of an overlay is invalid; see [plan.Policy.Partial].
+func Partial(r generator.Result, name string) bool {
+	return slices.ContainsFunc(r.Input.Overlays, func(o plan.Overlay) bool { return o.Name == name && o.Policy.Partial() })
 }
 
 // terminalWidth is the width that the brief table keeps to.
@@ -193,7 +200,7 @@ func planTable(r generator.Result, conditions []condition.Condition, names []str
 		row := []Cell{{Text: name}, {Text: cmp.Or(d.Queue, Unknown)}}[:len(names)]
 		for _, c := range columns {
 			text := Unknown
-			if ok && (c.limited == nil || c.limited(d)) {
+			if ok && (c.limited == nil || c.limited(d)) && !(c.ofPolicy && Partial(r, name)) {
 				text = strconv.Itoa(c.value(d))
 			}
 			row = append(row, Cell{Text: text})

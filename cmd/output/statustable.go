@@ -124,17 +124,16 @@ func (o overlayStatus) figures() []Cell {
 		}
 		return Cell{strconv.Itoa(n), style}
 	}
-	readable := o.Queue != "" // the policy
-	valid := readable && o.State != string(plan.Invalid)
+	valid := o.Queue != "" && o.State != string(plan.Invalid)
 	var poll observedStatus
 	if o.Observed != nil {
 		poll = *o.Observed
 	}
 	polled := func(n int) Cell { return figure(n, o.Observed != nil, Faint) }
 	return []Cell{
-		figure(o.Min, readable, Plain), figure(o.Max, readable, Plain),
+		figure(o.Min, o.readable, Plain), figure(o.Max, o.readable, Plain),
 		figure(len(o.Dispatches), valid, Plain), figure(o.InFlight, valid, Plain),
-		polled(poll.Pending), polled(poll.Idle), polled(poll.Busy), polled(poll.Desired),
+		polled(poll.Pending), polled(poll.Idle), polled(poll.Busy), figure(poll.Desired, o.Observed != nil && o.readable, Faint),
 	}
 }
 

@@ -56,6 +56,10 @@ type Reuse struct {
 // On reports whether agents take more than one job.
 func (r Reuse) On() bool { return r.Uptime > 0 }
 
+// Partial reports whether scaling.yaml is invalid: then only Queue and Tags are known, from a dispatch. A valid
+// policy has an idle time-out.
+func (p Policy) Partial() bool { return p.IdleTimeout == 0 }
+
 // DemandIdleTimeout is how long an agent that was ordered for a job stays idle.
 func (p Policy) DemandIdleTimeout() time.Duration {
 	if p.Reuse.On() {
