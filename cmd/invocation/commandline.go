@@ -1,6 +1,7 @@
 package invocation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -152,7 +153,11 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+	near := cmd.SuggestionsFor(args[0])
+	distance := func(name string) int { return finding.Distance(args[0], name) }
+	if len(near) > 0 {
+		least := distance(slices.MinFunc(near, func(a, b string) int { return cmp.Compare(distance(a), distance(b)) }))
+		near = slices.DeleteFunc(near, func(name string) bool { return distance(name) > least })
 		text += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return output.Usage(errors.New(text))

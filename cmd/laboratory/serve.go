@@ -16,6 +16,7 @@ import (
 	"muster/cmd/output"
 	"muster/generator"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/finding"
 	"muster/generator/simulation"
 	"muster/gitops"
 	"muster/gitops/gitserver"
@@ -104,7 +105,8 @@ func (s *serve) run(ctx context.Context, out io.Writer, muster string) error {
 		}
 	}
 	if s.incident != "" && wrong == nil {
-		return output.Usage(fmt.Errorf("--incident %q: muster-sim serve --help lists them", s.incident))
+		names := invocation.Map(incidents, func(i incident) string { return i.name })
+		return output.Usage(fmt.Errorf("--incident %q: %s", s.incident, finding.DidYouMean(s.incident, names, "use "+finding.Or(names))))
 	}
 	start := s.clock.Now().UTC()
 	if _, err := demoRepository(s.dir, start.Add(-time.Hour)); err != nil {

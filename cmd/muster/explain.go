@@ -98,7 +98,11 @@ func explainMistake(err error) error {
 	var before *explanation.Before
 	switch {
 	case errors.As(err, &unknown):
-		return output.Usage(fmt.Errorf("%w%s", err, output.Instead(unknown.Name, unknown.Known, "it has the overlays")))
+		has := "it has the overlays"
+		if len(unknown.Known) == 1 {
+			has = "it has the overlay"
+		}
+		return output.Usage(fmt.Errorf("%w%s", err, output.Instead(unknown.Name, unknown.Known, has)))
 	case errors.As(err, &before), errors.Is(err, explanation.ErrOwnTime):
 		return output.Usage(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"muster/cmd/invocation"
 	"muster/cmd/output"
+	"muster/generator/finding"
 	"muster/generator/history"
 	"muster/generator/ledger"
 	"muster/gitops"
@@ -104,7 +105,7 @@ func (h *historyFlags) prepare(ctx context.Context, args []string) error {
 	}
 	for _, name := range h.operations {
 		if !slices.Contains(operationNames(), name) {
-			return output.Usage(fmt.Errorf("--act: there is no operation %q%s", name, output.Instead(name, operationNames(), "there are")))
+			return output.Usage(fmt.Errorf("--act: there is no operation %q; %s", name, finding.DidYouMean(name, operationNames(), "there are "+strings.Join(operationNames(), ", "))))
 		}
 		h.filter.Operations = append(h.filter.Operations, ledger.Kind(name))
 	}

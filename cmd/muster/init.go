@@ -130,7 +130,7 @@ func (o *newOverlay) validate(cmd *cobra.Command) error {
 	case a.Host == "" && !cmd.Flags().Changed("repo"):
 		o.repo = ""
 	case a.Host == "":
-		return output.Usage(fmt.Errorf("--repo %s: is a path, which no cluster can read: give a URL", o.repo))
+		return output.Usage(fmt.Errorf("--repo %s: a cluster cannot read this path: give the URL of a git server", o.repo))
 	case a.Password != "" || a.Query != "":
 		return output.Usage(errors.New("--repo has a password in it, which git would contain: leave it out"))
 	}
@@ -238,6 +238,7 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 	if o.Name != o.Queue && o.Name == plan.Slug(o.Queue) {
 		fmt.Fprintf(out, "the overlay of the queue %s is called %s: --overlay gives it another name\n", o.Queue, o.Name)
 	}
+	fresh, edit := false, false // the overlay is written; its policy is to be edited
 	for _, part := range parts {
 		written, err := writeNew(filepath.Join(dir, filepath.FromSlash(part.Path)), part.Files)
 		if err != nil {
@@ -245,8 +246,11 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 		}
 		if written {
 			fmt.Fprintf(out, "wrote %s\n", part.Path)
+			fresh = fresh || strings.HasPrefix(part.Path, "overlays/")
 		} else {
-			fmt.Fprintf(out, "%s exists: unchanged%s\n", part.Path, o.ignored(filepath.Join(dir, filepath.FromSlash(part.Path), "scaling.yaml")))
+			ignored := o.ignored(filepath.Join(dir, filepath.FromSlash(part.Path), "scaling.yaml"))
+			fmt.Fprintf(out, "%s exists: unchanged%s\n", part.Path, ignored)
+			edit = edit || ignored != ""
 		}
 	}
 	files := map[string][]byte{formatterFile: []byte(formatterIgnore), ".gitattributes": []byte(starter.Attributes)}
@@ -261,11 +265,14 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 	if err := writeMissing(out, dir, files); err != nil {
 		return err
 	}
-	edit := fmt.Sprintf("edit overlays/%s/scaling.yaml, validate it with", o.Name)
-	if o.Policy["max"] != "" {
-		edit = "validate the files with"
+	next := "validate the files with"
+	if edit || fresh && o.Policy["max"] == "" {
+		next = fmt.Sprintf("edit overlays/%s/scaling.yaml, validate it with", o.Name)
 	}
-	fmt.Fprintf(out, "\nNext: %s\n  muster check %s\ncommit and push.\n", edit, dir)
+	fmt.Fprintf(out, "\nNext: %s\n  muster check %s\ncommit and push.\n", next, dir)
+	if fresh && o.Policy["max"] == "0" {
+		fmt.Fprintln(out, "muster orders no agents for this overlay until you raise max, which is 0.")
+	}
 	if o.syncer != "" {
 		hint := syncerHints[o.syncer]
 		if o.repo != "" {

@@ -102,12 +102,16 @@ func TestInitSaysWhatItIgnores(t *testing.T) {
 		{"--syncer flux", "wrote syncer/", invocation.ExitOK},
 		{"--syncer argocd", "is for flux; remove it, or give --syncer flux", invocation.ExitUsage},
 		{"--overlay default --max 10", "overlays/default exists: unchanged\n", invocation.ExitOK},
+		{"--overlay default", "Next: validate the files with", invocation.ExitOK},
+		{"--overlay default --queue default --max 20", "Next: edit overlays/default/scaling.yaml", invocation.ExitOK},
 		{"--overlay default --queue other --max 20 --image a/b:1", "unchanged, with the queue default instead of other, and max 10 instead of 20, and its own image instead of a/b:1: edit it", invocation.ExitOK},
 		{"--queue windows --syncer argocd", "syncer/fleet.yaml is for flux: do not apply it to a cluster that has only argocd.\n", invocation.ExitOK},
+		{"--queue stopped --max 0", "muster orders no agents for this overlay until you raise max, which is 0.\n", invocation.ExitOK},
 		{"--max x", `--max: must be a whole number from 0 to 100000, got "x"`, invocation.ExitUsage},
 		{"--queue a --max -1", `--max: must be a whole number from 0 to 100000, got "-1"`, invocation.ExitUsage},
 		{"--image 'a", `--image "'a": is not the name of an image`, invocation.ExitUsage},
-		{"--repo /srv/fleet.git", "--repo /srv/fleet.git: is a path, which no cluster can read: give a URL", invocation.ExitUsage},
+		{"--repo /srv/fleet.git", "--repo /srv/fleet.git: a cluster cannot read this path: give the URL of a git server", invocation.ExitUsage},
+		{"--repo file:///srv/fleet.git", "--repo file:///srv/fleet.git: a cluster cannot read this path", invocation.ExitUsage},
 		{"--repo https://ada:pw@git.example/fleet.git", "--repo has a password in it, which git would contain: leave it out", invocation.ExitUsage},
 	} {
 		code, out, errs := execute(t, program{invocation.Program{Args: append([]string{"init", dir}, strings.Fields(c.args)...)}})

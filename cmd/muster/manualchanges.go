@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (p program) cancelCommand() *cobra.Command {
@@ -386,7 +388,36 @@ reuse=none removes it. The settings are ` + strings.Join(policy.Settable(), ", "
 	})
 	m.addAll(c, "change all overlays")
 	while.addTo(c, "in force")
+	c.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var missing *pflag.NotExistError
+		if errors.As(err, &missing) && slices.Contains(policy.Settable(), missing.GetSpecifiedName()) {
+			return output.Usage(fmt.Errorf("%w; muster %s", err, settingsAsArguments(p.Args)))
+		}
+		return cmd.Parent().FlagErrorFunc()(cmd, err)
+	})
 	return c
+}
+
+// settingsAsArguments writes flags with the names of settings, such as --max 5 or --max=5, as max=5 after the others.
+func settingsAsArguments(args []string) string {
+	var words, changed []string
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(args[i], "=")
+		setting := strings.TrimPrefix(name, "--")
+		switch {
+		case setting != name && slices.Contains(policy.Settable(), setting):
+			if name = setting; !joined && i+1 < len(args) {
+				i++
+				value = args[i]
+			}
+			changed = append(changed, name+"="+invocation.ShellWord(cmp.Or(value, "VALUE")))
+		case joined:
+			words = append(words, name+"="+invocation.ShellWord(value))
+		default:
+			words = append(words, invocation.ShellWord(name))
+		}
+	}
+	return strings.Join(append(words, changed...), " ")
 }
 
 // onOverlays runs an edit of overlays, in one commit: of those that the arguments name, or without arguments of all,
