@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,8 +54,9 @@ nothing tests whether the branch's rules let this user push, if the git host
 reports it; what they require of a commit shows only at the first push. With DIR it
 validates the files in a directory, and needs no credentials; in a clone, it also
 finds files that git does not contain as they are there. Without both it validates
-the clone that contains the current directory. Placeholders are warnings. The exit
-code is 2 for invalid files, and 3 for problems outside of them.`,
+the clone that contains the current directory. Placeholders are warnings, and so are
+overlays that no manifest in syncer/ applies while others are applied. The exit code
+is 2 for invalid files, and 3 for problems outside of them.`,
 		Example: `  muster check
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
@@ -141,6 +143,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	if dir != "" {
 		result.dir = relativeDir(dir)
 	}
+	result.warnings = append(result.warnings, findUnapplied(tree, s.git.Overlays, cmp.Or(dir, "."))...)
 	if err := show(cmd.OutOrStdout(), result); err != nil {
 		return err
 	}
@@ -387,7 +390,7 @@ type checkResult struct {
 	// or queues in Buildkite.
 	findings []finding.Finding
 	failures []error
-	// warnings are placeholders, which do not change the exit code.
+	// warnings are placeholders and overlays without a manifest for their syncer. They do not change the exit code.
 	warnings []finding.Finding
 }
 
@@ -415,7 +418,7 @@ type checkDocument struct {
 	Findings   []finding.Finding `json:"findings"`
 	// Failures are problems outside of the files.
 	Failures []string `json:"failures"`
-	// Warnings are placeholders in the files.
+	// Warnings are placeholders in the files, and overlays without a manifest for their syncer.
 	Warnings []finding.Finding `json:"warnings"`
 }
 

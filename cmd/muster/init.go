@@ -40,9 +40,9 @@ default. The overlay has the queue's name, or that of --overlay: a queue can hav
 several overlays, for example in several clusters. With --with-deploy it also
 writes deploy/, with which Argo CD or Flux run muster, and with --syncer syncer/,
 with which one of them applies the overlay; --repo is the repository that they
-read. On a terminal it asks whether builds may share a pod; if not, each agent
-takes one job. It does not change existing files, and warns if one disagrees
-with a flag.`,
+read. If init wrote syncer/ before, it adds the overlay's manifest without --syncer.
+On a terminal it asks whether builds may share a pod; if not, each agent takes one
+job. It does not change existing files, and warns if one disagrees with a flag.`,
 		Example: `  muster init fleet
   muster init fleet --syncer flux --repo https://git.example.com/fleet.git
   muster init fleet --queue linux-large --max 40 --image ghcr.io/acme/agent:1
@@ -235,6 +235,8 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 	if err := otherSyncer(dir, o); err != nil {
 		return err
 	}
+	m, ok := readSyncer(os.DirFS(dir), ".")
+	added := o.syncer == "" && ok && m.byInit() && !m.applied[o.Name]
 	if o.Name != o.Queue && o.Name == plan.Slug(o.Queue) {
 		fmt.Fprintf(out, "the overlay of the queue %s is called %s: --overlay gives it another name\n", o.Queue, o.Name)
 	}
@@ -254,10 +256,16 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 		}
 	}
 	files := map[string][]byte{formatterFile: []byte(formatterIgnore), ".gitattributes": []byte(starter.Attributes)}
+	if added {
+		o.syncer, o.repo = m.syncer, cmp.Or(o.repo, m.repo)
+	}
 	if o.syncer != "" {
 		own, err := syncerFiles(o.syncer, o.Name)
 		if err != nil {
 			return err
+		}
+		if added {
+			maps.DeleteFunc(own, func(name string, _ []byte) bool { return name != syncerFile(o.Name) })
 		}
 		o.writeAddress(own)
 		maps.Copy(files, own)
@@ -273,7 +281,9 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 	if fresh && o.Policy["max"] == "0" {
 		fmt.Fprintln(out, "muster orders no agents for this overlay until you raise max, which is 0.")
 	}
-	if o.syncer != "" {
+	if added {
+		fmt.Fprintf(out, "\nThe manifests in syncer/ are for %s. After the push, apply the new one:\n  kubectl apply -f syncer\n", o.syncer)
+	} else if o.syncer != "" {
 		hint := syncerHints[o.syncer]
 		if o.repo != "" {
 			hint = syncerHintsWithURL[o.syncer]

@@ -160,3 +160,89 @@ func TestInitLeavesNothingToEdit(t *testing.T) {
 		}
 	}
 }
+
+// TestInitAddsManifest asserts that init writes the manifest of a further overlay for the syncer that syncer/ is for,
+// and that check warns of overlays without one. Neither judges a syncer/ that may apply overlays in another way.
+func TestInitAddsManifest(t *testing.T) {
+	const (
+		set     = "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\n"
+		parent  = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec: {path: ./overlays}\n"
+		mine    = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nspec: {source: {path: ci/overlays/default}}\n"
+		apps    = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nspec: {source: {path: apps}}\n"
+		list    = "apiVersion: v1\nkind: List\n"
+		secret  = "apiVersion: v1\nkind: Secret\n"
+		warning = "warning: overlays/large: no manifest in syncer applies it"
+	)
+	for _, c := range []struct {
+		name, syncer, file, text string
+		remove                   string
+		adds, warns              bool
+	}{
+		{name: "flux", syncer: "flux", adds: true, warns: true},
+		{name: "argocd", syncer: "argocd", adds: true, warns: true},
+		{name: "another object", syncer: "flux", file: "secret.yaml", text: secret, adds: true, warns: true},
+		{name: "an own source", syncer: "flux", remove: "fleet.yaml", adds: true, warns: true},
+		{name: "an own name", syncer: "argocd", remove: "agents-default.yaml", file: "mine.yaml", text: mine, warns: true},
+		{name: "ApplicationSet", syncer: "argocd", file: "set.yaml", text: set},
+		{name: "ApplicationSet only", syncer: "argocd", remove: "agents-default.yaml", file: "set.yaml", text: set},
+		{name: "all overlays", syncer: "flux", file: "all.yaml", text: parent},
+		{name: "app of apps", syncer: "argocd", file: "apps.yaml", text: apps},
+		{name: "List", syncer: "flux", file: "list.yaml", text: list},
+		{name: "invalid", syncer: "flux", file: "x.yaml", text: "a: [\n"},
+		{name: "directory", syncer: "flux", file: "eu/x.yaml", text: secret},
+		{name: "no syncer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			run := func(args ...string) string {
+				code, out, errs := execute(t, program{invocation.Program{Args: args}})
+				if code != invocation.ExitOK {
+					t.Fatalf("%q: %s%s", args, out, errs)
+				}
+				return out
+			}
+			write := func(file, text string) {
+				check(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755))
+				check(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
+			}
+			const url = "https://git.example/acme/fleet.git"
+			if run("init", dir); c.syncer != "" {
+				run("init", dir, "--syncer", c.syncer, "--repo", url)
+			}
+			if c.remove != "" {
+				check(t, os.Remove(filepath.Join(dir, "syncer", c.remove)))
+			}
+			if c.file != "" {
+				write("syncer/"+c.file, c.text)
+			}
+			const large = "apiVersion: muster.dev/v1alpha1\nkind: ScalingPolicy\nspec: {queue: large, max: 5}\n"
+			write("overlays/hand/scaling.yaml", strings.Replace(large, "large", "hand", 1))
+			out := run("init", dir, "--queue", "large")
+			text, err := os.ReadFile(filepath.Join(dir, "syncer", "agents-large.yaml"))
+			if added := err == nil && strings.Contains(out, "wrote syncer/agents-large.yaml") && strings.Contains(out, "kubectl apply -f syncer"); added != c.adds {
+				t.Errorf("the manifest is added: %t\n%s", added, out)
+			}
+			if c.adds && (strings.Contains(out, "syncer/fleet.yaml") || !strings.Contains(string(text), "overlays/large\n") || c.syncer == "argocd" && !strings.Contains(string(text), url)) {
+				t.Errorf("wrote\n%s\nand printed\n%s", text, out)
+			}
+			if c.adds {
+				if again := run("init", dir, "--queue", "large"); strings.Contains(again, "syncer") {
+					t.Errorf("a second init adds a manifest:\n%s", again)
+				}
+				check(t, os.Remove(filepath.Join(dir, "syncer", "agents-large.yaml")))
+			}
+			check(t, os.RemoveAll(filepath.Join(dir, "overlays", "hand")))
+			out = run("check", dir)
+			if !strings.HasSuffix(out, "OK\n") || strings.Contains(out, warning) != c.warns || strings.Contains(out, "overlays/default:") {
+				t.Errorf("check prints\n%s", out)
+			}
+			if _, command, found := strings.Cut(out, "write it with muster "); found {
+				command, _, _ = strings.Cut(command, ", push")
+				run(strings.Fields(command)...)
+				if out := run("check", dir); out != "OK\n" {
+					t.Errorf("after %s, check prints\n%s", command, out)
+				}
+			}
+		})
+	}
+}
