@@ -212,10 +212,10 @@ func planTable(r generator.Result, conditions []condition.Condition, names []str
 
 // planReason returns the reason for the state of an overlay.
 func planReason(d plan.Decision, all []condition.Condition) string {
-	problems := condition.Problems(all)
+	chosen := condition.Chosen(all)
 	switch {
-	case len(problems) > 0:
-		return strings.ReplaceAll(problems[0].Message, "\n", " | ")
+	case chosen.Abnormal():
+		return strings.ReplaceAll(chosen.Message, "\n", " | ")
 	case d.OverriddenUntil != nil:
 		return "an override is in force until " + d.OverriddenUntil.Format(time.RFC3339)
 	case d.Schedule != "":

@@ -103,7 +103,9 @@ func (f FleetStatus) table(wide bool) Table {
 		row = append(row, Cell{Text: seen, Style: Faint}, Cell{Text: op}, Cell{Text: age, Style: Faint}, Cell{Text: LastHour(o.Ordered, most)})
 		if wide {
 			reason := Unknown
-			if problems := condition.ProblemsInGit(o.Conditions); len(problems) > 0 {
+			if c := condition.Chosen(o.Conditions); c.Abnormal() {
+				reason = OneRow(c.Message)
+			} else if problems := condition.ProblemsInGit(o.Conditions); len(problems) > 0 {
 				reason = OneRow(problems[0].Message)
 			}
 			for _, text := range []string{cmp.Or(o.Cluster, Unknown), cmp.Or(o.Schedule, Unknown), commit, reason} {

@@ -3,6 +3,7 @@ package page
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		"well":            {nil, 0, "good", "All well", "", "o12 o09 o07"},
 		"limits":          {[]condition.Condition{problem(condition.ScalingLimited, condition.MaxReached, "o03", 0)}, 0, "good", "All well", "", "o03 o12 o09 o07"},
-		"paused":          {[]condition.Condition{problem(condition.Suspended, string(plan.Paused), "o03", 0)}, 0, "good", "All well", "", "o12 o09 o07"},
+		"paused":          {[]condition.Condition{problem(condition.Suspended, string(plan.Paused), "o03", 0)}, 0, "good", "All well", "", "o12 o09 o07 o03"},
 		"limits for long": {[]condition.Condition{problem(condition.ScalingLimited, condition.MaxReached, "o12", 0)}, 0, "warn", "1 of 40 overlays needs you", "o12", "o12 o09 o07"},
 		"paused for long": {[]condition.Condition{problem(condition.Suspended, string(plan.PausedInBuildkite), "o12", 0)}, 0, "warn", "1 of 40 overlays needs you", "o12", "o12 o09 o07"},
 		"one":             {[]condition.Condition{problem(condition.Suspended, string(plan.Invalid), "o31", 0)}, 0, "bad", "1 of 40 overlays needs you", "o31", "o31 o12 o09 o07"},
@@ -90,6 +91,42 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: %+v", name, v.Totals)
 		}
 	}
+}
+
+// TestRow asserts that state, colour and reason of an overlay's row are those of one condition: the most
+// severe, and one that needs somebody before a pause.
+func TestRow(t *testing.T) {
+	w := newScenario(t, nil)
+	full := decided("default", w.now, plan.Figures{Pending: 4, Missing: 4, Current: 10, Max: 10})
+	full.Observation.Overlays[0].OtherFleets = 2
+	row := func() string {
+		v, _ := w.view("", 1)
+		o := slices.Concat(v.Active, v.Idle)[0]
+		return fmt.Sprintf("%s %s %s", o.State, o.Class, o.Reason)
+	}
+	check := func(when, want string) {
+		t.Helper()
+		if got := row(); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", when, got, want)
+		}
+	}
+	repaired := func(r *generator.Report) {
+		r.Result.Repairs = map[string]generator.Repair{"default": {Subject: "repair", At: w.now}}
+	}
+	w.tick(repaired, full)
+	check("full, with another muster, after a repair", "OtherMuster warn the queue has agents of another muster")
+	full.Observation.Overlays[0].OtherFleets = 0
+	w.tick(repaired, full)
+	check("full, after a repair", "MaxReached info 4 agents fewer than needed: max is 10")
+	w.tick(repaired, decided("default", w.now, plan.Figures{Max: 10}))
+	check("after a repair", "EditedByHand info muster repaired a manual edit at")
+	w.tick(func(r *generator.Report) {
+		repaired(r)
+		r.Conditions = append(r.Result.Conditions(w.now), condition.Condition{Type: condition.RepositoryAvailable, Status: condition.False, Reason: condition.ReadFailed, Message: "no route", LastTransitionTime: begin()})
+		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepHead, time.Time{}
+	}, full)
+	w.now = w.now.Add(time.Minute)
+	check("git is down, after a repair", "NoAnswer bad the last successful read of git")
 }
 
 // TestSamples asserts that a tick whose push fails is a sample, and that nothing is known of a time

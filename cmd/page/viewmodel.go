@@ -53,6 +53,7 @@ type overlay struct {
 	Class, Reason string
 	HasLine       bool
 	level         slog.Level // of its worst problem
+	shared        bool       // its state is that of muster itself
 }
 
 // operation is an operation with the identifier of its element.
@@ -159,23 +160,26 @@ func waited(o status.Overlay, now time.Time) time.Duration {
 	return now.Sub(o.Oldest)
 }
 
-// newRow returns the row of an overlay, with the message of the first problem or else the
-// arithmetic as the reason. An overlay that is not ready because of a condition of muster itself is
-// unknown.
+// newRow returns the row of an overlay. Its state, class and reason are those of one condition, or else
+// the reason is the arithmetic. A condition of muster itself, which all overlays have, does not count in
+// the order of rows.
 func newRow(o status.Overlay, muster []condition.Condition, hasLine bool, wait time.Duration) overlay {
 	r := overlay{Overlay: o, Class: class(condition.StateLevel(o.Conditions)), Reason: o.Why, HasLine: hasLine, level: slog.LevelDebug}
-	var problems []condition.Condition
+	chosen := condition.Chosen(o.Conditions)
+	switch {
+	case chosen.Abnormal():
+		r.Reason = chosen.Message
+		if !needs(chosen, wait) {
+			r.Class = "info"
+		}
+	case chosen.Status != condition.True:
+		r.Class = "unknown"
+	}
 	for _, c := range condition.Problems(o.Conditions) {
 		if c.Type == condition.Ready && slices.ContainsFunc(muster, func(m condition.Condition) bool { return m.Abnormal() && m.Reason == c.Reason }) {
-			r.Class = "unknown"
+			r.shared = c.Reason == chosen.Reason
 			continue
 		}
-		problems = append(problems, c)
-	}
-	if len(problems) > 0 {
-		r.Reason = problems[0].Message
-	}
-	for _, c := range problems {
 		switch level := c.Level(); {
 		case needs(c, wait):
 			r.level = max(r.level, level, slog.LevelWarn)
@@ -183,15 +187,12 @@ func newRow(o status.Overlay, muster []condition.Condition, hasLine bool, wait t
 			r.level = max(r.level, level)
 		}
 	}
-	if r.level < slog.LevelWarn && r.Class == "warn" {
-		r.Class = "info"
-	}
 	return r
 }
 
 // idle reports whether there is nothing to see: the overlay has neither a problem of its own nor jobs.
 func (o overlay) idle() bool {
-	return (o.Class == "good" || o.Class == "unknown") && o.level < slog.LevelInfo && o.Known && o.Sum.Pending+o.Sum.Busy+o.Sum.InFlight == 0
+	return (o.Class == "good" || o.shared) && o.level < slog.LevelInfo && o.Known && o.Sum.Pending+o.Sum.Busy+o.Sum.InFlight == 0
 }
 
 // compareNeed sorts by severity, then by the oldest wait, then by activity.

@@ -111,7 +111,7 @@ func (c Condition) Level() slog.Level {
 	case ScalingLimited, Drifted:
 		return slog.LevelInfo
 	case Suspended:
-		if c.Reason != "Paused" && c.Reason != "PausedInBuildkite" {
+		if !c.paused() {
 			return slog.LevelError
 		}
 	case AgentsArriving:
@@ -218,32 +218,44 @@ func Find(all []Condition, t Type) (Condition, bool) {
 	return all[i], true
 }
 
-// State returns the state of an overlay in a word: the reason why it is not ready, or why its
-// scaling is limited, and otherwise "Ready".
-func State(all []Condition) string {
+// Chosen returns the condition that the state of an overlay is about: the first of [Problems], or another
+// one of its level instead of a pause, or else Ready. An unknown Ready comes before conditions below
+// [slog.LevelWarn].
+func Chosen(all []Condition) Condition {
 	ready, _ := Find(all, Ready)
-	limited, _ := Find(all, ScalingLimited)
-	switch {
-	case ready.Reason == NotRecorded:
-		return NotRecorded
-	case ready.Status == "" || ready.Status == Unknown:
-		return string(Unknown)
-	case ready.Abnormal():
-		return ready.Reason
-	case limited.Abnormal():
-		return limited.Reason
+	problems := Problems(all)
+	if len(problems) == 0 || ready.Status != True && problems[0].Level() < slog.LevelWarn {
+		return ready
 	}
-	return string(Ready)
+	if i := slices.IndexFunc(problems, func(c Condition) bool { return !c.paused() }); i > 0 && problems[i].Level() == problems[0].Level() {
+		return problems[i]
+	}
+	return problems[0]
 }
 
-// StateLevel returns the level of Ready if it is false, [slog.LevelDebug] if the state is "Ready",
-// and otherwise [slog.LevelWarn].
+// paused reports whether people paused the overlay or its queue.
+func (c Condition) paused() bool {
+	return c.Type == Suspended && plan.Suspension{Code: plan.SuspensionCode(c.Reason)}.Wanted()
+}
+
+// State returns the state of an overlay in a word: the reason of the [Chosen] condition, or "Ready".
+func State(all []Condition) string {
+	switch c := Chosen(all); {
+	case c.Abnormal() || c.Reason == NotRecorded:
+		return c.Reason
+	case c.Status == True:
+		return string(Ready)
+	}
+	return string(Unknown)
+}
+
+// StateLevel returns the level of the [Chosen] condition, at least [slog.LevelWarn], and
+// [slog.LevelDebug] if the state is "Ready".
 func StateLevel(all []Condition) slog.Level {
-	ready, _ := Find(all, Ready)
-	switch {
-	case ready.Abnormal():
-		return ready.Level()
-	case State(all) != string(Ready):
+	switch c := Chosen(all); {
+	case c.Abnormal():
+		return max(c.Level(), slog.LevelWarn)
+	case c.Status != True:
 		return slog.LevelWarn
 	}
 	return slog.LevelDebug

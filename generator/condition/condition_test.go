@@ -24,6 +24,8 @@ func TestConditions(t *testing.T) {
 	full := plan.Decision{Figures: plan.Figures{Pending: 4, Missing: 4, Current: 10, Max: 10}}
 	hourly := plan.Decision{Figures: plan.Figures{Pending: 4, Missing: 4, Max: 10, Room: 10, Limits: []plan.Remaining{{Term: "leftThisHour", Most: 5, Left: 1}}, Dispatch: 1}}
 	unmatched := plan.Decision{Queue: "linux", Observation: plan.Observation{Unmatched: []plan.Unmatched{{Rules: []string{"os=mac"}, Missing: []string{"os=mac"}, Jobs: 3, Example: "u"}}}}
+	shared := full
+	shared.Observation.Overlays = []plan.Capacity{{Overlay: "a", OtherFleets: 2}}
 	trial := now.Add(time.Minute)
 	for name, test := range map[string]struct {
 		overlay Overlay
@@ -42,11 +44,26 @@ func TestConditions(t *testing.T) {
 			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last orders failed: no agent took a job; next trial at 2026-11-21T02:16:00Z"}},
 		"full":   {Overlay{Decision: &full}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight"}},
 		"hourly": {Overlay{Decision: &hourly}, "HourlyLimitReached", []string{"overlay a: ScalingLimited=True (HourlyLimitReached): 3 agents fewer than needed: maxPerHour leaves 1 in this hour"}},
-		"unmatched": {Overlay{Decision: &unmatched}, "Ready",
+		"unmatched": {Overlay{Decision: &unmatched}, "NoMatch",
 			[]string{`queue linux: JobsServed=False (NoMatch): jobs match no overlay of the queue: 3 with the agent query rules ["os=mac"] (missing ["os=mac"]), for example "u"`}},
-		"edited":          {Overlay{Decision: &plan.Decision{}, Repair: "a: repair", Repaired: now.Add(-14 * time.Minute)}, "Ready", []string{"overlay a: Drifted=True (EditedByHand): muster repaired a manual edit at 2026-11-21T02:01:00Z: a: repair"}},
+		"edited":          {Overlay{Decision: &plan.Decision{}, Repair: "a: repair", Repaired: now.Add(-14 * time.Minute)}, "EditedByHand", []string{"overlay a: Drifted=True (EditedByHand): muster repaired a manual edit at 2026-11-21T02:01:00Z: a: repair"}},
 		"edited long ago": {Overlay{Decision: &plan.Decision{}, Repair: "a: repair", Repaired: now.Add(-15 * time.Minute)}, "Ready", nil},
-		"invalid state":   {Overlay{Decision: &plan.Decision{}, StateError: "bad"}, "Ready", []string{"overlay a: Degraded=True (StateInvalid): bad"}},
+		"invalid state":   {Overlay{Decision: &plan.Decision{}, StateError: "bad"}, "StateInvalid", []string{"overlay a: Degraded=True (StateInvalid): bad"}},
+		// The most severe condition is the state, and another one of its level instead of a pause.
+		"full, and another muster": {Overlay{Decision: &shared}, "OtherMuster", []string{
+			"overlay a: Degraded=True (OtherMuster): the queue has agents of another muster: 2 are connected. They count neither for min nor against max, and both musters order agents for the same jobs",
+			"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight",
+		}},
+		"paused, and invalid state": {Overlay{Decision: &plan.Decision{}, Suspended: plan.Suspension{Code: plan.Paused}, StateError: "bad"}, "StateInvalid",
+			[]string{"overlay a: Suspended=True (Paused): spec.paused is true", "overlay a: Degraded=True (StateInvalid): bad"}},
+		"full, and edited": {Overlay{Decision: &full, Repair: "a: repair", Repaired: now.Add(-14 * time.Minute)}, "MaxReached", []string{
+			"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight",
+			"overlay a: Drifted=True (EditedByHand): muster repaired a manual edit at 2026-11-21T02:01:00Z: a: repair",
+		}},
+		"breaker open, paused": {Overlay{Decision: &open, Suspended: plan.Suspension{Code: plan.Paused}}, "BreakerOpen", []string{
+			"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last orders failed: no agent took a job",
+			"overlay a: Suspended=True (Paused): spec.paused is true",
+		}},
 		// Without a later poll, neither a success nor a failure is known.
 		"overdue in git": {Overlay{Decision: &overdue, Polled: now.Add(-6 * time.Minute)}, "NotRecorded", nil},
 		"breaker open, no poll in git": {Overlay{Recorded: open.State.Breaker, Suspended: plan.Suspension{Code: plan.BreakerOpen, NextTrial: &trial}}, "BreakerOpen",
