@@ -376,7 +376,7 @@ func current(is bool) g.Node { return g.If(is, h.Aria("current", "page")) }
 
 // timeline shows an overlay: a picture, which the script replaces by charts, and a table.
 func (v view) timeline(s series) g.Node {
-	query := timelineQuery(s.name, v.Hours)
+	query := timelineQuery(s.name, v.Hours) + fmt.Sprintf("&first=%d", v.First)
 	t := s.picture()
 	width, height := t.Size()
 	id := fmt.Sprintf("t%x", s.name)

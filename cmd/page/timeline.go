@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,6 +25,45 @@ type series struct {
 	values   [quantities + 1][]float64
 	wait     []float64 // of the oldest pending job, in seconds
 	marks    []mark
+}
+
+// shortestAxis is the minimum length of the axis of time.
+const shortestAxis = 5 * time.Minute
+
+// first returns the time of the first sample or order of some overlays; false without one.
+func (h *history) first(names ...string) (time.Time, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []time.Time
+	for _, name := range names {
+		t := h.tracks[name]
+		if t == nil {
+			continue
+		}
+		if i := slices.IndexFunc(t.points, func(p point) bool { return p.figures != unknownFigures() }); i >= 0 {
+			all = append(all, time.Unix(t.points[i].at, 0))
+		}
+		if len(t.marks) > 0 {
+			all = append(all, t.marks[0].at)
+		}
+	}
+	if len(all) == 0 {
+		return time.Time{}, false
+	}
+	return slices.MinFunc(all, time.Time.Compare), true
+}
+
+// axisStart returns the beginning of the axis of a period: the first sample if it is later than that of
+// the period.
+func axisStart(first time.Time, hours int, now time.Time) time.Time {
+	from := now.Add(-time.Duration(hours) * time.Hour)
+	if first.After(from) {
+		from = first
+	}
+	if least := now.Add(-shortestAxis); from.After(least) {
+		return least
+	}
+	return from
 }
 
 // series returns the figures of an overlay from a time until now; false if the overlay is unknown.
@@ -89,7 +129,7 @@ func (s *series) add(at int64, p point) {
 
 // picture returns the figures as a picture.
 func (s series) picture() chart.Timeline {
-	line := chart.Timeline{Title: s.name, Times: s.times}
+	line := chart.Timeline{Title: s.name, Times: s.times, From: s.from.UTC(), To: s.to.UTC()}
 	var marks []chart.Mark
 	for _, m := range s.marks {
 		marks = append(marks, chart.Mark{At: m.at.UTC(), Label: strconv.Itoa(m.agents), Text: m.at.UTC().Format(time.TimeOnly) + " " + m.text})
@@ -148,12 +188,16 @@ func (s series) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// requested returns the figures of the overlay and the period in the query. It answers itself, and returns false,
-// if there is no such overlay.
+// requested returns the figures of the overlay and the period in the query, whose first sample is that of
+// the overlay, or of all charts of a page. It answers itself, and returns false, if there is no such overlay.
 func (p *Page) requested(w http.ResponseWriter, r *http.Request) (series, bool) {
 	query := r.URL.Query()
 	now := p.cfg.Now()
-	s, ok := p.history.series(query.Get("overlay"), now.Add(-time.Duration(periodOf(query))*time.Hour), now)
+	first, _ := p.history.first(query.Get("overlay"))
+	if shared, err := strconv.ParseInt(query.Get("first"), 10, 64); err == nil {
+		first = time.Unix(shared, 0)
+	}
+	s, ok := p.history.series(query.Get("overlay"), axisStart(first, periodOf(query), now), now)
 	if !ok {
 		http.Error(w, "unknown overlay", http.StatusNotFound)
 	}
@@ -169,15 +213,16 @@ func (p *Page) timelineJSON(w http.ResponseWriter, r *http.Request) {
 	p.send(w, "application/json", func(to io.Writer) error { return json.NewEncoder(to).Encode(s) })
 }
 
-// tableRows is the number of rows of a table of a timeline.
+// tableRows is the maximum number of rows of a table of a timeline.
 const tableRows = 24
 
-// table returns the figures in a table: the maximum of each part of the period.
+// table returns the figures in a table: the maximum of each part of the period, of at least a minute.
 func (s series) table() g.Node {
-	each := s.to.Sub(s.from) / tableRows
+	n := min(tableRows, s.to.Sub(s.from)/time.Minute)
+	each := s.to.Sub(s.from) / n
 	var rows g.Group
-	for i := range tableRows {
-		begin := s.from.Add(time.Duration(i) * each)
+	for i := range n {
+		begin := s.from.Add(i * each)
 		end := begin.Add(each)
 		most := func(values []float64) (most float64) {
 			most = math.NaN()

@@ -1,8 +1,11 @@
 package page
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +15,8 @@ import (
 	"muster/generator/condition"
 	"muster/generator/plan"
 	"muster/generator/status"
+
+	"golang.org/x/net/html"
 )
 
 // TestVerdict asserts the verdict of the page, and in which order problems and overlays are listed.
@@ -154,6 +159,52 @@ func TestSamples(t *testing.T) {
 	}
 	if wait, minutes := w.history.waitP95("", begin().Add(time.Minute)); minutes != 1 || wait != 5*time.Minute {
 		t.Errorf("95th percentile %s of %d minutes", wait, minutes)
+	}
+}
+
+// TestTimeAxis asserts that charts begin at the first sample of the charts of the page, or with the period
+// if that is later, and are at least five minutes wide.
+func TestTimeAxis(t *testing.T) {
+	w := newScenario(t, nil)
+	check := func(when, path, name string, begins time.Duration) {
+		t.Helper()
+		query, rest, _ := strings.Cut(text(t, w.ask("GET", path)), `data-name="`+name+`"`)
+		query = query[strings.LastIndex(query, "timeline.json"):]
+		query = html.UnescapeString(query[:strings.Index(query, `"`)])
+		var figures struct{ From int64 }
+		if err := json.Unmarshal([]byte(text(t, w.ask("GET", "/"+query))), &figures); err != nil {
+			t.Fatal(err)
+		}
+		want := begin().Add(begins)
+		if got := time.Unix(figures.From, 0); !got.Equal(want) {
+			t.Errorf("%s, %s: the chart begins at %s, want %s", when, query, got.UTC(), want)
+		}
+		s, _ := w.requested(httptest.NewRecorder(), httptest.NewRequest("GET", "/"+query, http.NoBody))
+		if line := s.picture(); !line.From.Equal(want) || !line.To.Equal(w.now) {
+			t.Errorf("%s, %s: the picture is of %s to %s", when, query, line.From, line.To)
+		}
+		if first := want.Format("15:04") + "–"; !strings.Contains(rest, `<th scope="row">`+first) {
+			t.Errorf("%s, %s: no row %s", when, query, first)
+		}
+	}
+	for w.now.Before(begin().Add(61 * time.Minute)) {
+		decisions := []plan.Decision{decided("old", w.now, plan.Figures{Pending: 1})}
+		if w.now.After(begin().Add(19 * time.Minute)) {
+			decisions = append(decisions, decided("young", w.now, plan.Figures{Pending: 1}))
+		}
+		w.tick(nil, decisions...)
+		switch w.now.Sub(begin()) {
+		case time.Minute:
+			check("after a minute", "/", "old", -4*time.Minute)
+		case 11 * time.Minute:
+			check("after eleven minutes", "/", "old", 0)
+		case 40 * time.Minute:
+			check("on the page of all", "/", "young", 0)
+			check("on its own page", "/?overlay=young", "young", 20*time.Minute)
+		case 60 * time.Minute:
+			check("with a shorter period", "/?hours=1", "young", 0)
+		}
+		w.now = w.now.Add(time.Minute)
 	}
 }
 

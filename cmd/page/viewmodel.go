@@ -26,6 +26,7 @@ type view struct {
 	Idle       []overlay
 	Only       string // the overlay of the page; empty: all
 	Lines      []series
+	First      int64    // the first sample of the timelines, if it is in the period, in Unix seconds
 	Hours      int      // the length of the timelines
 	Names      []string // all overlays with a timeline
 	Unread     string   // why git's history is not in the timelines
@@ -119,8 +120,12 @@ func (v *view) addTimelines(p *Page, hours int) {
 	if v.Only != "" {
 		shown = []string{v.Only}
 	}
+	first, _ := p.history.first(shown...)
+	if first.Sub(v.Now.Add(-time.Duration(hours)*time.Hour)) > p.history.gap { // not if old samples are dropped, so that the address stays the same
+		v.First = first.Unix()
+	}
 	for _, name := range shown {
-		if t, ok := p.history.series(name, v.Now.Add(-time.Duration(hours)*time.Hour), v.Now); ok {
+		if t, ok := p.history.series(name, axisStart(first, hours, v.Now), v.Now); ok {
 			v.Lines = append(v.Lines, t)
 		}
 	}

@@ -232,7 +232,7 @@
         cursor: { sync: { key: box.id }, drag: { x: false, y: false }, y: false, points: { size: 7 } },
         scales: { x: { range: () => [chart.data.from, chart.data.to] }, y: { range: (u, low, high) => [0, Math.max(1, high ?? 1) * 1.08] } },
         axes: [
-          { ...axis, size: last ? 28 : 0, values: last ? (u, all) => all.map((v) => clock(v).slice(0, 5)) : () => [], space: 64 },
+          { ...axis, size: last ? 28 : 0, values: last ? (u, all) => all.map((v) => clock(v).slice(0, 5)) : () => [], space: 64, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360].map((minutes) => 60 * minutes) },
           { ...axis, size: 44, space: 28, incrs: k === 1 ? undefined : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] },
         ],
         series: [{}, ...drawn],
