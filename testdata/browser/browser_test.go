@@ -242,6 +242,19 @@ const painted = `((variable) => {
   return n;
 })`
 
+// ordersBelow counts the pixels of markers of orders below the areas of the chart of agents.
+const ordersBelow = `(() => {
+  const canvas = [...document.querySelectorAll("figure canvas")].at(-1), areas = canvas.parentElement.querySelector(".u-over");
+  const box = document.createElement("canvas").getContext("2d");
+  box.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
+  box.fillRect(0, 0, 1, 1);
+  const want = box.getImageData(0, 0, 1, 1).data;
+  const all = canvas.getContext("2d").getImageData(0, (areas.offsetTop + areas.offsetHeight + 3) * devicePixelRatio, canvas.width, 9 * devicePixelRatio).data;
+  let n = 0;
+  for (let k = 0; k < all.length; k += 4) if ([0, 1, 2].every((c) => Math.abs(all[k + c] - want[c]) < 3) && all[k + 3] > 250) n++;
+  return n;
+})()`
+
 // loaded waits until all pictures of the page have been loaded, or are replaced by charts.
 func loaded() chromedp.Action {
 	return chromedp.Poll(`document.querySelector("figure img, figure canvas") && [...document.images].every((i) => i.complete && i.naturalWidth > 0)
@@ -296,7 +309,8 @@ func TestPage(t *testing.T) {
 }
 
 // TestLive: a tick changes the page without a reload, its charts too; what is opened stays open; the
-// links to other periods change the charts; and the arrow keys read their values.
+// links to other periods change the charts, whose orders are below the areas; and the arrow keys read
+// their values.
 func TestLive(t *testing.T) {
 	f, origin := newFleet(t)
 	b := open(t, origin)
@@ -318,6 +332,10 @@ func TestLive(t *testing.T) {
 	b.run(t, chromedp.Click(`//nav/a[text()="last 1 h"]`), chromedp.WaitVisible(`//nav/a[text()="last 1 h"][@aria-current="page"]`), loaded(),
 		chromedp.AttributeValue("[data-chart]", "data-chart", &hour, nil), chromedp.Focus(".plots", chromedp.ByQuery), chromedp.KeyEvent(kb.Home), readout(&key))
 	b.picture(t, "hour")
+	var orders int
+	if b.run(t, chromedp.Evaluate(ordersBelow, &orders)); orders < 20 {
+		t.Errorf("markers of orders have %d pixels below the areas", orders)
+	}
 	if !strings.Contains(hour, "hours=1&") || !strings.Contains(hour, "overlay=default") {
 		t.Errorf("the chart of the last hour is %q", hour)
 	}

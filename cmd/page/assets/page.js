@@ -195,19 +195,17 @@
     const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, size: 4 }, font: "12px system-ui, sans-serif" };
     const stepped = uPlot.paths.stepped({ align: 1 }), linear = uPlot.paths.linear();
     const series = (colour, fill, paths) => ({ stroke: colour, fill, width: 1, paths, points: { show: true, filter: alone, size: 5, fill: colour, stroke: colour } });
+    const lane = 12; // of the orders, below the areas, where no colour hides them
     const orders = (u) => {
       u.ctx.save();
       u.ctx.fillStyle = css("--ink");
-      u.ctx.strokeStyle = css("--page");
-      u.ctx.lineWidth = 2 * devicePixelRatio;
       for (const o of chart.data.orders) {
-        const x = Math.round(u.valToPos(o.at, "x", true)), y = u.bbox.top + u.bbox.height;
+        const x = Math.round(u.valToPos(o.at, "x", true)), y = u.bbox.top + u.bbox.height + 3 * devicePixelRatio;
         u.ctx.beginPath();
-        u.ctx.moveTo(x, y - 9 * devicePixelRatio);
-        u.ctx.lineTo(x - 4.5 * devicePixelRatio, y);
-        u.ctx.lineTo(x + 4.5 * devicePixelRatio, y);
+        u.ctx.moveTo(x, y);
+        u.ctx.lineTo(x - 4.5 * devicePixelRatio, y + 9 * devicePixelRatio);
+        u.ctx.lineTo(x + 4.5 * devicePixelRatio, y + 9 * devicePixelRatio);
         u.ctx.closePath();
-        u.ctx.stroke(); // a margin, on whatever is drawn there
         u.ctx.fill();
       }
       u.ctx.restore();
@@ -227,12 +225,12 @@
       area.append(head, holder);
       const last = k === kinds.length - 1;
       chart.plots.push(new uPlot({
-        width: area.clientWidth, height: height + (last ? 24 : 0), legend: { show: false }, padding: [6, 24, last ? 0 : 4, 0],
+        width: area.clientWidth, height: height + (last ? 24 + lane : 0), legend: { show: false }, padding: [6, 24, last ? 0 : 4, 0],
         tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
         cursor: { sync: { key: box.id }, drag: { x: false, y: false }, y: false, points: { size: 7 } },
         scales: { x: { range: () => [chart.data.from, chart.data.to] }, y: { range: (u, low, high) => [0, Math.max(1, high ?? 1) * 1.08] } },
         axes: [
-          { ...axis, size: last ? 28 : 0, values: last ? (u, all) => all.map((v) => clock(v).slice(0, 5)) : () => [], space: 64, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360].map((minutes) => 60 * minutes) },
+          { ...axis, size: last ? 28 + lane : 0, gap: last ? lane : 0, values: last ? (u, all) => all.map((v) => clock(v).slice(0, 5)) : () => [], space: 64, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360].map((minutes) => 60 * minutes) },
           { ...axis, size: 44, space: 28, incrs: k === 1 ? undefined : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] },
         ],
         series: [{}, ...drawn],
