@@ -210,7 +210,7 @@ func readJSON(t failer, text string) reading {
 
 var (
 	pageProblem = regexp.MustCompile(`(?s)<li class="(?:error|warn|info)">(.*?)</li>`)
-	pageOverlay = regexp.MustCompile(`<b>overlay ([^<]*)</b>`)
+	pageOverlay = regexp.MustCompile(`<a href="\?overlay=[^"]*"><b>(?:overlay )?([^<]*)</b>`)
 	pageCode    = regexp.MustCompile(`<code>(\w+)=(\w+)</code>`)
 	pageReason  = regexp.MustCompile(`<a class="reason" [^>]*>(\w+)</a>`)
 	pageMessage = regexp.MustCompile(`(?s)<span class="what">(.*?)</span>`)
@@ -229,10 +229,15 @@ func readPage(text string) reading {
 	text, _, _ = strings.Cut(text, `<section id="timelines"`)
 	r := reading{found: map[conditionKey]string{}, text: html.UnescapeString(pageTag.ReplaceAllString(text, " ")), ready: pageReady.MatchString(text)}
 	for _, m := range pageProblem.FindAllStringSubmatch(text, -1) {
-		r.add(condition.Condition{
+		c := condition.Condition{
 			Overlay: first(pageOverlay, m[1], 1), Type: condition.Type(first(pageCode, m[1], 1)), Status: condition.Status(first(pageCode, m[1], 2)),
 			Reason: first(pageReason, m[1], 1), Message: first(pageMessage, m[1], 1),
-		})
+		}
+		r.add(c)
+		for _, o := range pageOverlay.FindAllStringSubmatch(m[1], -1) { // a card may have several
+			c.Overlay = html.UnescapeString(o[1])
+			r.add(c)
+		}
 	}
 	return r
 }

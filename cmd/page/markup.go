@@ -118,40 +118,19 @@ func (v view) head() g.Node {
 
 // needs returns the problems and their remedies.
 func (v view) needs() g.Node {
+	notes := newCards(v.Notes)
 	return section(
 		"wrong", "What needs you",
 		h.Div(
 			h.ID("troubles"), live(),
 			g.If(len(v.Needs) == 0, h.P(h.ID("count"), g.Text("Nothing."))),
-			g.If(len(v.Needs) > 0, h.Ul(h.Class("troubles"), g.Map(v.Needs, v.problem))),
+			g.If(len(v.Needs) > 0, h.Ul(h.Class("troubles"), g.Map(newCards(v.Needs), v.card))),
 			g.If(len(v.Notes) > 0, h.Details(
 				h.ID("notes"), g.If(v.Only != "", g.Attr("open")),
-				h.Summary(g.Text(quantity(int64(len(v.Notes)), "note")+": what policies and people want")),
-				h.Ul(h.Class("troubles"), g.Map(v.Notes, v.problem)),
+				h.Summary(g.Text(quantity(int64(len(notes)), "note")+": what policies and people want")),
+				h.Ul(h.Class("troubles"), g.Map(notes, v.card)),
 			)),
 		),
-	)
-}
-
-func (v view) problem(c condition.Condition) g.Node {
-	level := strings.ToLower(c.Level().String())
-	command := c.Command()
-	return h.Li(
-		h.Class(level),
-		h.P(
-			h.Class("headline"), h.Strong(h.Class("level"), g.Text(level)), g.Text(" "),
-			g.If(c.Overlay != "", g.Group{h.A(h.Href(overlayQuery(c.Overlay)), h.B(g.Text("overlay "+c.Overlay))), g.Text(" ")}),
-			g.If(c.Queue != "", g.Group{h.B(g.Text("queue " + c.Queue)), g.Text(" ")}),
-			h.Strong(h.Class("cause"), g.Text(c.Title())),
-			g.If(!c.LastTransitionTime.IsZero(), g.Group{g.Text(" "), h.Span(h.Class("since"), g.Text("for "+v.age(c.LastTransitionTime)+", since "), v.time(c.LastTransitionTime))}),
-		),
-		h.P(h.Span(h.Class("what"), v.links.text(c.Message))),
-		g.If(c.Remedy != "", h.P(h.Class("remedy"), h.B(g.Text("What to do:")), g.Text(" "+c.Remedy))),
-		g.If(command != "", h.P(
-			h.Class("command"), h.Code(g.Text(command)), g.Text(" "),
-			h.Button(h.Type("button"), h.Class("copy"), h.Data("copy", command), h.Aria("label", "Copy: "+command), g.Text("Copy")),
-		)),
-		h.P(h.Class("type"), h.Code(g.Text(fmt.Sprintf("%s=%s", c.Type, c.Status))), g.Text(" "), h.A(h.Class("reason"), h.Href(reasonLink(c.Reason)), g.Text(c.Reason))),
 	)
 }
 

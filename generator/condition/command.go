@@ -42,8 +42,20 @@ const podsCommand = "kubectl get jobs,pods --all-namespaces --selector=muster.de
 
 // Command returns the first command of the remedy, for a shell in a clone of the fleet repository. It may
 // be empty.
-func (c Condition) Command() string {
+func (c Condition) Command() string { return Command([]Condition{c}) }
+
+// Command returns the command of conditions with one reason: for all their overlays if it takes several,
+// and otherwise for the first.
+func Command(all []Condition) string {
+	c := all[0]
 	text := commands[c.Reason]
+	names, slugs := []string{quoted(c.Overlay)}, []string{cmp.Or(plan.Slug(c.Overlay), "NAME")}
+	if len(all) > 1 && c.Overlay != "" && !strings.HasPrefix(text, "muster explain ") { // it takes one
+		text = strings.Replace(text, "=muster.dev/overlay=SLUG", "='muster.dev/overlay in (SLUG)'", 1)
+		for _, o := range all[1:] {
+			names, slugs = append(names, quoted(o.Overlay)), append(slugs, plan.Slug(o.Overlay))
+		}
+	}
 	if c.Misspelled {
 		return ""
 	}
@@ -53,7 +65,7 @@ func (c Condition) Command() string {
 	if c.Overlay == "" {
 		text = strings.TrimSuffix(text, " NAME")
 	}
-	return strings.NewReplacer("NAME", quoted(c.Overlay), "SLUG", cmp.Or(plan.Slug(c.Overlay), "NAME"), "QUEUE", quoted(c.Queue), "CLUSTER", quoted(c.Cluster)).Replace(text)
+	return strings.NewReplacer("NAME", strings.Join(names, " "), "SLUG", strings.Join(slugs, ","), "QUEUE", quoted(c.Queue), "CLUSTER", quoted(c.Cluster)).Replace(text)
 }
 
 // quoted returns a word for a POSIX shell.

@@ -1,9 +1,13 @@
 package condition
 
-import "testing"
+import (
+	"testing"
 
-// TestCommand asserts that commands are quoted for a shell and concern the subject, and that each reason
-// has a title.
+	"muster/generator/plan"
+)
+
+// TestCommand asserts that commands are quoted for a shell and concern the subject or all of
+// several, and that each reason has a title.
 func TestCommand(t *testing.T) {
 	for want, c := range map[string]Condition{
 		"muster history linux/large":                            {Reason: EditedByHand, Overlay: "linux/large"},
@@ -18,6 +22,19 @@ func TestCommand(t *testing.T) {
 		if got := c.Command(); got != want {
 			t.Errorf("%+v: %s, want %s", c, got, want)
 		}
+	}
+	for reason, want := range map[string]string{
+		EditedByHand:         "muster history b 'a c'",
+		AgentsInOtherQueue:   "muster explain b",
+		string(plan.Invalid): "muster check",
+		Overdue:              "kubectl get jobs,pods --all-namespaces --selector='muster.dev/overlay in (b," + plan.Slug("a c") + ")'",
+	} {
+		if got := Command([]Condition{{Reason: reason, Overlay: "b"}, {Reason: reason, Overlay: "a c"}}); got != want {
+			t.Errorf("%s of two overlays: %s, want %s", reason, got, want)
+		}
+	}
+	if got := Command([]Condition{{Reason: NoOverlay, Queue: "gpu"}, {Reason: NoOverlay, Queue: "arm"}}); got != "muster init --overlay gpu --queue gpu" {
+		t.Errorf("of two queues: %s", got)
 	}
 	for _, r := range Reasons() {
 		if r.Title == "" || r.Remedy == "" {
