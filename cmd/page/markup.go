@@ -95,9 +95,9 @@ func (v view) head() g.Node {
 		}
 		return h.Div(h.Dt(g.Text(name)), h.Dd(g.Text(value)))
 	}
-	p95 := "Oldest wait in 95 % of 1 h"
+	p95 := "Oldest wait: 95 % of 1 h below"
 	if t.P95Minutes < 60 {
-		p95 = "Oldest wait in 95 % of " + strconv.Itoa(t.P95Minutes) + " min"
+		p95 = "Oldest wait: 95 % of " + strconv.Itoa(t.P95Minutes) + " min below"
 	}
 	oldest := "none"
 	if !t.Oldest.IsZero() {
@@ -139,7 +139,7 @@ func (v view) overlays() g.Node {
 	table := func(caption string, rows []overlay) g.Node {
 		return h.Table(
 			h.Class("overlays"), h.Caption(h.Class("hidden"), g.Text(caption)),
-			heads("Overlay", "State", "#Waiting", "#Oldest", "#Busy", "#Idle", "#In flight", "#Agents", "Why"),
+			heads("Overlay", "State", "#Pending", "#Oldest", "#Busy", "#Idle", "#In flight", "#Agents", "Why"),
 			h.TBody(g.Map(rows, v.overlay)),
 		)
 	}
@@ -220,7 +220,7 @@ func (v view) figures(o overlay) g.Group {
 		if text == "0" || text == "–" {
 			class = "n zero"
 		}
-		label := []string{"Waiting", "Oldest", "Busy", "Idle", "In flight", "Agents"}[i]
+		label := []string{"Pending", "Oldest", "Busy", "Idle", "In flight", "Agents"}[i]
 		cells = append(cells, h.Td(h.Class(class), h.Data("label", label), g.Text(text)))
 	}
 	return cells

@@ -256,6 +256,6 @@ func (s series) table() g.Node {
 	}
 	return h.Table(
 		h.Caption(g.Text("The highest value of each part of the period, in UTC")),
-		heads("Time", "#Waiting", "#Oldest wait", "#Busy", "#Idle", "#In flight", "#Ordered"), h.TBody(rows),
+		heads("Time", "#Pending", "#Oldest wait", "#Busy", "#Idle", "#In flight", "#Ordered"), h.TBody(rows),
 	)
 }

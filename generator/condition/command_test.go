@@ -10,10 +10,10 @@ import (
 // several, and that each reason has a title.
 func TestCommand(t *testing.T) {
 	for want, c := range map[string]Condition{
-		"muster history linux/large":                            {Reason: EditedByHand, Overlay: "linux/large"},
-		`muster history 'a'\''; rm -rf $HOME'`:                  {Reason: EditedByHand, Overlay: "a'; rm -rf $HOME"},
-		"muster history '--all'":                                {Reason: EditedByHand, Overlay: "--all"},
-		"muster plan":                                           {Reason: NoMatch, Queue: "gpu"},
+		"muster history linux/large":                {Reason: EditedByHand, Overlay: "linux/large"},
+		`muster history 'a'\''; rm -rf $HOME'`:      {Reason: EditedByHand, Overlay: "a'; rm -rf $HOME"},
+		"muster history '--all'":                    {Reason: EditedByHand, Overlay: "--all"},
+		"muster plan":                               {Reason: NoMatch, Queue: "gpu"},
 		"muster init . --queue gpu":                 {Reason: NoOverlay, Queue: "gpu"},
 		"muster init . --queue gpu --cluster 'c i'": {Reason: NoOverlay, Queue: "gpu", Cluster: "c i"},
 		"kubectl get jobs,pods --all-namespaces --selector=muster.dev/overlay=linux": {Reason: Overdue, Overlay: "linux"},
@@ -33,7 +33,7 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s of two overlays: %s, want %s", reason, got, want)
 		}
 	}
-	if got := Command([]Condition{{Reason: NoOverlay, Queue: "gpu"}, {Reason: NoOverlay, Queue: "arm"}}); got != "muster init --overlay gpu --queue gpu" {
+	if got := Command([]Condition{{Reason: NoOverlay, Queue: "gpu"}, {Reason: NoOverlay, Queue: "arm"}}); got != "muster init . --queue gpu" {
 		t.Errorf("of two queues: %s", got)
 	}
 	for _, r := range Reasons() {

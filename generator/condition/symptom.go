@@ -24,7 +24,6 @@ var symptoms = []symptom{
 		Degraded:       {AgentsInOtherQueue},
 	}},
 	{of: JobsServed, causes: map[Type][]string{Suspended: {string(plan.Invalid)}}},
-	{of: Drifted, causes: map[Type][]string{Degraded: {BranchRewritten}}}, // nobody edited the files that it lost
 }
 
 // explains reports whether a cause concerns the subject of a symptom: the same overlay, all overlays, or

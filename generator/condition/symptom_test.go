@@ -20,7 +20,6 @@ func TestWithoutSymptoms(t *testing.T) {
 	full := abnormal(ScalingLimited, MaxReached, "a")
 	gpu := Condition{Type: JobsServed, Status: False, Reason: NoOverlay, Queue: "gpu", Cluster: "ci", Remedy: "add"}
 	unmatched := Condition{Type: JobsServed, Status: False, Reason: NoMatch, Overlay: "a", Queue: "linux"}
-	edited := abnormal(Drifted, EditedByHand, "a")
 	undecided := undecidedOf("b")
 	invalid := abnormal(Suspended, string(plan.Invalid), "b")
 	for name, test := range map[string]struct {
@@ -43,8 +42,6 @@ func TestWithoutSymptoms(t *testing.T) {
 		"no overlay, one is invalid":         {gpu, []Condition{invalid, undecided}, true},
 		"no overlay, an invalid one decides": {gpu, []Condition{invalid, {Type: JobsServed, Status: True, Overlay: "b", Queue: "linux"}, undecidedOf("c")}, false},
 		"no overlay, one is paused":          {gpu, []Condition{abnormal(Suspended, string(plan.Paused), "b"), undecided}, false},
-		"edited by hand":                     {edited, nil, false},
-		"edited by hand, branch rewritten":   {edited, []Condition{abnormal(Degraded, BranchRewritten, "")}, true},
 		"no match, one is invalid":           {unmatched, []Condition{invalid, undecided}, false},
 	} {
 		all := append([]Condition{test.symptom}, test.others...)
