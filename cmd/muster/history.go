@@ -52,8 +52,8 @@ in a clone of the repository. Times are in UTC.
 
 OUTCOME is what later commits record. A retirement records how many agents of the
 dispatch have registered, and how many had a job by then; others may run one later.
-ACT is damaged if a commit by muster cannot be parsed, for example because its message
-was edited.
+For a commit by muster that cannot be parsed, for example because its message was
+edited, ACT says damaged.
 
 --since and --until take a time, as in 2026-11-21T02:15Z, 2026-11-21, 09:40 (the last
 time that it was 09:40) or "yesterday 09:40", or a duration ago, as in 90m or 7d.`,

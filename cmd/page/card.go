@@ -20,7 +20,7 @@ type card []condition.Condition
 // maxSubjects is the number of overlays or queues that a card names.
 const maxSubjects = 5
 
-// newCards returns the cards of conditions, in their order. Conditions of several overlays, or of several
+// newCards returns the cards of conditions, in the order of the conditions. Those of several overlays, or of several
 // queues, with the same type, reason and remedy are one card.
 func newCards(all []condition.Condition) []card {
 	type key struct {
