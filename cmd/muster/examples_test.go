@@ -56,6 +56,9 @@ var unrun = map[string]string{
 	"make demo": "TestEveryCommitBuilds runs what it calls, bin/muster-sim demo",
 	"make test": "runs these tests",
 
+	"bin/muster-sim serve": "ends by a signal; TestServeForMuster runs it",
+	"cd ..":                "a script has a directory of its own",
+
 	"make build":                 "the scripts run the program that the tests build",
 	"export PATH=$PWD/bin:$PATH": "the scripts run the program that the tests build",
 	"mkdir ../muster-tutorial":   "a script has a directory of its own",

@@ -166,6 +166,10 @@ func printTable(out output.Output, r generator.Result, all, diffs bool) error {
 		if d.Schedule != "" {
 			fmt.Fprintf(out.Text, "%s: schedule %q is in force\n", d.Overlay, d.Schedule)
 		}
+		since := d.Observation.Oldest(d.Overlay)
+		if s := d.Figures; s.Dispatch > 0 && s.InFlight == 0 && !since.IsZero() && d.At().Sub(since) >= plan.OverdueUnlearned {
+			fmt.Fprintf(out.Text, "%s: a job has waited for %s and nothing is in flight: if muster runs, its log or muster status --live URL has the reason\n", d.Overlay, output.ShortAge(d.At().Sub(since)))
+		}
 	}
 	gap := "\n"
 	for _, c := range condition.Problems(conditions) {

@@ -95,12 +95,14 @@ func (v view) head() g.Node {
 		}
 		return h.Div(h.Dt(g.Text(name)), h.Dd(g.Text(value)))
 	}
-	p95 := "Oldest wait: 95 % of 1 h below"
+	p95 := "Oldest wait, p95 (last 1 h)"
 	if t.P95Minutes < 60 {
-		p95 = "Oldest wait: 95 % of " + strconv.Itoa(t.P95Minutes) + " min below"
+		p95 = "Oldest wait, p95 (last " + strconv.Itoa(t.P95Minutes) + " min)"
 	}
 	oldest := "none"
-	if !t.Oldest.IsZero() {
+	if t.Oldest.IsZero() && t.Waiting > 0 {
+		oldest = "–" // of jobs that no overlay serves, each problem states it
+	} else if !t.Oldest.IsZero() {
 		oldest = v.age(t.Oldest)
 	}
 	return h.Section(
@@ -187,6 +189,9 @@ func (v view) overlay(o overlay) g.Node {
 	queue := ""
 	if o.Queue != "" {
 		queue = "queue " + o.Queue
+		if o.Cluster != "" {
+			queue += " of " + o.Cluster
+		}
 	}
 	schedule := ""
 	if o.Schedule != "" {
@@ -306,7 +311,7 @@ func (v view) orders() g.Node {
 func (v view) timelines() g.Node {
 	title := "Timeline"
 	if v.Only == "" && len(v.Names) > len(v.Lines) {
-		title = "Timeline of the busiest overlays"
+		title = fmt.Sprintf("Timeline of %d of %s", len(v.Lines), quantity(int64(len(v.Names)), "overlay"))
 	}
 	note := "In UTC."
 	if !v.From.IsZero() {

@@ -115,8 +115,18 @@ func (p *Page) view(only string, hours int) (view, bool) {
 	return v, exists
 }
 
+// needed returns the rank of an overlay among those that need somebody.
+func (v *view) needed(overlay string) int {
+	if i := slices.IndexFunc(v.Needs, func(c condition.Condition) bool { return c.Overlay == overlay }); i >= 0 {
+		return i
+	}
+	return len(v.Needs)
+}
+
 func (v *view) addTimelines(p *Page, hours int) {
-	shown := v.Names[:min(maxLines, len(v.Names))]
+	shown := slices.Clone(v.Names) // those that need somebody, then the busiest
+	slices.SortStableFunc(shown, func(a, b string) int { return cmp.Compare(v.needed(a), v.needed(b)) })
+	shown = shown[:min(maxLines, len(shown))]
 	if v.Only != "" {
 		shown = []string{v.Only}
 	}

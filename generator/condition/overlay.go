@@ -112,7 +112,7 @@ func (o Overlay) agentsArriving() Condition {
 	}
 	overdue := ""
 	if a.Agents > 0 {
-		overdue = fmt.Sprintf("%d of %s registered, %d min after they were ordered", a.Registered, count(a.Agents, "agent"), o.Now.Sub(a.Ordered)/time.Minute)
+		overdue = fmt.Sprintf("%d of %s registered, the oldest order is %d min old", a.Registered, count(a.Agents, "agent"), o.Now.Sub(a.Ordered)/time.Minute)
 	}
 	switch {
 	case b.Open():
@@ -136,7 +136,7 @@ func (o Overlay) agentsArriving() Condition {
 	case overdue != "":
 		c.Status, c.Reason, c.Message = False, Overdue, overdue
 		if a.NewTemplate {
-			c.Message += "; no agent of their template has, but agents of another one have"
+			c.Message += "; agents of an earlier template did, but none since the template changed"
 		}
 	default:
 		return c
@@ -182,6 +182,9 @@ func failedOrders(b plan.Breaker) string {
 	return fmt.Sprintf("the last %d orders failed: %s", b.Failures, how)
 }
 
+// override is the remedy of a max that a schedule has lowered.
+const override = "An override takes precedence over it: muster set NAME max=N --for 2h."
+
 func (o Overlay) scalingLimited() Condition {
 	if o.Decision == nil {
 		return notDecided(ScalingLimited)
@@ -191,14 +194,24 @@ func (o Overlay) scalingLimited() Condition {
 		why := l.Why
 		switch l.Name {
 		case "max":
-			c.Reason, why = MaxReached, fmt.Sprintf("max is %d, and %d are connected or in flight", s.Max, s.Current+s.Stopping)
+			c.Reason, why = MaxReached, fmt.Sprintf("max is %d", s.Max)
+			if name := o.Decision.Schedule; name != "" {
+				why += fmt.Sprintf(" while the schedule %q is in force", name)
+				c.Remedy = "Nothing, if the schedule is right. " + override
+			}
+			why += fmt.Sprintf(", and %d are connected or in flight", s.Current+s.Stopping)
+			if s.Stopping > 0 {
+				why += fmt.Sprintf(", %d of them stopping or paused in Buildkite", s.Stopping)
+				c.Remedy = "Look at the queue's agents in Buildkite first: paused ones take no job and count until somebody resumes or stops them. " + cmp.Or(c.Remedy, remedies[MaxReached])
+			}
 		case "maxPerHour":
 			c.Reason = HourlyLimitReached
 		default:
 			continue
 		}
 		c.Status, c.Message = True, fmt.Sprintf("%s fewer than needed: %s", count(l.Agents, "agent"), why)
-		return c.WithRemedy()
+		c.Remedy = cmp.Or(c.Remedy, remedies[c.Reason])
+		return c
 	}
 	return c
 }

@@ -128,7 +128,7 @@ func (c Config) own(ctx context.Context, e *ledger.Operation) (Explanation, erro
 	if err != nil {
 		x.Notes = append(x.Notes, "Who wrote the policy cannot be read: "+err.Error()+".")
 	}
-	if by := x.Policy.setBy(limiting(x.Limits)); by != "" && len(x.NotMore) > 0 {
+	if by := x.Policy.setBy(limiting(x.Limits), d.Schedule); by != "" && len(x.NotMore) > 0 {
 		x.NotMore[0] += " " + by
 	}
 	return x, ctx.Err()

@@ -200,7 +200,7 @@ func (c Config) moment(ctx context.Context, o *fleet.Overlay, all []fleet.Overla
 		if x.Policy, err = c.policy(ctx, p.at, o, m.decision, limit); err != nil {
 			x.Notes = append(x.Notes, "Who wrote the policy cannot be read: "+err.Error()+".")
 		}
-		if by := x.Policy.setBy(limit); by != "" {
+		if by := x.Policy.setBy(limit, m.decision.Schedule); by != "" {
 			x.Why = slices.Insert(x.Why, 0, by)
 		}
 	}

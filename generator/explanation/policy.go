@@ -51,8 +51,11 @@ func (c Config) policy(ctx context.Context, commit string, o *fleet.Overlay, d p
 	return p, err
 }
 
-// setBy describes the last change of a setting; empty if it is unknown.
-func (p *Policy) setBy(setting string) string {
+// setBy describes the last change of a setting, or the schedule that sets it; empty if it is unknown.
+func (p *Policy) setBy(setting, schedule string) string {
+	if setting == "max" && schedule != "" {
+		return fmt.Sprintf("The schedule %q is in force, and may set it.", schedule)
+	}
 	for _, row := range p.Changes {
 		at := row.At.UTC().Format(time.RFC3339)
 		for _, x := range row.Changes {

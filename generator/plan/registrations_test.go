@@ -277,7 +277,7 @@ func TestSuspensions(t *testing.T) {
 		{Suspension{Code: UnknownCluster, Cluster: "c"}, false, `no cluster "c"`},
 		{Suspension{Code: UnknownQueue, Queue: "q"}, false, `no cluster has a queue "q"`},
 		{Suspension{Code: UnknownQueue, Queue: "q", Cluster: "c"}, false, `cluster "c" has no queue "q"`},
-		{Suspension{Code: AmbiguousQueue, Queue: "q", Cluster: "ci, other"}, false, `several clusters have a queue "q": "ci, other"; set spec.cluster to one of them`},
+		{Suspension{Code: AmbiguousQueue, Queue: "q", Cluster: "ci, other"}, false, `several clusters have a queue "q": "ci", "other"; set spec.cluster to one of them`},
 		{Suspension{Code: AgentsCannotWork}, false, "agents cannot work: "},
 	} {
 		if got := c.s.String(); c.s.Wanted() != c.wanted || !strings.Contains(got, c.says) {

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -97,7 +98,7 @@ func (s Suspension) String() string {
 		}
 		return fmt.Sprintf("unknown queue: cluster %q has no queue %q", s.Cluster, s.Queue)
 	case AmbiguousQueue:
-		return fmt.Sprintf("ambiguous queue: several clusters have a queue %q: %q; set spec.cluster to one of them", s.Queue, s.Cluster)
+		return fmt.Sprintf("ambiguous queue: several clusters have a queue %q: %s; set spec.cluster to one of them", s.Queue, strings.ReplaceAll(strconv.Quote(s.Cluster), ", ", `", "`))
 	case HostedQueue:
 		return fmt.Sprintf("hosted queue: only Buildkite hosted agents can join the queue %q; create a self-hosted queue in the cluster %q", s.Queue, s.Cluster)
 	case Drifted:
