@@ -158,7 +158,7 @@ func pageAddress() string {
 	const usual = "127.0.0.1:8080"
 	for _, address := range []string{usual, "127.0.0.1:0"} {
 		if l, err := net.Listen("tcp", address); err == nil {
-			defer l.Close()
+			_ = l.Close() // muster listens there soon
 			return l.Addr().String()
 		}
 	}

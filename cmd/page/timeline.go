@@ -30,8 +30,8 @@ type series struct {
 // shortestAxis is the minimum length of the axis of time.
 const shortestAxis = 5 * time.Minute
 
-// first returns the time of the first sample or order of some overlays; false without one.
-func (h *history) first(names ...string) (time.Time, bool) {
+// first returns the time of the first sample or order of some overlays; zero without one.
+func (h *history) first(names ...string) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []time.Time
@@ -48,9 +48,9 @@ func (h *history) first(names ...string) (time.Time, bool) {
 		}
 	}
 	if len(all) == 0 {
-		return time.Time{}, false
+		return time.Time{}
 	}
-	return slices.MinFunc(all, time.Time.Compare), true
+	return slices.MinFunc(all, time.Time.Compare)
 }
 
 // axisStart returns the beginning of the axis of a period: the first sample if it is later than that of
@@ -193,7 +193,7 @@ func (s series) MarshalJSON() ([]byte, error) {
 func (p *Page) requested(w http.ResponseWriter, r *http.Request) (series, bool) {
 	query := r.URL.Query()
 	now := p.cfg.Now()
-	first, _ := p.history.first(query.Get("overlay"))
+	first := p.history.first(query.Get("overlay"))
 	if shared, err := strconv.ParseInt(query.Get("first"), 10, 64); err == nil {
 		first = time.Unix(shared, 0)
 	}

@@ -179,7 +179,7 @@ func TestTimeAxis(t *testing.T) {
 		if got := time.Unix(figures.From, 0); !got.Equal(want) {
 			t.Errorf("%s, %s: the chart begins at %s, want %s", when, query, got.UTC(), want)
 		}
-		s, _ := w.requested(httptest.NewRecorder(), httptest.NewRequest("GET", "/"+query, http.NoBody))
+		s, _ := w.requested(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/"+query, http.NoBody))
 		if line := s.picture(); !line.From.Equal(want) || !line.To.Equal(w.now) {
 			t.Errorf("%s, %s: the picture is of %s to %s", when, query, line.From, line.To)
 		}

@@ -130,7 +130,7 @@ func (v *view) addTimelines(p *Page, hours int) {
 	if v.Only != "" {
 		shown = []string{v.Only}
 	}
-	first, _ := p.history.first(shown...)
+	first := p.history.first(shown...)
 	if first.Sub(v.Now.Add(-time.Duration(hours)*time.Hour)) > p.history.gap { // not if old samples are dropped, so that the address stays the same
 		v.First = first.Unix()
 	}
