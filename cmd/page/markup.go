@@ -217,7 +217,7 @@ func (v view) figures(o overlay) g.Group {
 		oldest = v.age(o.Oldest)
 	}
 	var cells g.Group
-	for i, text := range []string{strconv.Itoa(s.Pending), oldest, strconv.Itoa(s.Busy), strconv.Itoa(s.Idle), strconv.Itoa(s.InFlight), fmt.Sprintf("%d of %d", s.Current, s.Max)} {
+	for i, text := range []string{strconv.Itoa(s.Pending), oldest, strconv.Itoa(s.Busy), strconv.Itoa(s.Idle), strconv.Itoa(s.InFlight), fmt.Sprintf("%d of %d", s.Current+s.Stopping, s.Max)} {
 		if !o.Known {
 			text = "–"
 		}

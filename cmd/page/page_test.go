@@ -155,8 +155,8 @@ func TestPageContent(t *testing.T) {
 		}
 	}
 	check("at the start", "<title>Starting", "its first tick has not finished", "No overlay has been read yet")
-	w.tick(nil, decided("default", w.now, plan.Figures{Pending: 7, Idle: 1, Busy: 4, Current: 5, Max: 20, Missing: 6, Room: 15, Desired: 11, Dispatch: 6}))
-	check("after a tick", "<title>All well · acme · muster</title>", `<h2 id="verdict-head">All well</h2>`, ">Nothing.<", "7 jobs pending - 1 agent idle: 6 missing; 6 dispatched.", `<a href="?overlay=default">default</a>`, `<a href="?hours=1#timelines">last 1 h</a>`, "default: dispatch 6 agents")
+	w.tick(nil, decided("default", w.now, plan.Figures{Pending: 7, Idle: 1, Busy: 4, Current: 5, Stopping: 2, Max: 20, Missing: 6, Room: 13, Desired: 11, Dispatch: 6}))
+	check("after a tick", ">7 of 20<", "<title>All well · acme · muster</title>", `<h2 id="verdict-head">All well</h2>`, ">Nothing.<", "7 jobs pending - 1 agent idle: 6 missing; 6 dispatched.", `<a href="?overlay=default">default</a>`, `<a href="?hours=1#timelines">last 1 h</a>`, "default: dispatch 6 agents")
 	w.now = w.now.Add(time.Minute)
 	w.tick(func(r *generator.Report) {
 		r.Err, r.Outcome, r.Failed, r.Git = errors.New("no route"), generator.Failed, generator.StepHead, time.Time{}
