@@ -403,6 +403,22 @@ func TestExpiredOrderBack(t *testing.T) {
 	}
 }
 
+// TestExpiredOrderUnread: an order whose lease is over fails, also if muster starts while its overlay cannot be read.
+func TestExpiredOrderUnread(t *testing.T) {
+	a := twins(t)
+	a.now = a.d.NotAfter.Add(plan.Grace + time.Second)
+	policy := "overlays/a/scaling.yaml"
+	text := a.at(policy)
+	a.fleet.edit("a person", branch.Change{Path: policy}, branch.Change{Path: "overlays/a/scaling.yml", Content: []byte(text)})
+	a.g = a.generator()
+	tick(t, a.g)
+	a.fleet.edit("a person", branch.Change{Path: policy, Content: []byte(text)}, branch.Change{Path: "overlays/a/scaling.yml"})
+	r := tick(t, a.g)
+	if len(r.Decisions) == 0 || len(r.Decisions[0].Retire) != 1 || r.Decisions[0].Retire[0].Failure == "" {
+		t.Errorf("%q, %+v", kinds(r.Operations), r.Decisions)
+	}
+}
+
 // TestLostHistory asserts that ticks fail, with an error that names the remedy, while the log cannot be
 // read after somebody pushed, however long that lasts. Then the order is restored.
 func TestLostHistory(t *testing.T) {

@@ -339,7 +339,8 @@ type folding struct {
 	now       time.Time
 	recorded  map[string]known // the orders in state.yaml at the head, by ID
 	manifests func(id string) bool
-	retired   map[string]time.Time // by ID
+	unread    func(overlay string) bool // its orders may be there, though none is recorded
+	retired   map[string]time.Time      // by ID
 	withdrawn map[string]bool
 	commits   map[string][]string // muster's last ones, the newest first, by the overlay's directory
 	// others: people have pushed since. newest are muster's last commits to overlays, without those of
@@ -355,6 +356,9 @@ func newFolding(loaded []fleet.Overlay, now time.Time) *folding {
 	}
 	f.manifests = func(id string) bool {
 		return slices.ContainsFunc(loaded, func(o fleet.Overlay) bool { return o.HasManifest(id) })
+	}
+	f.unread = func(overlay string) bool {
+		return slices.ContainsFunc(loaded, func(o fleet.Overlay) bool { return o.Path == overlay && !o.Read() })
 	}
 	for i := range loaded {
 		for _, d := range loaded[i].Recorded() {
@@ -419,7 +423,7 @@ func (m *memory) foldNew(ctx context.Context, f *folding, e *ledger.Operation, x
 		return nil
 	}
 	if !f.needs(x) {
-		if _, found := f.recorded[x.ID]; !found {
+		if _, found := f.recorded[x.ID]; !found && !f.unread(e.Path) {
 			f.retired[x.ID] = f.now // it is over and has left git, and a person may put it back
 		}
 		return nil // [memory.remember] stores it, if it counts

@@ -131,8 +131,8 @@ func (s *serve) run(ctx context.Context, out io.Writer, muster string) error {
 	defer api.Close()
 	if muster == "" {
 		muster = "muster"
-	} else if abs, err := filepath.Abs(muster); err == nil && !strings.HasPrefix(muster, "'") { // of a shell
-		muster = abs
+	} else if abs, err := filepath.Abs(strings.Trim(muster, "'")); err == nil {
+		muster = invocation.ShellWord(abs)
 	}
 	fmt.Fprintf(out, `Buildkite is simulated at http://%s/, and the fleet repository is %s.
 In another terminal, run muster, and open http://%s/ in a browser:

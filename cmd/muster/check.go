@@ -128,8 +128,12 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.CloneAt(""); dir == "" && err == nil {
-		p.PrintMessage("this is the branch %s on the git server; muster check . validates the files of this clone", s.git.Branch)
+	if dir == "" {
+		if top, err := p.CloneAt(""); err == nil {
+			if _, err := os.Stat(filepath.Join(top, s.git.Overlays)); err == nil {
+				p.PrintMessage("this is the branch %s of the repository; muster check . validates the files of this clone", s.git.Branch)
+			}
+		}
 	}
 	if dir != "" {
 		if clone := p.clonedIn(dir); clone != nil {

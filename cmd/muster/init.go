@@ -282,7 +282,8 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 		fmt.Fprintln(out, "muster orders no agents for this overlay until you raise max, which is 0.")
 	}
 	if added {
-		fmt.Fprintf(out, "\nThe manifests in syncer/ are for %s. After the push, apply the new one:\n  kubectl apply -f syncer\n", o.syncer)
+		fmt.Fprintf(out, "\nThe manifests in syncer/ are for %s. Compare branch, project and\ndestination of the new one with those of the others. After the push:\n  kubectl apply -f %s\n", o.syncer,
+			invocation.ShellWord(filepath.Join(dir, syncerDirectory)))
 	} else if o.syncer != "" {
 		hint := syncerHints[o.syncer]
 		if o.repo != "" {

@@ -219,7 +219,7 @@ func TestInitAddsManifest(t *testing.T) {
 			write("overlays/hand/scaling.yaml", strings.Replace(large, "large", "hand", 1))
 			out := run("init", dir, "--queue", "large")
 			text, err := os.ReadFile(filepath.Join(dir, "syncer", "agents-large.yaml"))
-			if added := err == nil && strings.Contains(out, "wrote syncer/agents-large.yaml") && strings.Contains(out, "kubectl apply -f syncer"); added != c.adds {
+			if added := err == nil && strings.Contains(out, "wrote syncer/agents-large.yaml") && strings.Contains(out, "kubectl apply -f "+filepath.Join(dir, "syncer")+"\n"); added != c.adds {
 				t.Errorf("the manifest is added: %t\n%s", added, out)
 			}
 			if c.adds && (strings.Contains(out, "syncer/fleet.yaml") || !strings.Contains(string(text), "overlays/large\n") || c.syncer == "argocd" && !strings.Contains(string(text), url)) {

@@ -406,7 +406,7 @@ func settingsAsArguments(args []string) string {
 		setting := strings.TrimPrefix(name, "--")
 		switch {
 		case setting != name && slices.Contains(policy.Settable(), setting):
-			if name = setting; !joined && i+1 < len(args) {
+			if name = setting; !joined && i+1 < len(args) && !strings.HasPrefix(args[i+1], "--") {
 				i++
 				value = args[i]
 			}

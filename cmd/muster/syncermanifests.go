@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -48,8 +47,12 @@ func readSyncer(tree fs.FS, dir string) (syncerManifests, bool) {
 			continue
 		}
 		name := path.Join(dir, syncerDirectory, e.Name())
+		info, err := e.Info()
+		if err != nil || info.Size() > longest {
+			return m, false
+		}
 		text, err := fs.ReadFile(tree, name)
-		if err != nil || len(text) > longest {
+		if err != nil {
 			return m, false
 		}
 		for doc, err := range finding.Documents(text) {
@@ -86,6 +89,11 @@ func (m *syncerManifests) add(object *yaml.Node) {
 		m.unclear = true
 		return
 	}
+	for i := begin; i >= 0; i = strings.LastIndex(at[:i], "/overlays/") { // a name may contain it
+		if _, err := fs.Stat(m.tree, path.Join(m.dir, at[i:], "scaling.yaml")); err == nil {
+			begin = i
+		}
+	}
 	overlay := path.Join(m.dir, at[begin:])
 	if _, err := fs.Stat(m.tree, path.Join(overlay, "scaling.yaml")); err != nil {
 		_, err := fs.Stat(m.tree, overlay)
@@ -99,10 +107,12 @@ func (m *syncerManifests) add(object *yaml.Node) {
 
 // byInit reports whether one of the files has the name that init gives it.
 func (m syncerManifests) byInit() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(m.applied)), func(name string) bool {
-		_, err := fs.Stat(m.tree, path.Join(m.dir, syncerFile(name)))
-		return err == nil
-	})
+	for name := range m.applied {
+		if _, err := fs.Stat(m.tree, path.Join(m.dir, syncerFile(name))); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // findUnapplied returns a finding for each overlay that no manifest in syncer/ applies although others are applied.
@@ -115,7 +125,7 @@ func findUnapplied(tree fs.FS, overlays, clone string) (findings []finding.Findi
 		return nil
 	}
 	const mostFiles = 5000
-	visited := 0
+	visited, byInit := 0, m.byInit()
 	_ = fs.WalkDir(tree, overlays, func(name string, d fs.DirEntry, err error) error {
 		if visited++; err != nil || visited > mostFiles || d.IsDir() && d.Name() == "dispatches" {
 			return fs.SkipDir
@@ -134,14 +144,14 @@ func findUnapplied(tree fs.FS, overlays, clone string) (findings []finding.Findi
 			return nil
 		}
 		remedy := "add one like those of the other overlays"
-		if m.byInit() {
+		if byInit {
 			remedy = fmt.Sprintf("write it with muster init %s --queue %s", invocation.ShellWord(path.Join(clone, dir)), p.Queue)
 			if plan.Slug(p.Queue) != own {
 				remedy += " --overlay " + invocation.ShellWord(own)
 			}
 		}
 		findings = append(findings, finding.Finding{
-			File: overlay, Problem: fmt.Sprintf("no manifest in %s applies it, so that its agents never start", path.Join(dir, syncerDirectory)),
+			File: overlay, Problem: fmt.Sprintf("no manifest in %s applies it: unless another one does, its agents never start", path.Join(dir, syncerDirectory)),
 			Remedy: remedy + ", push, and run kubectl apply -f " + invocation.ShellWord(path.Join(clone, dir, syncerDirectory)),
 		})
 		return nil

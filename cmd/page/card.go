@@ -142,7 +142,7 @@ func (v view) card(c card) g.Node {
 		g.If(remedy != "", h.P(h.Class("remedy"), h.B(g.Text("What to do:")), g.Text(" "+remedy))),
 		g.If(command != "", h.P(
 			h.Class("command"), h.Code(g.Text(command)), g.Text(" "),
-			h.Button(h.Type("button"), h.Class("copy"), h.Data("copy", command), h.Aria("label", "Copy: "+command), g.Text("Copy")),
+			h.Button(h.Type("button"), h.Class("copy"), h.Data("copy", command), h.Aria("label", "Copy the command"), g.Text("Copy")),
 		)),
 		h.P(h.Class("type"), h.Code(g.Text(fmt.Sprintf("%s=%s", first.Type, first.Status))), g.Text(" "), h.A(h.Class("reason"), h.Href(reasonLink(first.Reason)), g.Text(first.Reason))),
 	)

@@ -46,7 +46,7 @@ func TestCards(t *testing.T) {
 	for i, want := range []string{
 		"error 2 overlays: files of the overlay are invalid for 60 s | o38: scaling.yaml: o38 | o39: scaling.yaml: o39 | muster check",
 		"warn 40 overlays: agents that were ordered have not registered for 39 h | o00: 0 of 39 agents registered | o01: 0 of 38 agents registered | o02: 0 of 37 agents registered | o03: 0 of 36 agents registered | o04: 0 of 35 agents registered | and 35 more | -l muster.dev/overlay=NAME | --selector='muster.dev/overlay in (o00,o01,",
-		"warn 2 queues: jobs are pending in a queue that no overlay serves for 60 s | q-o38: o38 jobs | q-o39: o39 jobs | muster init . --queue q-o38 Copy",
+		"warn 2 queues: jobs are pending in a queue that no overlay serves for 60 s | q-o38: o38 jobs | q-o39: o39 jobs | What to do",
 		"warn polls of Buildkite are slow for 60 s | a | What to do",
 		"warn 40 overlays: the queue has agents of another muster for 60 s | o00, o01, o02, o03, o04 and 35 more | they count | Give the two",
 	} {

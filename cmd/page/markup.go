@@ -129,7 +129,7 @@ func (v view) needs() g.Node {
 			g.If(len(v.Needs) > 0, h.Ul(h.Class("troubles"), g.Map(newCards(v.Needs), v.card))),
 			g.If(len(v.Notes) > 0, h.Details(
 				h.ID("notes"), g.If(v.Only != "", g.Attr("open")),
-				h.Summary(g.Text(quantity(int64(len(notes)), "note")+": what policies and people want")),
+				h.Summary(g.Text(quantity(int64(len(notes)), "note")+": nothing to do")),
 				h.Ul(h.Class("troubles"), g.Map(notes, v.card)),
 			)),
 		),

@@ -115,17 +115,19 @@ func (p *Page) view(only string, hours int) (view, bool) {
 	return v, exists
 }
 
-// needed returns the rank of an overlay among those that need somebody.
-func (v *view) needed(overlay string) int {
-	if i := slices.IndexFunc(v.Needs, func(c condition.Condition) bool { return c.Overlay == overlay }); i >= 0 {
-		return i
-	}
-	return len(v.Needs)
-}
-
 func (v *view) addTimelines(p *Page, hours int) {
-	shown := slices.Clone(v.Names) // those that need somebody, then the busiest
-	slices.SortStableFunc(shown, func(a, b string) int { return cmp.Compare(v.needed(a), v.needed(b)) })
+	needing := map[string]bool{}
+	for _, c := range v.Needs {
+		needing[c.Overlay] = true
+	}
+	rank := func(name string) int {
+		if needing[name] {
+			return 0
+		}
+		return 1
+	}
+	shown := slices.Clone(v.Names) // those that need somebody, then the others, the busiest first
+	slices.SortStableFunc(shown, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	shown = shown[:min(maxLines, len(shown))]
 	if v.Only != "" {
 		shown = []string{v.Only}
@@ -299,7 +301,7 @@ func (v view) verdict() verdict {
 		if len(notes) == 0 {
 			return verdict{"good", "All well", ""}
 		}
-		return verdict{"good", "All well", listed("as policies and people want: ", notes)}
+		return verdict{"good", "All well", listed("notes: ", notes)}
 	}
 	if v.Only != "" {
 		return verdict{class(worst), quantity(int64(len(v.Needs)), "problem") + " to solve", listed("", causes)}

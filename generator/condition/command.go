@@ -44,15 +44,21 @@ const podsCommand = "kubectl get jobs,pods --all-namespaces --selector=muster.de
 // be empty.
 func (c Condition) Command() string { return Command([]Condition{c}) }
 
-// Command returns the command of conditions with one reason: for all their overlays if it takes several,
-// and otherwise for the first.
+// mostNamed is the number of overlays that a command names.
+const mostNamed = 20
+
+// Command returns the command of conditions with one reason, for all their overlays or the first of many. It is
+// empty for several if the command takes one.
 func Command(all []Condition) string {
 	c := all[0]
 	text := commands[c.Reason]
 	names, slugs := []string{quoted(c.Overlay)}, []string{cmp.Or(plan.Slug(c.Overlay), "NAME")}
-	if len(all) > 1 && c.Overlay != "" && !strings.HasPrefix(text, "muster explain ") { // it takes one
+	if len(all) > 1 && (strings.HasPrefix(text, "muster explain ") || strings.HasPrefix(text, "muster init ")) { // it takes one
+		return ""
+	}
+	if len(all) > 1 && c.Overlay != "" {
 		text = strings.Replace(text, "=muster.dev/overlay=SLUG", "='muster.dev/overlay in (SLUG)'", 1)
-		for _, o := range all[1:] {
+		for _, o := range all[1:min(len(all), mostNamed)] {
 			names, slugs = append(names, quoted(o.Overlay)), append(slugs, plan.Slug(o.Overlay))
 		}
 	}

@@ -146,7 +146,7 @@ func (o Overlay) agentsArriving() Condition {
 		c.Remedy = cmp.Or(remedies[string(b.Cause)], c.Remedy)
 	}
 	if c.Reason == Overdue && a.NewTemplate {
-		c.Remedy = "The template has changed: look at that commit first (git log -3 -- base overlays/" + o.Name + "/template). " + c.Remedy
+		c.Remedy = "The template has changed: look at that commit first (git log -3 -- base " + quoted("overlays/"+o.Name+"/template") + "). " + c.Remedy
 	}
 	if c.Reason == Overdue && a.Registered > 0 {
 		c.Remedy = "Some agents of these orders have registered, so the others may wait for room: check first which pods are Pending (nodes, quota). " + c.Remedy

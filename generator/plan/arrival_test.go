@@ -42,6 +42,8 @@ func TestArrival(t *testing.T) {
 		"newer served, one failed": {dispatches: []Dispatch{order("b", 3, 12*time.Minute)}, registered: map[string]int{"b": 3}, breaker: Breaker{Failures: 1, At: now, Cause: NeverRegistered}},
 		"older order served":       {dispatches: []Dispatch{order("a", 4, 6*time.Minute), order("b", 3, 7*time.Minute)}, registered: map[string]int{"b": 3}, want: Arrival{Agents: 4, Ordered: now.Add(-6 * time.Minute)}},
 		"new template":             {dispatches: []Dispatch{of("2", order("a", 4, 6*time.Minute)), of("1", order("b", 3, 14*time.Minute))}, registered: map[string]int{"b": 3}, want: Arrival{Agents: 4, Ordered: now.Add(-6 * time.Minute), NewTemplate: true}},
+		"template corrected":       {dispatches: []Dispatch{of("1", order("a", 4, 6*time.Minute)), of("2", order("b", 3, 5*time.Minute))}, registered: map[string]int{"b": 3}, want: Arrival{Agents: 4, Ordered: now.Add(-6 * time.Minute)}},
+		"template unknown":         {dispatches: []Dispatch{order("a", 4, 6*time.Minute), of("1", order("b", 3, 14*time.Minute))}, registered: map[string]int{"b": 3}, want: Arrival{Agents: 4, Ordered: now.Add(-6 * time.Minute)}},
 		"new template works":       {dispatches: []Dispatch{of("2", order("a", 4, 6*time.Minute)), of("1", order("b", 3, 14*time.Minute))}, registered: map[string]int{"a": 1, "b": 3}, want: Arrival{Agents: 4, Registered: 1, Ordered: now.Add(-6 * time.Minute)}},
 		"both templates overdue":   {dispatches: []Dispatch{of("2", order("a", 4, 6*time.Minute)), of("1", order("b", 3, 14*time.Minute))}, registered: map[string]int{"b": 2}, want: Arrival{Agents: 7, Registered: 2, Ordered: now.Add(-14 * time.Minute)}},
 		"withdrawn":                {dispatches: []Dispatch{withdrawn}},
@@ -52,7 +54,7 @@ func TestArrival(t *testing.T) {
 		"open breaker":             {breaker: Breaker{Failures: Tolerance, Cause: NeverRegistered}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &allocation{policy: Policy{Lease: lease}, overlay: Overlay{Dispatches: test.dispatches}, startupTimes: test.startup, lastServed: test.served, breaker: test.breaker}
+			s := &allocation{policy: Policy{Lease: lease}, overlay: Overlay{Dispatches: test.dispatches, Template: "2"}, startupTimes: test.startup, lastServed: test.served, breaker: test.breaker}
 			s.capacity.Dispatches = map[string]Observed{}
 			for id, n := range test.registered {
 				s.capacity.Dispatches[id] = Observed{Registered: indexes(n)}

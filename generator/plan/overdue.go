@@ -25,8 +25,8 @@ type Arrival struct {
 	// FailedOrders is the number of orders that have failed in a row; zero once an agent of a
 	// later order has registered.
 	FailedOrders int `json:"failedOrders,omitempty"`
-	// NewTemplate reports that no agent of the overdue orders' templates has registered, but agents of
-	// another template have.
+	// NewTemplate reports that the overdue orders are of the overlay's template, no agent of which has
+	// registered, but agents of another one have.
 	NewTemplate bool `json:"newTemplate,omitempty"`
 }
 
@@ -40,7 +40,7 @@ func (s *allocation) arrival(now time.Time) (a Arrival) {
 	// The order that failed was made a lease before that was known, or earlier. An order that is
 	// newer and was served shows that its cause is gone, or was of a single agent.
 	arrived := s.servedAt(now).After(s.breaker.At.Add(-s.lease() - Grace))
-	works, overdue := map[string]bool{}, map[string]bool{} // by template
+	works, older := map[string]bool{}, false // templates of agents that registered; overdue orders of others than the present
 	for _, d := range s.overlay.Dispatches {
 		registered := s.capacity.Dispatches[d.ID].Registered.Below(d.Agents)
 		if registered > 0 {
@@ -52,12 +52,10 @@ func (s *allocation) arrival(now time.Time) (a Arrival) {
 		}
 		a.Agents, a.Registered = a.Agents+d.Agents, a.Registered+registered
 		a.Ordered = earlier(d.At.UTC(), a.Ordered)
-		overdue[d.Template] = true
+		older = older || d.Template != s.overlay.Template
 	}
-	a.NewTemplate = len(overdue) > 0 && len(works) > 0
-	for t := range overdue {
-		a.NewTemplate = a.NewTemplate && !works[t]
-	}
+	delete(works, "") // unknown
+	a.NewTemplate = a.Agents > 0 && !older && len(works) > 0 && s.overlay.Template != "" && !works[s.overlay.Template]
 	if s.breaker.Failures > 0 && !(arrived && s.breaker.Cause == NeverRegistered) {
 		a.FailedOrders = s.breaker.Failures
 	}
