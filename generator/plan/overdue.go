@@ -25,8 +25,8 @@ type Arrival struct {
 	// FailedOrders is the number of orders that have failed in a row; zero once an agent of a
 	// later order has registered.
 	FailedOrders int `json:"failedOrders,omitempty"`
-	// NewTemplate reports that the overdue orders are of the overlay's template, no agent of which has
-	// registered, but agents of another one have.
+	// NewTemplate reports that the overdue orders are of the overlay's template, and that agents of another
+	// template have registered, but none of this one.
 	NewTemplate bool `json:"newTemplate,omitempty"`
 }
 
