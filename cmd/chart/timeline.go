@@ -26,6 +26,8 @@ type Timeline struct {
 	Bands    []Stack
 	// Width is the width of the picture, and BandHeight that of a band, in pixels; zero are 1120 and 132.
 	Width, BandHeight float64
+	// Order names series in the order of their colours; the others follow in that of the bands.
+	Order []string
 }
 
 // Stack is a band of stacked areas, the first at the bottom.
@@ -89,6 +91,9 @@ func (t Timeline) SVG() []byte {
 	canvas := newCanvas(&out, t.Title, timelineStyle(), width, height)
 	d := timeline{SVG: canvas, Timeline: t, left: margin + scaleWidth, right: width - margin, bottom: height - axisHeight - margin}
 	d.top, d.height = t.header(), t.bandHeight()
+	for _, name := range t.Order {
+		d.class(name)
+	}
 	for _, b := range t.Bands {
 		for _, s := range b.Series {
 			d.class(s.Name)
@@ -134,7 +139,7 @@ func (b Stack) marksHeight() float64 {
 	return 0
 }
 
-// colours are the fills of the series on light and dark pages, in order of first use.
+// colours are the fills of the series on light and dark pages, in the order of [Timeline].Order.
 // The luminance of neighbours in a stack differs by a factor of two or more.
 var colours = [][2]string{
 	{"#bc4c00", "#f0883e"}, {"#0a3069", "#cae8ff"}, {"#0969da", "#58a6ff"}, {"#96a4b3", "#57606a"}, {"#6639ba", "#bc8cff"},

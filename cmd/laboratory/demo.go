@@ -379,7 +379,7 @@ func (d *Demo) timeline(overlays ...string) chart.Timeline {
 		series := all[name]
 		t.Bands = append(t.Bands,
 			chart.Stack{Title: name + ": jobs without an agent", Series: series[:1]},
-			chart.Stack{Title: name + ": agents", Series: series[1:], Marks: marks[name], MarksAre: "dispatched"})
+			chart.Stack{Title: name + ": agents", Series: series[1:], Marks: marks[name], MarksAre: "ordered"})
 	}
 	return t
 }

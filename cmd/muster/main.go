@@ -46,11 +46,12 @@ func (p program) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "muster",
 		Short: "Scale Buildkite agents by committing to git",
-		Long: `muster reads what Buildkite needs, decides how many short-lived agents to
-start, and commits one Kubernetes Job per decision into a directory that
-Argo CD or Flux syncs. It never talks to the Kubernetes API. An overlay serves one
-Buildkite queue on one Kubernetes cluster, a dispatch is a Job that muster
-committed, and a tick is one poll with its decisions.
+		Long: `muster polls Buildkite, decides how many short-lived agents are missing, and orders
+them: it commits Kubernetes Jobs to a directory that Argo CD or Flux syncs. It never
+calls the Kubernetes API. An overlay serves one Buildkite queue on one Kubernetes
+cluster. An order (a dispatch in commits) is one Job of one or more agents; to retire
+it is to remove it from git once its agents have registered or its time limit has
+passed. A tick is one poll with its decisions.
 
 Every flag can be given as an environment variable: --git-username is
 MUSTER_GIT_USERNAME. A flag wins over its variable. Secrets come from

@@ -315,7 +315,7 @@ func (v view) timelines() g.Node {
 	}
 	note := "In UTC."
 	if !v.From.IsZero() {
-		note += " Since " + stamp(v.From) + " one value per tick. Earlier values are those of commits, and unknown between them."
+		note += " Since " + stamp(v.From) + ", one value per tick; before, only those in commits are known."
 	}
 	if v.Unread != "" {
 		note += " The history in git is missing: " + v.Unread + "."

@@ -152,7 +152,7 @@ func bands(values [][]float64, marks []chart.Mark) []chart.Stack {
 		{Title: "Pending jobs", Series: []chart.Series{series(pending, "pending")}},
 		{
 			Title: "Agents", Series: []chart.Series{series(busy, "busy"), series(idle, "idle"), series(inFlight, "in flight")},
-			Marks: marks, MarksAre: "dispatched",
+			Marks: marks, MarksAre: "ordered",
 		},
 	}
 }
