@@ -200,7 +200,7 @@ func busySentence(s plan.Figures) string {
 func roomSentence(s plan.Figures) string {
 	current := Count(s.Current, "agent") + " (idle, busy or in flight)"
 	if s.Current == 0 {
-		current = "no agent yet"
+		current = "no agent now"
 	}
 	if s.Stopping > 0 {
 		current += fmt.Sprintf(", and %d more that%s stopping", s.Stopping, are(s.Stopping))
