@@ -46,17 +46,19 @@ func (p program) checkCommand() *cobra.Command {
 		Use:   "check [DIR]",
 		Short: "Validate the fleet repository",
 		Long: `check reads policies, templates and dispatches, builds every overlay, and prints
-each error with its remedy. With --repo it also validates the branch, the
-credentials for git and Buildkite, the signing key, the secrets of webhooks, the
-queues in Buildkite and its metrics, the receivers of --notify, and with
---say-on-jobs the permission to send job notifications. A push that changes
-nothing tests whether the branch's rules let this user push, if the git host
-reports it; what they require of a commit shows only at the first push. With DIR it
-validates the files in a directory, and needs no credentials; in a clone, it also
-finds files that git does not contain as they are there. Without both it validates
-the clone that contains the current directory. Placeholders are warnings, and so are
-overlays that no manifest in syncer/ applies while others are applied. The exit code
-is 2 for invalid files, and 3 for problems outside of them.`,
+each error with its remedy: in the clone that contains the current directory, or in
+the directory DIR. That needs no credentials. In a clone, it also finds files that git
+does not contain as they are there.
+
+With --repo it validates the branch on the server, and also the credentials for git
+and Buildkite, the signing key, the secrets of webhooks, the queues in Buildkite and
+its metrics, the receivers of --notify, and with --say-on-jobs the permission to send
+job notifications. A push that changes nothing tests whether the branch's rules let
+this user push, if the git host reports it; what they require of a commit shows only
+at the first push.
+
+Placeholders are warnings, and so are overlays that no manifest in syncer/ applies
+while others are applied. Exit code 2: invalid files; 3: problems outside of them.`,
 		Example: `  muster check
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,

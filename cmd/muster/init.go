@@ -33,16 +33,14 @@ func (p program) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init DIR",
 		Short: "Write a fleet repository",
-		Long: `init writes base/ (the agent Job), schema/ (for editors) and overlays/default/
-(the policy of one queue) into a directory. With --queue it writes an overlay for that queue
-instead. Without, it asks for the queue on a terminal, and otherwise takes
-default. The overlay has the queue's name, or that of --overlay: a queue can have
-several overlays, for example in several clusters. With --with-deploy it also
-writes deploy/, with which Argo CD or Flux run muster, and with --syncer syncer/,
-with which one of them applies the overlay; --repo is the repository that they
-read. If init wrote syncer/ before, it adds the overlay's manifest without --syncer.
-On a terminal it asks whether builds may share a pod; if not, each agent takes one
-job. It does not change existing files, and warns if one disagrees with a flag.`,
+		Long: `init writes base/ (the agent Job), schema/ (for editors) and overlays/NAME/ (the
+policy of one queue) into a directory. Run it again for further overlays: a queue can
+have several, for example in several clusters. If syncer/ is there, it adds the
+overlay's manifest. It does not change existing files, and warns if one disagrees
+with a flag.
+
+On a terminal it asks for the queue, and whether builds may share a pod; if not, each
+agent takes one job.`,
 		Example: `  muster init fleet
   muster init fleet --syncer flux --repo https://git.example.com/fleet.git
   muster init fleet --queue linux-large --max 40 --image ghcr.io/acme/agent:1

@@ -337,7 +337,7 @@ func (p program) setCommand() *cobra.Command {
 		Long: `set changes settings in the scaling.yaml of overlays and keeps every other line. With
 --for or --until it writes an override of min, max, buffer or maxPerHour, which ends
 automatically. reuse is set permanently, as in reuse=idle:1m,uptime:30m, and
-reuse=none removes it. The settings are ` + strings.Join(policy.Settable(), ", ") + ".",
+reuse=none removes it. The settings are ` + strings.Join(policy.Settable(), ", ") + "; docs/reference/policy.md explains them.",
 		Example: `  muster set linux max=40 --for 2h --reason "release day"
   muster set linux min=2 buffer=5
   muster set linux reuse=idle:1m,uptime:30m`,

@@ -18,7 +18,7 @@ func (r Report) Source() string {
 	if b := r.Before; b != nil {
 		text += fmt.Sprintf(" Compared with %s to %s.", stamp(b.From), stamp(b.To))
 	} else if !r.Oldest.IsZero() {
-		text += fmt.Sprintf(" No comparison: the oldest commit read is of %s.", stamp(r.Oldest))
+		text += fmt.Sprintf(" No comparison with the period before: the commits begin at %s.", stamp(r.Oldest))
 	}
 	if r.Cut {
 		text += " The report omits older commits: there are too many."
