@@ -21,7 +21,7 @@ var commands = map[string]string{
 	BreakerOpen:                   podsCommand,
 	NotRecorded:                   "muster plan NAME",
 	MaxReached:                    "muster plan NAME",
-	HourlyLimitReached:            "muster plan NAME",
+	HourlyLimitReached:            "muster history NAME",
 	NoMatch:                       "muster plan",
 	NoOverlay:                     "muster init . --queue QUEUE --cluster CLUSTER",
 	EditedByHand:                  "muster history NAME",
