@@ -76,7 +76,7 @@ func (s *allocation) retireNow(o Observation) bool {
 	for _, r := range s.retire {
 		waited := o.At.Sub(r.Since)
 		seen := s.capacity.Dispatches[r.ID]
-		exitedUnused := seen.HadJob+seen.Connected < r.Registered
+		exitedUnused := seen.HadJob+seen.Connected < r.Registered // those that are connected and had a job count twice
 		switch {
 		case r.Reason == Withdrawn:
 			continue
