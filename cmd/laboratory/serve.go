@@ -131,7 +131,7 @@ func (s *serve) run(ctx context.Context, out io.Writer, muster string) error {
 	defer api.Close()
 	if muster == "" {
 		muster = "muster"
-	} else if abs, err := filepath.Abs(strings.Trim(muster, "'")); err == nil {
+	} else if abs, err := filepath.Abs(strings.Trim(muster, "'")); err == nil { // the other terminal may be elsewhere
 		muster = invocation.ShellWord(abs)
 	}
 	fmt.Fprintf(out, `Buildkite is simulated at http://%s/, and the fleet repository is %s.

@@ -110,6 +110,37 @@ func TestServeSyncs(t *testing.T) {
 	}
 }
 
+// TestServeAppliesOtherOverlays asserts that an overlay that fails stops no other one, and that the command
+// line has an absolute path.
+func TestServeAppliesOtherOverlays(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs bytes.Buffer
+	clock := &jumpingClock{now: demoStart()}
+	s := &serve{dir: filepath.Join(t.TempDir(), "serve"), clock: clock, stderr: &errs}
+	repository := gitserver.Repository{Dir: filepath.Join(s.dir, "fleet.git")}
+	clock.each = func(minute int) {
+		switch minute {
+		case 1:
+			_, err := repository.Commit("Break the list of the first overlay", clock.now, change("overlays/default/dispatches/kustomization.yaml", "resources: [none.yaml]\n"))
+			check(t, err)
+			_, err = repository.Commit("Break the list of the other", clock.now, change("overlays/large/dispatches/kustomization.yaml", "resources: [none.yaml]\n"))
+			check(t, err)
+		case 5:
+			cancel()
+		}
+	}
+	check(t, s.run(ctx, &out, "bin/muster"))
+	if text := errs.String(); !strings.Contains(text, "overlays/default") || !strings.Contains(text, "overlays/large") {
+		t.Errorf("it prints\n%s", text)
+	}
+	abs, err := filepath.Abs("bin/muster")
+	check(t, err)
+	if !strings.Contains(out.String(), "  "+abs+" run --listen 127.0.0.1:") {
+		t.Errorf("it prints\n%s", out.String())
+	}
+}
+
 // TestServeUsage asserts what serve refuses.
 func TestServeUsage(t *testing.T) {
 	for _, args := range [][]string{{"serve", "--incident", "flood"}, {"serve", "x", "y"}} {

@@ -136,13 +136,10 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 				p.PrintMessage("this is the branch %s of the repository; muster check . validates the files of this clone", s.git.Branch)
 			}
 		}
-	}
-	if dir != "" {
-		if clone := p.clonedIn(dir); clone != nil {
-			findings = append(findings, clone.differences(tree, reading.names)...)
-			if len(findings) == 0 {
-				p.printUnpublished(clone, tree, reading.names)
-			}
+	} else if clone := p.clonedIn(dir); clone != nil {
+		findings = append(findings, clone.differences(tree, reading.names)...)
+		if len(findings) == 0 {
+			p.printUnpublished(clone, tree, reading.names)
 		}
 	}
 	result := checkResult{tree: tree, dir: ".", findings: findings, failures: failures, warnings: findPlaceholders(tree, path.Dir(s.git.Overlays), s.git.Overlays)}

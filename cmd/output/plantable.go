@@ -198,9 +198,10 @@ func planTable(r generator.Result, conditions []condition.Condition, names []str
 	for _, name := range planNames(r) {
 		d, ok := decisionOf(r, name)
 		row := []Cell{{Text: name}, {Text: cmp.Or(d.Queue, Unknown)}}[:len(names)]
+		partial := Partial(r, name)
 		for _, c := range columns {
 			text := Unknown
-			if ok && (c.limited == nil || c.limited(d)) && !(c.ofPolicy && Partial(r, name)) {
+			if ok && (c.limited == nil || c.limited(d)) && !(c.ofPolicy && partial) {
 				text = strconv.Itoa(c.value(d))
 			}
 			row = append(row, Cell{Text: text})

@@ -120,15 +120,14 @@ func (v *view) addTimelines(p *Page, hours int) {
 	for _, c := range v.Needs {
 		needing[c.Overlay] = true
 	}
-	rank := func(name string) int {
-		if needing[name] {
-			return 0
+	var shown []string // those that need somebody, then the others, the busiest first
+	for _, need := range []bool{true, false} {
+		for _, name := range v.Names {
+			if needing[name] == need && len(shown) < maxLines {
+				shown = append(shown, name)
+			}
 		}
-		return 1
 	}
-	shown := slices.Clone(v.Names) // those that need somebody, then the others, the busiest first
-	slices.SortStableFunc(shown, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-	shown = shown[:min(maxLines, len(shown))]
 	if v.Only != "" {
 		shown = []string{v.Only}
 	}

@@ -22,6 +22,8 @@ func TestConditions(t *testing.T) {
 	failed.State.Breaker = plan.Breaker{Failures: 2, Agents: 16, At: now.Add(-time.Minute), Cause: plan.NeverRegistered}
 	open := plan.Decision{State: plan.State{Breaker: plan.Breaker{Failures: 3, Agents: 7, At: now, Cause: plan.NoJobTaken}}}
 	full := plan.Decision{Figures: plan.Figures{Pending: 4, Missing: 4, Current: 10, Max: 10}}
+	night := full
+	night.Schedule, night.Figures.Current, night.Figures.Stopping = "night", 6, 4
 	hourly := plan.Decision{Figures: plan.Figures{Pending: 4, Missing: 4, Max: 10, Room: 10, Limits: []plan.Remaining{{Term: "leftThisHour", Most: 5, Left: 1}}, Dispatch: 1}}
 	unmatched := plan.Decision{Queue: "linux", Observation: plan.Observation{Unmatched: []plan.Unmatched{{Rules: []string{"os=mac"}, Missing: []string{"os=mac"}, Jobs: 3, Example: "u"}}}}
 	shared := full
@@ -42,8 +44,9 @@ func TestConditions(t *testing.T) {
 		"orders failed": {Overlay{Decision: &failed}, "OrdersFailed", []string{"overlay a: AgentsArriving=False (OrdersFailed): the last 2 orders failed: 0 of 16 agents registered"}},
 		"breaker open": {Overlay{Decision: &open, Suspended: plan.Suspension{Code: plan.BreakerOpen, NextTrial: &trial}}, "BreakerOpen",
 			[]string{"overlay a: AgentsArriving=False (BreakerOpen): the circuit breaker is open: the last orders failed: no agent took a job; next trial at 2026-11-21T02:16:00Z"}},
-		"full":   {Overlay{Decision: &full}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight"}},
-		"hourly": {Overlay{Decision: &hourly}, "HourlyLimitReached", []string{"overlay a: ScalingLimited=True (HourlyLimitReached): 3 agents fewer than needed: maxPerHour leaves 1 in this hour"}},
+		"full":          {Overlay{Decision: &full}, "MaxReached", []string{"overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10, and 10 are connected or in flight"}},
+		"full at night": {Overlay{Decision: &night}, "MaxReached", []string{`overlay a: ScalingLimited=True (MaxReached): 4 agents fewer than needed: max is 10 while the schedule "night" is in force, and 10 are connected or in flight, 4 of them stopping or paused in Buildkite`}},
+		"hourly":        {Overlay{Decision: &hourly}, "HourlyLimitReached", []string{"overlay a: ScalingLimited=True (HourlyLimitReached): 3 agents fewer than needed: maxPerHour leaves 1 in this hour"}},
 		"unmatched": {Overlay{Decision: &unmatched}, "NoMatch",
 			[]string{`queue linux: JobsServed=False (NoMatch): jobs match no overlay of the queue: 3 with the agent query rules ["os=mac"] (missing ["os=mac"]), for example "u"`}},
 		"edited":          {Overlay{Decision: &plan.Decision{}, Repair: "a: repair", Repaired: now.Add(-14 * time.Minute)}, "EditedByHand", []string{"overlay a: Drifted=True (EditedByHand): muster repaired a manual edit at 2026-11-21T02:01:00Z: a: repair"}},

@@ -182,9 +182,6 @@ func failedOrders(b plan.Breaker) string {
 	return fmt.Sprintf("the last %d orders failed: %s", b.Failures, how)
 }
 
-// override is the remedy of a max that a schedule has lowered.
-const override = "An override takes precedence over it: muster set NAME max=N --for 2h."
-
 func (o Overlay) scalingLimited() Condition {
 	if o.Decision == nil {
 		return notDecided(ScalingLimited)
@@ -197,7 +194,7 @@ func (o Overlay) scalingLimited() Condition {
 			c.Reason, why = MaxReached, fmt.Sprintf("max is %d", s.Max)
 			if name := o.Decision.Schedule; name != "" {
 				why += fmt.Sprintf(" while the schedule %q is in force", name)
-				c.Remedy = "Nothing, if the schedule is right. " + override
+				c.Remedy = "Nothing, if the schedule is right. An override takes precedence over it: muster set NAME max=N --for 2h."
 			}
 			why += fmt.Sprintf(", and %d are connected or in flight", s.Current+s.Stopping)
 			if s.Stopping > 0 {

@@ -40,11 +40,12 @@ func (s *allocation) arrival(now time.Time) (a Arrival) {
 	// The order that failed was made a lease before that was known, or earlier. An order that is
 	// newer and was served shows that its cause is gone, or was of a single agent.
 	arrived := s.servedAt(now).After(s.breaker.At.Add(-s.lease() - Grace))
-	works, older := map[string]bool{}, false // templates of agents that registered; overdue orders of others than the present
+	registers := map[string]bool{} // the templates of which agents have registered
+	present := true                // all overdue orders are of the overlay's template
 	for _, d := range s.overlay.Dispatches {
 		registered := s.capacity.Dispatches[d.ID].Registered.Below(d.Agents)
 		if registered > 0 {
-			works[d.Template] = true
+			registers[d.Template] = true
 		}
 		arrived = arrived || registered > 0 && d.At.After(s.breaker.At)
 		if registered == d.Agents || now.Sub(d.At) < after || d.Expired(now) || d.Withdrawn || s.overlay.otherQueue(d) {
@@ -52,10 +53,10 @@ func (s *allocation) arrival(now time.Time) (a Arrival) {
 		}
 		a.Agents, a.Registered = a.Agents+d.Agents, a.Registered+registered
 		a.Ordered = earlier(d.At.UTC(), a.Ordered)
-		older = older || d.Template != s.overlay.Template
+		present = present && d.Template == s.overlay.Template
 	}
-	delete(works, "") // unknown
-	a.NewTemplate = a.Agents > 0 && !older && len(works) > 0 && s.overlay.Template != "" && !works[s.overlay.Template]
+	delete(registers, "") // unknown
+	a.NewTemplate = a.Agents > 0 && present && len(registers) > 0 && s.overlay.Template != "" && !registers[s.overlay.Template]
 	if s.breaker.Failures > 0 && !(arrived && s.breaker.Cause == NeverRegistered) {
 		a.FailedOrders = s.breaker.Failures
 	}

@@ -238,7 +238,7 @@ func TestRetireNow(t *testing.T) {
 		}
 		return all
 	}
-	// observed returns what the allocation of an order of two agents observes, both of which have registered.
+	// observed sets what is observed of an order whose two agents have registered.
 	observed := func(seen Observed) func(*allocation, *Observation) {
 		seen.Registered.Add(0)
 		seen.Registered.Add(1)
