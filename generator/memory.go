@@ -237,22 +237,28 @@ func (m *memory) recentRewrite() *Rewritten {
 // wrote returns muster's last commits to an overlay, the newest first.
 func (m *memory) wrote(overlay string) []string { return m.commits[overlay] }
 
-// since yields the operations of a commit and its ancestors, newest first, up to a time and without those
-// of a known commit. An incomplete history ends with [errShallow].
-func (m *memory) since(ctx context.Context, from, known string, since time.Time) ([]ledger.Operation, error) {
+// since returns the operations of a commit and its ancestors, newest first, up to a time and without those
+// of a known commit, and whether it reached the known commit. Successive commits by others are one
+// operation: a branch can have many thousands of them. An incomplete history is [errShallow].
+func (m *memory) since(ctx context.Context, from, known string, since time.Time) (all []ledger.Operation, reached bool, err error) {
 	log := ledger.Read(m.dir, m.history.Commits(ctx, from, branch.Limit{Known: known}))
-	var all []ledger.Operation
 	for o, err := range (ledger.Stop{Since: since, Known: known}).Apply(log) {
 		if errors.Is(err, ledger.ErrCut) {
 			err = errShallow
 		}
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		all = append(all, o.Brief())
+		reached = reached || slices.Contains(o.Parents, known)
+		if len(all) == 0 || !byOthers(&o) || !byOthers(&all[len(all)-1]) {
+			all = append(all, o.Brief())
+		}
 	}
-	return all, nil
+	return all, reached, nil
 }
+
+// byOthers reports whether neither muster nor one of its commands made the commit of an operation.
+func byOthers(o *ledger.Operation) bool { return !o.ByMuster() && !o.Kind.Command() }
 
 // readLog reads what was pushed since the last tick, or before this process started. The branch may have
 // been reset or replaced: then it reads the log of the new head, and forgets nothing.
@@ -267,17 +273,16 @@ func (m *memory) readLog(ctx context.Context, head branch.Head, loaded []fleet.O
 		since = since.Add(-policy.LongestUptime) // agents with the lost identity may be connected for that long
 	}
 	known := m.scanned
-	log, err := m.since(ctx, head.Commit, known, since)
+	log, reached, err := m.since(ctx, head.Commit, known, since)
 	if err != nil {
 		return err
 	}
-	reached := func(o ledger.Operation) bool { return slices.Contains(o.Parents, known) }
-	if known != "" && !slices.ContainsFunc(log, reached) {
+	if known != "" && !reached {
 		if now.Sub(m.read) < logAge/2 { // later, its log may only be longer than what is read
 			m.rewritten = &Rewritten{At: now, From: known, To: head.Commit}
 		}
 		m.commits = map[string][]string{} // the server may no longer have those that the branch lost
-		if log, err = m.since(ctx, head.Commit, "", since); err != nil {
+		if log, _, err = m.since(ctx, head.Commit, "", since); err != nil {
 			return err
 		}
 	}
@@ -293,7 +298,7 @@ func (m *memory) fold(ctx context.Context, log []ledger.Operation, loaded []flee
 	f := newFolding(loaded, now)
 	for i := range log {
 		e := &log[i]
-		if !e.ByMuster() && !e.Kind.Command() {
+		if byOthers(e) {
 			f.others = true
 			continue
 		}
