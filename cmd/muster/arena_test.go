@@ -193,8 +193,9 @@ func (m *muster) memory() (peak, now float64) {
 	return peak, now
 }
 
-func (a *arena) commits() float64 {
-	out, err := a.repo.Git("rev-list", "--count", "main")
+// commits returns the number of commits whose message contains text.
+func (a *arena) commits(text string) float64 {
+	out, err := a.repo.Git("rev-list", "--count", "--fixed-strings", "--grep="+text, "main")
 	check(a.b, err)
 	n, err := strconv.ParseFloat(strings.TrimSpace(out), 64)
 	check(a.b, err)
@@ -217,13 +218,13 @@ func (a *arena) count(name string) float64 {
 
 func (a *arena) loose() float64 { return a.count("size") }
 
-// growth reports what a commit adds to the repository: as the server keeps it at
-// first, and after git gc's packing.
-func (a *arena) growth(commits, loose float64) {
+// growth reports what a commit adds to the repository as the server keeps it at first, and what an order adds,
+// with its share of a retirement, after git gc's packing.
+func (a *arena) growth(orders, commits, loose float64) {
 	packed := a.count("size-pack")
 	_, err := a.repo.Git("repack", "-q", "-d")
 	check(a.b, err)
 	packed = a.count("size-pack") - packed
 	bench.Row(a.b, "server: growth per commit of a busy fleet, loose", loose/commits)
-	bench.Row(a.b, "server: growth per commit of a busy fleet, packed", packed/commits)
+	bench.Row(a.b, "server: growth per order of a busy fleet, packed", packed/orders)
 }

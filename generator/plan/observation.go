@@ -172,8 +172,10 @@ type Observed struct {
 	// StartupTimes are how long those that registered took since the order, where the
 	// overlay's lease goes by it.
 	StartupTimes StartupTimes `json:"startupTimes,omitzero"`
-	// HadJob is how many of the agents are known to have had a job.
-	HadJob int `json:"hadJob,omitempty"`
+	// HadJob is how many of the agents are known to have had a job. ExitedUnused is how many others
+	// have registered and are not connected.
+	HadJob       int `json:"hadJob,omitempty"`
+	ExitedUnused int `json:"exitedUnused,omitempty"`
 	// Connected is how many of the agents are connected now. WrongTags of them registered without
 	// a tag that they were ordered with; see countWrongTags.
 	Connected int `json:"connected,omitempty"`

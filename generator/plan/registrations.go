@@ -18,6 +18,7 @@ type Registrations struct {
 type entry struct {
 	indexes    IndexSet
 	worked     IndexSet          // had a job
+	used       IndexSet          // had a job, or is connected
 	registered map[int]time.Time // when an index registered, if it is known
 	first      time.Time         // when the first index was first known; zero if unknown
 	unknown    bool              // the first one had registered before the first poll
@@ -112,6 +113,9 @@ func (r *Registrations) Note(s Snapshot) {
 	if s.Inferred {
 		end = time.Time{} // the time of their registration is unknown
 	}
+	for _, e := range r.known {
+		e.used = e.worked.clone()
+	}
 	for _, a := range s.Agents {
 		_, stays := uptimeOf(a.Tags)
 		connected := a.Connected
@@ -144,6 +148,7 @@ func (r *Registrations) note(tags []string, worked bool, reported, poll time.Tim
 	e := r.known[id]
 	e.noteRegistered(index, r.registeredAt(id, reported, poll))
 	e.indexes.Add(index)
+	e.used.Add(index)
 	if worked {
 		e.worked.Add(index)
 	}
@@ -196,6 +201,7 @@ func (r *Registrations) Observed(id string) Observed {
 		return Observed{}
 	}
 	s := Observed{Registered: e.indexes.clone(), HadJob: e.worked.Below(MaxIndex)}
+	s.ExitedUnused = s.Registered.Below(MaxIndex) - e.used.Below(MaxIndex)
 	if !e.first.IsZero() {
 		s.FirstAt = new(e.first)
 	}

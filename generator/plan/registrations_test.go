@@ -43,6 +43,28 @@ func TestAgentsOfUnknownDispatchesTakeLittleMemory(t *testing.T) {
 	}
 }
 
+// TestExitedUnused: an agent that is connected after a job is not counted twice, which would hide one that exited
+// without a job.
+func TestExitedUnused(t *testing.T) {
+	agents := func(state AgentState, indexes ...int) (all []Agent) {
+		for _, i := range indexes {
+			all = append(all, Agent{Tags: []string{"dispatch=" + leased.ID, fmt.Sprintf("index=%d", i)}, State: state})
+		}
+		return all
+	}
+	var r Registrations
+	r.Note(Snapshot{Agents: append(agents(AgentBusy, 0, 1), agents(AgentIdle, 2, 3)...)})
+	for _, c := range []struct {
+		connected []int
+		want      int
+	}{{nil, 2}, {[]int{0, 1, 2, 3}, 0}, {[]int{1, 2}, 1}, {[]int{0, 1}, 2}, {[]int{3, 3}, 1}} {
+		r.Note(Snapshot{Agents: agents(AgentIdle, c.connected...)})
+		if seen := r.Observed(leased.ID); seen.HadJob != 2 || seen.ExitedUnused != c.want {
+			t.Errorf("connected %v: %+v", c.connected, seen)
+		}
+	}
+}
+
 // TestFirstAt: when the first agent of a dispatch came is known to a process that was
 // there, to the look, and to no other.
 func TestFirstAt(t *testing.T) {

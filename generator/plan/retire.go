@@ -54,7 +54,7 @@ const (
 	// registered: they are inferred, or have exited without a job.
 	shortRetireWait = 5 * time.Minute
 	// retiredTogether is how many dispatches wait at most.
-	retiredTogether = 20
+	retiredTogether = 7
 )
 
 // retireNow reports whether retirements are pushed: they are many, one has waited for long enough, has failed
@@ -75,14 +75,12 @@ func (s *allocation) retireNow(o Observation) bool {
 	waiting := 0
 	for _, r := range s.retire {
 		waited := o.At.Sub(r.Since)
-		seen := s.capacity.Dispatches[r.ID]
-		exitedUnused := seen.HadJob+seen.Connected < r.Registered // those that are connected and had a job count twice
 		switch {
 		case r.Reason == Withdrawn:
 			continue
 		case r.Reason == Expired, r.Failure != "", s.overlay.State.Breaker.Open():
 			return true
-		case waited >= wait, exitedUnused && waited >= shortRetireWait:
+		case waited >= wait, waited >= shortRetireWait && s.capacity.Dispatches[r.ID].ExitedUnused > 0:
 			return true
 		}
 		waiting++

@@ -259,8 +259,8 @@ func TestRetireNow(t *testing.T) {
 		"with a shorter TTL":             {retire: going(1, 10*time.Minute), change: func(s *allocation, _ *Observation) { s.overlay.JobTTL = 20 * time.Minute }, want: true},
 		"within a shorter TTL":           {retire: going(1, 9*time.Minute), change: func(s *allocation, _ *Observation) { s.overlay.JobTTL = 20 * time.Minute }},
 		"with a longer TTL":              {retire: going(1, 30*time.Minute), change: func(s *allocation, _ *Observation) { s.overlay.JobTTL = 48 * time.Hour }, want: true},
-		"nineteen":                       {retire: going(19, time.Minute)},
-		"twenty":                         {retire: going(20, time.Minute), want: true},
+		"six":                            {retire: going(6, time.Minute)},
+		"seven":                          {retire: going(7, time.Minute), want: true},
 		"as many as one commit may have": {retire: going(4, time.Minute), change: func(s *allocation, _ *Observation) { s.capacity.MaxJobs = 4 }, want: true},
 		"one of them failed":             {retire: append(going(2, 0), Retirement{Reason: Expired, Since: now, Failure: NeverRegistered}), want: true},
 		"expired after its withdrawal":   {retire: []Retirement{{Reason: Expired, Since: now, Withdrawn: true, Unknown: true}}, want: true},
@@ -275,9 +275,9 @@ func TestRetireNow(t *testing.T) {
 		}, want: true},
 		"the breaker changes":               {retire: going(1, 0), change: func(s *allocation, _ *Observation) { s.overlay.State.Breaker.Failures = 1 }, want: true},
 		"agents are inferred":               {retire: going(1, 5*time.Minute), change: func(_ *allocation, o *Observation) { o.Inferred = true }, want: true},
-		"agents exited without a job":       {retire: going(1, 5*time.Minute), change: observed(Observed{HadJob: 1}), want: true},
-		"agents just exited without a job":  {retire: going(1, 4*time.Minute), change: observed(Observed{HadJob: 1})},
-		"agents are connected or had a job": {retire: going(1, 5*time.Minute), change: observed(Observed{HadJob: 1, Connected: 1})},
+		"agents exited without a job":       {retire: going(1, 5*time.Minute), change: observed(Observed{HadJob: 1, ExitedUnused: 1}), want: true},
+		"agents just exited without a job":  {retire: going(1, 4*time.Minute), change: observed(Observed{HadJob: 1, ExitedUnused: 1})},
+		"agents are connected or had a job": {retire: going(1, 5*time.Minute), change: observed(Observed{HadJob: 1, Connected: 2})},
 	} {
 		s, o := &allocation{retire: c.retire}, Observation{At: now}
 		if c.change != nil {

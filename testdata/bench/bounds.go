@@ -61,7 +61,7 @@ var Bounds = map[string]Bound{
 	"program: bytes sent by the 15th push":                      each(2048, "B"),
 	"program: memory growth over the ticks, each with a push":   each(3, "MB"),
 	"server: growth per commit of a busy fleet, loose":          each(32_768, "B"),
-	"server: growth per commit of a busy fleet, packed":         each(1024, "B"),
+	"server: growth per order of a busy fleet, packed":          each(1787, "B"), // 1 KiB a commit at 349 commits for 200 orders
 	"10,000 live dispatches: bytes sent by one more":            large(2048, "B"),
 	"10,000 live dispatches: peak memory":                       large(96, "MB"),
 	"no partial clone, 100 MB in 20,000 files: peak memory":     once(96, "MB"),
