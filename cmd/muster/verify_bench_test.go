@@ -24,9 +24,9 @@ import (
 const verifiedCommits = 10_000
 
 // BenchmarkVerify measures muster verify on a clone of 10,000 commits, each of which
-// follows, in a process of its own: seconds, and its peak memory.
+// is reproduced, in a process of its own: seconds, and its peak memory.
 func BenchmarkVerify(b *testing.B) {
-	f := newFollowing(b)
+	f := newVerifiedFleet(b)
 	for f.commits < verifiedCommits {
 		f.tick(b)
 	}
@@ -39,7 +39,7 @@ func BenchmarkVerify(b *testing.B) {
 		cmd.Env = append(os.Environ(), realVariable+"=1")
 		begin := time.Now()
 		out, most := bench.Run(b, cmd)
-		if want := fmt.Sprintf("%d of them by muster: %d follows\n", f.commits, f.commits); !strings.HasSuffix(out, want) {
+		if want := fmt.Sprintf("%d of them by muster: %d reproduced\n", f.commits, f.commits); !strings.HasSuffix(out, want) {
 			b.Fatal(out)
 		}
 		took = append(took, time.Since(begin).Seconds())
@@ -49,8 +49,8 @@ func BenchmarkVerify(b *testing.B) {
 	bench.Row(b, "verify of 10,000 commits: peak memory", slices.Max(peak))
 }
 
-// following writes a history in which each tick orders agents and retires those before.
-type following struct {
+// verifiedFleet writes a history in which each tick orders agents and retires those before.
+type verifiedFleet struct {
 	objects gitObjects
 	loader  *fleet.Loader
 	files   fstest.MapFS
@@ -59,9 +59,9 @@ type following struct {
 	commits int
 }
 
-func newFollowing(b *testing.B) *following {
+func newVerifiedFleet(b *testing.B) *verifiedFleet {
 	b.Helper()
-	f := &following{objects: newGitObjects(b, b.TempDir()), loader: fleet.NewLoader("overlays"), files: fstest.MapFS{}, at: start}
+	f := &verifiedFleet{objects: newGitObjects(b, b.TempDir()), loader: fleet.NewLoader("overlays"), files: fstest.MapFS{}, at: start}
 	changes, err := starter.Changes(func(policy []byte) []byte { return policy })
 	check(b, err)
 	f.commit("A fleet\n", changes)
@@ -70,7 +70,7 @@ func newFollowing(b *testing.B) *following {
 }
 
 // tick observes, decides and commits as muster does.
-func (f *following) tick(b *testing.B) {
+func (f *verifiedFleet) tick(b *testing.B) {
 	b.Helper()
 	f.at = f.at.Add(time.Minute)
 	overlays, err := f.loader.Load(f.files)
@@ -99,7 +99,7 @@ func (f *following) tick(b *testing.B) {
 }
 
 // commit writes a commit.
-func (f *following) commit(message string, changes []branch.Change) {
+func (f *verifiedFleet) commit(message string, changes []branch.Change) {
 	for _, c := range changes {
 		if c.Content == nil {
 			delete(f.files, c.Path)
