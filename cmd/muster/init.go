@@ -72,9 +72,10 @@ agent takes one job.`,
 					o.Policy = map[string]string{"reuse": sharedPods}
 				}
 			}
-			if cmd.Flags().Changed("max") {
-				o.Policy["max"] = strconv.Itoa(o.max)
+			if o.maxGiven = cmd.Flags().Changed("max"); !o.maxGiven {
+				o.Policy["maxPerHour"] = defaultMaxPerHour
 			}
+			o.Policy["max"] = strconv.Itoa(o.max)
 			if o.withDeploy {
 				o.version = p.Build.Name()
 			}
@@ -90,7 +91,7 @@ agent takes one job.`,
 	c.Flags().StringVar(&o.Name, "overlay", "", "name of the overlay and of its directory below overlays/ (default the queue's key)")
 	c.Flags().StringVar(&o.Cluster, "cluster", "", "name or id of the Buildkite cluster, if several have the queue's key")
 	c.Flags().StringVar(&o.Queue, "queue", "", "key of the overlay's Buildkite queue; if absent, init prompts on a terminal, otherwise uses default")
-	invocation.NumberVar(c.Flags(), &o.max, "max", "", 0, 0, policy.MaxAgents, "maximum number of agents (default 10)")
+	invocation.NumberVar(c.Flags(), &o.max, "max", "", defaultMax, 0, policy.MaxAgents, "maximum number of agents: as many as the nodes hold")
 	c.Flags().StringVar(&o.image, "image", "", "image of the agents; of all overlays if base/ is new, otherwise of this one")
 	c.Flags().StringVar(&o.repo, "repo", "", "URL of the fleet repository, for syncer/ and deploy/")
 	c.Flags().BoolVar(&o.withDeploy, "with-deploy", false, "also write deploy/: muster's own Deployment, for Argo CD or Flux to sync")
@@ -179,6 +180,13 @@ const sharedPods = "idle:20s,uptime:30m"
 // soleIdleTimeout is the idle time-out if they may not: an agent whose job was cancelled waits for another job no longer.
 const soleIdleTimeout = "1m"
 
+// defaultMax is max if the size of the cluster is unknown. With less, most fleets have jobs that wait for it in their
+// first week. defaultMaxPerHour bounds what an error in a pipeline can start: each agent of defaultMax ten times.
+const (
+	defaultMax        = 100
+	defaultMaxPerHour = "1000"
+)
+
 // promptSharing prompts whether builds may share a pod.
 func (p program) promptSharing(ctx context.Context, out io.Writer) (bool, error) {
 	fmt.Fprint(out, "May builds share a pod? Waits are shorter, but builds see each other's files [y/N]: ")
@@ -193,7 +201,8 @@ func (p program) promptSharing(ctx context.Context, out io.Writer) (bool, error)
 type newOverlay struct {
 	starter.Overlay
 	syncer     string // one of knownSyncers; empty: none
-	max        int    // given if the policy sets it
+	max        int    // maximum number of agents
+	maxGiven   bool
 	image      string // of the agents; empty: that of the base
 	repo       string // URL of the repository; empty: a placeholder
 	withDeploy bool
@@ -272,8 +281,11 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 		return err
 	}
 	next := "validate the files with"
-	if edit || fresh && o.Policy["max"] == "" {
+	if edit {
 		next = fmt.Sprintf("edit overlays/%s/scaling.yaml, validate it with", o.Name)
+	}
+	if fresh && !o.maxGiven {
+		fmt.Fprintf(out, "\nmax is %d. If the nodes hold fewer agents, set it in overlays/%s/scaling.yaml.\n", o.max, o.Name)
 	}
 	fmt.Fprintf(out, "\nNext: %s\n  muster check %s\ncommit and push.\n", next, dir)
 	if fresh && o.Policy["max"] == "0" {
@@ -356,7 +368,7 @@ func (o newOverlay) ignored(file string) string {
 	if p.Cluster != o.Cluster && o.Cluster != "" {
 		other = append(other, fmt.Sprintf("the cluster %q instead of %q", p.Cluster, o.Cluster))
 	}
-	if p.Max != o.max && o.Policy["max"] != "" {
+	if p.Max != o.max && o.maxGiven {
 		other = append(other, fmt.Sprintf("max %d instead of %d", p.Max, o.max))
 	}
 	if o.image != "" {

@@ -51,6 +51,9 @@ func TestInitPrompts(t *testing.T) {
 		if set := strings.Contains(string(policy), "\n  idleTimeout: 1m           # how long"); set == shares {
 			t.Errorf("%s: sets the idle time-out: %t\n%s", test.name, set, policy)
 		}
+		if !strings.Contains(string(policy), "\n  max: 100                  # maximum") || !strings.Contains(string(policy), "\n  maxPerHour: 1000          # maximum") || !strings.Contains(out, "max is 100. If the nodes hold fewer agents, set it in overlays/") {
+			t.Errorf("%s: %s\n%s", test.name, out, policy)
+		}
 		if hints := strings.Contains(out, "of that name: create"); hints != test.hints {
 			t.Errorf("%s: hints: %t", test.name, hints)
 		}
@@ -101,10 +104,10 @@ func TestInitSaysWhatItIgnores(t *testing.T) {
 		{"--queue UPPER", "the overlay of the queue UPPER is called upper-", invocation.ExitOK},
 		{"--syncer flux", "wrote syncer/", invocation.ExitOK},
 		{"--syncer argocd", "is for flux; remove it, or give --syncer flux", invocation.ExitUsage},
-		{"--overlay default --max 10", "overlays/default exists: unchanged\n", invocation.ExitOK},
+		{"--overlay default --max 100", "overlays/default exists: unchanged\n", invocation.ExitOK},
 		{"--overlay default", "Next: validate the files with", invocation.ExitOK},
 		{"--overlay default --queue default --max 20", "Next: edit overlays/default/scaling.yaml", invocation.ExitOK},
-		{"--overlay default --queue other --max 20 --image a/b:1", "unchanged, with the queue default instead of other, and max 10 instead of 20, and its own image instead of a/b:1: edit it", invocation.ExitOK},
+		{"--overlay default --queue other --max 20 --image a/b:1", "unchanged, with the queue default instead of other, and max 100 instead of 20, and its own image instead of a/b:1: edit it", invocation.ExitOK},
 		{"--queue windows --syncer argocd", "syncer/fleet.yaml is for flux: do not apply it to a cluster that has only argocd.\n", invocation.ExitOK},
 		{"--queue stopped --max 0", "muster orders no agents for this overlay until you raise max, which is 0.\n", invocation.ExitOK},
 		{"--max x", `--max: must be a whole number from 0 to 100000, got "x"`, invocation.ExitUsage},

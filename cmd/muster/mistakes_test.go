@@ -91,7 +91,7 @@ func newMistakes(t *testing.T) *mistakes {
 	}}
 	t.Chdir(dir)
 	s.shell("git config --global user.name Ada && git config --global user.email ada@example.com && git config --global init.defaultBranch main")
-	for _, args := range [][]string{{"init", "clone"}} {
+	for _, args := range [][]string{{"init", "clone", "--max", "10"}} {
 		if code, _, stderr := s.muster(args); code != invocation.ExitOK {
 			t.Fatal(stderr)
 		}
