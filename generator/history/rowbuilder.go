@@ -238,7 +238,10 @@ func reason(e *ledger.Operation) string {
 		words = append(words, "warm pool")
 	}
 	if len(words) == 0 {
-		return "nothing pending"
+		words = append(words, "nothing pending")
+	}
+	if e.Limit != "" {
+		words = append(words, e.Limit)
 	}
 	return strings.Join(words, ", ")
 }

@@ -39,8 +39,11 @@ func (a Draft) Operation(version string) Operation {
 	for _, f := range a.Faults {
 		o.Repaired = append(o.Repaired, safe(f.File))
 	}
-	if a.Kind == Retire {
+	switch {
+	case a.Kind == Retire:
 		o.Failures = d.State.Breaker.Failures
+	case a.Kind == Dispatch && !d.Trial:
+		o.Limit = d.Figures.Binding()
 	}
 	return o
 }

@@ -14,13 +14,14 @@ const (
 	keyBase        = "Based-on"
 	keyDispatch    = "Dispatch"
 	keyRepaired    = "Repaired"
+	keyLimit       = "Limit"
 	keyFailures    = "Failures"
 	keyObservation = "Observation"
 	keyMuster      = "Muster"
 )
 
 // ownKeys are the keys of all trailers that only muster writes.
-var ownKeys = []string{keyOverlay, keyOperation, keyIdentity, keyBase, keyDispatch, keyRepaired, keyFailures, keyObservation, keyMuster}
+var ownKeys = []string{keyOverlay, keyOperation, keyIdentity, keyBase, keyDispatch, keyRepaired, keyLimit, keyFailures, keyObservation, keyMuster}
 
 // Message renders the commit message of an operation: a subject with its outcome, the reasons with
 // their arithmetic, and trailers with every input of the decision that is not in the tree of the
@@ -57,6 +58,9 @@ func (o *Operation) Trailers() []string {
 	}
 	for _, file := range o.Repaired {
 		add(keyRepaired, file)
+	}
+	if o.Limit != "" {
+		add(keyLimit, o.Limit)
 	}
 	if o.Failures > 0 {
 		add(keyFailures, strconv.Itoa(o.Failures))

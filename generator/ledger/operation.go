@@ -113,6 +113,8 @@ type Operation struct {
 	Orders []Order
 	// Repaired are the files that a repair restored.
 	Repaired []string
+	// Limit is the limit that kept an order from having more agents, as in "max 50"; empty if none did.
+	Limit string
 	// Failures is the number of consecutive failed orders, after a retirement or before a close-breaker.
 	Failures int
 	// Observation is the input of the decision, except the tree of Base. Queue is its queue. Commands have
@@ -206,6 +208,7 @@ func (o Operation) MarshalJSON() ([]byte, error) {
 		Agents     int        `json:"agents,omitempty"`
 		Subject    string     `json:"subject,omitempty"`
 		Why        string     `json:"why,omitempty"`
+		Limit      string     `json:"limit,omitempty"`
 		Reason     string     `json:"reason,omitempty"`
 		Outcome    *Outcome   `json:"outcome,omitempty"`
 		Changes    []Change   `json:"changes,omitempty"`
@@ -217,7 +220,7 @@ func (o Operation) MarshalJSON() ([]byte, error) {
 		Dispatches []string   `json:"dispatches,omitempty"`
 		Version    string     `json:"version,omitempty"`
 	}{
-		o.At, decidedAt(o.Decided), o.Overlay, o.Kind, o.Agents(), o.Subject(), o.Why, o.Reason, o.Outcome, o.Changes, o.Files,
+		o.At, decidedAt(o.Decided), o.Overlay, o.Kind, o.Agents(), o.Subject(), o.Why, o.Limit, o.Reason, o.Outcome, o.Changes, o.Files,
 		o.ID, o.Author, o.Email, o.Queue, o.Dispatches(), o.Version,
 	})
 }

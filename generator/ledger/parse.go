@@ -144,6 +144,10 @@ func (r *reader) operation() Operation {
 			e.Repaired = append(e.Repaired, t.value)
 		}
 	}
+	t = r.optional(keyLimit)
+	if e.Limit = t.value; r.wrong == nil && !printable(t.value) {
+		r.fail(t.line, "%s: %.80q is not a limit", keyLimit, t.value)
+	}
 	if t = r.optional(keyFailures); t.key != "" {
 		e.Failures = r.number(t.line, keyFailures, t.value)
 	}

@@ -175,10 +175,11 @@ func TestCommands(t *testing.T) {
 		}
 	}
 	for message, want := range map[string]string{
-		"x\n\nOverlay: overlays/a\nOperation: cancel\nBased-on: " + base + "\nMuster: v1\n":                                "Dispatch: there is no such trailer",
-		"x\n\nOverlay: overlays/a\nOperation: close-breaker\nBased-on: " + base + "\nDispatch: a-1 agents=5\nMuster: v1\n": "line 6: Dispatch: a close-breaker has none",
-		"x\n\nOverlay: overlays/a\nOperation: close-breaker\nBased-on: " + base + "\nFailures: -1\nMuster: v1\n":           `line 6: Failures: "-1" is not a number from 0 to 1000000`,
-		"x\n\nOverlay: overlays/a\nOperation: revert\nBased-on: " + base + "\nDispatch: a-1 agents=5\nMuster: v1\n":        `line 4: Operation: "revert" is not an operation: want repair, dispatch, withdraw, retire, cancel or close-breaker`,
+		"x\n\nOverlay: overlays/a\nOperation: cancel\nBased-on: " + base + "\nMuster: v1\n":                                        "Dispatch: there is no such trailer",
+		"x\n\nOverlay: overlays/a\nOperation: close-breaker\nBased-on: " + base + "\nDispatch: a-1 agents=5\nMuster: v1\n":         "line 6: Dispatch: a close-breaker has none",
+		"x\n\nOverlay: overlays/a\nOperation: close-breaker\nBased-on: " + base + "\nFailures: -1\nMuster: v1\n":                   `line 6: Failures: "-1" is not a number from 0 to 1000000`,
+		"x\n\nOverlay: overlays/a\nOperation: cancel\nBased-on: " + base + "\nDispatch: a-1 agents=5\nLimit: max \a\nMuster: v1\n": `line 7: Limit: "max \a" is not a limit`,
+		"x\n\nOverlay: overlays/a\nOperation: revert\nBased-on: " + base + "\nDispatch: a-1 agents=5\nMuster: v1\n":                `line 4: Operation: "revert" is not an operation: want repair, dispatch, withdraw, retire, cancel or close-breaker`,
 	} {
 		if _, err := ledger.Parse(message); err == nil || err.Error() != want {
 			t.Errorf("%v, want %q, of\n%s", err, want, message)

@@ -37,6 +37,7 @@ type congestion struct {
 	last   time.Time
 	commit string
 	trial  bool
+	limit  string
 }
 
 // limits are the orders of an overlay that ordered fewer agents than jobs were pending.
@@ -45,6 +46,7 @@ type limits struct {
 	missing int // at most
 	at      history.Sample
 	commit  string
+	limit   string
 }
 
 // short returns how many pending jobs have no agent, neither idle nor in flight.
@@ -62,7 +64,10 @@ func (x *outliers) add(e ledger.Operation, s history.Sample) {
 		}
 		c := &all[len(all)-1]
 		if c.last = s.At; s.At.Sub(s.Oldest) >= c.wait {
-			c.wait, c.at, c.commit, c.trial = s.At.Sub(s.Oldest), s, e.ID, e.Overlay == s.Overlay && e.Trial()
+			c.wait, c.at, c.commit, c.trial, c.limit = s.At.Sub(s.Oldest), s, e.ID, false, ""
+			if e.Overlay == s.Overlay {
+				c.trial, c.limit = e.Trial(), e.Limit
+			}
 		}
 		x.waits[s.Overlay] = all
 	}
@@ -73,7 +78,7 @@ func (x *outliers) add(e ledger.Operation, s history.Sample) {
 			x.limits[s.Overlay] = l
 		}
 		if l.orders++; n > l.missing {
-			l.missing, l.at, l.commit = n, s, e.ID
+			l.missing, l.at, l.commit, l.limit = n, s, e.ID, e.Limit
 		}
 	}
 }
@@ -100,7 +105,7 @@ func (x *outliers) list(overlays []Overlay) []Outlier {
 		}
 		if l := x.limits[o.Name]; l != nil {
 			what := fmt.Sprintf("%d of %s ordered too few agents", l.orders, ledger.Count(o.Orders, "commit"))
-			reason := fmt.Sprintf("a limit such as max: here %s, %d idle and %d in flight, so %d too few", ledger.Count(l.at.Pending, "pending job"), l.at.Idle, l.at.InFlight, l.missing)
+			reason := fmt.Sprintf("%s: here %s, %d idle and %d in flight, so %d too few", cmp.Or(l.limit, "a limit"), ledger.Count(l.at.Pending, "pending job"), l.at.Idle, l.at.InFlight, l.missing)
 			limited = append(limited, Outlier{l.at.At, o.Name, what, reason, l.commit, float64(l.missing)})
 		}
 		if b, ok := breaker(o); ok {
@@ -134,7 +139,7 @@ func (c congestion) reason(o Overlay) string {
 	case lost > 0:
 		return ledger.Count(lost, "agent") + " ordered for it never registered"
 	case n > 0:
-		return fmt.Sprintf("a limit: %s, %d idle and %d in flight", ledger.Count(s.Pending, "pending job"), s.Idle, s.InFlight)
+		return fmt.Sprintf("%s: %s, %d idle and %d in flight", cmp.Or(c.limit, "a limit"), ledger.Count(s.Pending, "pending job"), s.Idle, s.InFlight)
 	case s.InFlight > 0:
 		return ledger.Count(s.InFlight, "agent") + " had not registered yet"
 	}

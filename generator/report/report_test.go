@@ -137,17 +137,24 @@ func TestOutliers(t *testing.T) {
 	}
 	e := observe(ledger.Dispatch, time.Hour, 0, "y")
 	old, older := e.Observation.At.Add(-3*time.Minute), e.Observation.At.Add(-time.Hour)
+	e.Limit = "max 10"
 	e.Observation.Jobs = []plan.Demand{{Overlays: []string{"a"}, Pending: 12, Oldest: &old}, {Overlays: []string{"b"}, Pending: 1, Oldest: &older}}
 	l.add(e)
 	l.add(observe(ledger.Retire, 2*time.Hour, 1, "y", 1))
+	waiting := observe(ledger.Dispatch, 3*time.Hour, 0, "z")
+	oldest := waiting.Observation.At.Add(-2 * time.Minute)
+	waiting.Observation.Jobs, waiting.Limit = []plan.Demand{{Overlays: []string{"a"}, Pending: 11, Oldest: &oldest}}, "maxPerHour 20"
+	l.add(waiting)
+	l.add(observe(ledger.Retire, 4*time.Hour, 1, "z", 0, 1, 2, 3))
 	var got []string
 	for _, o := range l.read(t, Config{From: begin}).Outliers {
 		got = append(got, o.Overlay+": "+o.What+": "+o.Reason)
 	}
 	want := []string{
 		"a: a job waited 3 min: 3 agents ordered for it never registered",
+		"a: a job waited 2 min: maxPerHour 20: 11 pending jobs, 0 idle and 10 in flight",
 		"a: 3 of 4 agents never registered: their lease expired: muster explain says what to check",
-		"a: 1 of 7 commits ordered too few agents: a limit such as max: here 12 pending jobs, 0 idle and 10 in flight, so 2 too few",
+		"a: 2 of 8 commits ordered too few agents: max 10: here 12 pending jobs, 0 idle and 10 in flight, so 2 too few",
 		"a: the circuit breaker was open for at least 6 min: 3 trials",
 	}
 	if !slices.Equal(got, want) {
