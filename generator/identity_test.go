@@ -288,6 +288,25 @@ func TestIdentityIsNotRead(t *testing.T) {
 	}
 }
 
+// TestNoIdentityIsRead asserts that an overlay that muster has repaired, and has never ordered for, costs no request
+// for earlier commits, after a restart neither.
+func TestNoIdentityIsRead(t *testing.T) {
+	b := newBench("a")
+	b.fleet.edit("a person", branch.Change{Path: "overlays/a/dispatches/kustomization.yaml"})
+	failing := true // every request
+	unread := func(c *generator.Config) { c.Repository = unreadable{c.Repository, &failing} }
+	for range 2 {
+		g := b.generator(unread)
+		for range 2 {
+			tick(t, g)
+			b.now = b.now.Add(15 * time.Second)
+		}
+	}
+	if got := b.fleet.head().message(); !strings.Contains(got, "repair dispatches/") {
+		t.Errorf("the last commit is %q", got)
+	}
+}
+
 var errAway = errors.New("the server is away")
 
 // unreadable is a repository whose earlier files and branches cannot be read for a while.

@@ -36,8 +36,8 @@ type memory struct {
 	// scanned is the commit up to which the log was read, and read the time at which it was the head.
 	scanned string
 	read    time.Time
-	// commits are muster's last commits to each overlay, the newest first, and repairs the last repair of
-	// each, by the overlay's directory.
+	// commits are muster's last commits to each overlay that had an identity, the newest first, and repairs the
+	// last repair of each, by the overlay's directory. Commits without an identity have no state.yaml.
 	commits map[string][]string
 	repairs map[string]Repair
 	// rewritten is the last time that the branch was set back or replaced; nil if it was not.
@@ -167,7 +167,7 @@ func owner(loaded []fleet.Overlay, x known) *fleet.Overlay {
 // head shows it.
 func (m *memory) noteOperations(head, next branch.Head, done []ledger.Draft) {
 	for _, a := range done {
-		if last := m.commits[a.Path]; len(last) == 0 || last[0] != next.Commit {
+		if last := m.commits[a.Path]; a.Decision.State.Identity.ID != "" && (len(last) == 0 || last[0] != next.Commit) {
 			m.commits[a.Path] = append([]string{next.Commit}, last[:min(commitsKept-1, len(last))]...)
 		}
 		switch a.Kind {
@@ -234,7 +234,7 @@ func (m *memory) recentRewrite() *Rewritten {
 	return nil
 }
 
-// wrote returns muster's last commits to an overlay, the newest first.
+// wrote returns muster's last commits to an overlay with an identity, the newest first.
 func (m *memory) wrote(overlay string) []string { return m.commits[overlay] }
 
 // since returns the operations of a commit and its ancestors, newest first, up to a time and without those
@@ -347,7 +347,7 @@ type folding struct {
 	unread    func(overlay string) bool // its orders may be there, though none is recorded
 	retired   map[string]time.Time      // by ID
 	withdrawn map[string]bool
-	commits   map[string][]string // muster's last ones, the newest first, by the overlay's directory
+	commits   map[string][]string // muster's last ones with an identity, the newest first, by the overlay's directory
 	// others: people have pushed since. newest are muster's last commits to overlays, without those of
 	// commands, which keep edited lines; empty if nobody has pushed since.
 	others bool
@@ -382,9 +382,11 @@ func (f *folding) note(e *ledger.Operation) {
 			f.newest[e.Path] = e.ID
 		}
 	}
-	if len(f.commits[e.Path]) < commitsKept {
-		f.commits[e.Path] = append(f.commits[e.Path], e.ID)
+	ids := f.commits[e.Path]
+	if e.Identity != "" && len(ids) < commitsKept {
+		ids = append(ids, e.ID)
 	}
+	f.commits[e.Path] = ids
 }
 
 // needs reports whether the values of an order must be read: state.yaml lacks it, or has it with others.
