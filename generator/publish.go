@@ -57,14 +57,36 @@ func affectsOneOperation(err error) bool {
 	return errors.As(err, &refused) || errors.Is(err, branch.ErrInvalid)
 }
 
-// commit pushes the operations together. If the server refuses them, or they make no commit, commit
-// pushes those of each overlay separately and stores the overlays that are refused. It returns the
-// new head and the operations that were committed. The error is that of the last push if nothing
-// was committed, or one that does not concern a single overlay.
+// maxTogether is how many operations are pushed together, if they are of several overlays. Each commit has a tree of
+// all overlays, so that memory grows with the product of both.
+const maxTogether = 25
+
+// commit pushes the operations in parts of [maxTogether]. It returns the new head, the operations that were
+// committed, and the first error of [publisher.commitTogether].
 func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, []ledger.Draft, error) {
 	if p.repository.Limits().OneByOne {
 		return p.commitOneByOne(ctx, head, ops)
 	}
+	var done, part []ledger.Draft
+	groups := byOverlay(ops)
+	for i, group := range groups {
+		part = append(part, group...)
+		if i+1 < len(groups) && len(part)+len(groups[i+1]) <= maxTogether {
+			continue
+		}
+		next, some, err := p.commitTogether(ctx, head, part)
+		if head, done, part = next, append(done, some...), nil; err != nil {
+			return head, done, err
+		}
+	}
+	return head, done, nil
+}
+
+// commitTogether pushes the operations together. If the server refuses them, or they make no commit, it
+// pushes those of each overlay separately and stores the overlays that are refused. It returns the
+// new head and the operations that were committed. The error is that of the last push if nothing
+// was committed, or one that does not concern a single overlay.
+func (p *publisher) commitTogether(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, []ledger.Draft, error) {
 	next, err := p.push(ctx, head, ops)
 	if err == nil {
 		return next, ops, nil

@@ -562,3 +562,41 @@ func TestLargeOperationsOnGitHub(t *testing.T) {
 		t.Errorf("%d commits are muster's, want %d", n, b.commits)
 	}
 }
+
+// TestPushedInParts asserts that the operations of many overlays are pushed in several parts, and that a conflict
+// between two parts costs no operation, and repeats none.
+func TestPushedInParts(t *testing.T) {
+	var names []string
+	for i := range 120 {
+		names = append(names, fmt.Sprintf("o%03d", i))
+	}
+	b := newBench(names...)
+	for _, name := range names {
+		b.jobs(name, 2)
+	}
+	var parts []int
+	b.onCommit = func(ops []ledger.Draft) error {
+		if parts = append(parts, len(ops)); len(parts) == 2 {
+			return branch.ErrMoved
+		}
+		return nil
+	}
+	g := b.generator()
+	tick(t, g)
+	b.now = b.now.Add(15 * time.Second)
+	tick(t, g)
+	if want := []int{25, 25, 25, 25, 25, 20}; !slices.Equal(parts, want) {
+		t.Errorf("the parts have %v operations, want %v", parts, want)
+	}
+	for _, name := range names {
+		orders := 0
+		for file := range b.fleet.head().tree.files {
+			if strings.HasPrefix(file, "overlays/"+name+"/dispatches/"+name+"-") {
+				orders++
+			}
+		}
+		if orders != 1 {
+			t.Errorf("%s has %d orders", name, orders)
+		}
+	}
+}
