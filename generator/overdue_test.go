@@ -2,6 +2,7 @@ package generator_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -71,8 +72,12 @@ func overdueAfter(startupTimes string) time.Duration {
 // from retirements that wait, too.
 func (a *audit) notCountedOn(m *muster, o plan.Overlay, after plan.State, pushed []*commit) map[string]int {
 	learned := after.StartupTimes.String()
+	observed := map[string]plan.Observed{} // by the decision of the overlay's queue
+	for _, c := range pushed {
+		maps.Copy(observed, c.operation.Decision.Observation.Capacity(o.Name).Dispatches)
+	}
 	for _, d := range o.Dispatches {
-		if seen := pushed[0].operation.Decision.Observation.Capacity(o.Name).Dispatches[d.ID]; seen.Registered.Below(d.Agents) == d.Agents {
+		if seen := observed[d.ID]; seen.Registered.Below(d.Agents) == d.Agents {
 			learned += " " + seen.StartupTimes.String()
 		}
 	}
