@@ -39,13 +39,16 @@ func atTop(dir string, entries []fs.DirEntry) finding.Finding {
 // An @ would mention people in each commit.
 var pathRule = regexp.MustCompile(`^[\pL\pN_+~=,. -]+(/[\pL\pN_+~=,. -]+)*$`)
 
+// committable reports whether muster commits to an overlay with this path.
+func committable(dir string) bool { return pathRule.MatchString(dir) && branch.CheckPath(dir) == nil }
+
 // rejectClashes rejects overlays that are inside one another or share a slug.
 func rejectClashes(overlays []Overlay) {
 	slugs := map[string]int{}
 	paths := map[string]int{}
 	for i := range overlays {
 		o := &overlays[i]
-		if !pathRule.MatchString(o.Path) || branch.CheckPath(o.Path) != nil {
+		if !committable(o.Path) {
 			o.reject(finding.Finding{File: o.Path, Problem: "has a name that muster does not commit to", Remedy: "use letters, digits and -_. in the names of directories"})
 		}
 		if o.Name == "." {

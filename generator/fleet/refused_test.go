@@ -191,3 +191,19 @@ func TestTemplateFindings(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingIsCommittedToOddNames asserts that an overlay with a name that could harm a terminal is not repaired:
+// each commit would contain the name.
+func TestNothingIsCommittedToOddNames(t *testing.T) {
+	for _, name := range []string{"default", "\u009b2", "a@team"} {
+		tree := files{}
+		for file, content := range sound(t) {
+			tree[strings.Replace(file, "overlays/default/", "overlays/"+name+"/", 1)] = content
+		}
+		delete(tree, "overlays/"+name+"/dispatches/kustomization.yaml")
+		o := load(t, NewLoader("overlays"), tree.tree())[0]
+		if want := name == "default"; o.Path != "overlays/"+name || len(o.Repair()) > 0 != want || len(o.Faults()) > 0 != want {
+			t.Errorf("%q: %v", o.Path, o.Faults())
+		}
+	}
+}

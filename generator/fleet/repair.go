@@ -28,7 +28,7 @@ type Fault struct {
 // committed. If dispatches/ contains what muster cannot explain, it is at most the lines of the orders. An
 // invalid policy or template does not matter: a syncer applies the list nevertheless.
 func (o *Overlay) Faults() []Fault {
-	if o.held {
+	if o.held || !committable(o.Path) {
 		return nil
 	}
 	if o.unclear() {
