@@ -180,8 +180,8 @@ const sharedPods = "idle:20s,uptime:30m"
 // soleIdleTimeout is the idle time-out if they may not: an agent whose job was cancelled waits for another job no longer.
 const soleIdleTimeout = "1m"
 
-// defaultMax is max if the size of the cluster is unknown. With less, most fleets have jobs that wait for it in their
-// first week. defaultMaxPerHour bounds what an error in a pipeline can start: each agent of defaultMax ten times.
+// defaultMax is max if the size of the cluster is unknown: a small one makes jobs of busy hours wait. defaultMaxPerHour
+// bounds what an error in a pipeline can start.
 const (
 	defaultMax        = 100
 	defaultMaxPerHour = "1000"

@@ -40,7 +40,7 @@ func (s *allocation) arrival(now time.Time) (a Arrival) {
 	// The order that failed was made a lease before that was known, or earlier. An order that is
 	// newer and was served shows that its cause is gone, or was of a single agent.
 	arrived := s.servedAt(now).After(s.breaker.At.Add(-s.lease() - Grace))
-	registers := map[string]bool{} // the templates of which agents have registered
+	registers := map[string]bool{} // templates whose agents have registered
 	present := true                // all overdue orders are of the overlay's template
 	for _, d := range s.overlay.Dispatches {
 		registered := s.capacity.Dispatches[d.ID].Registered.Below(d.Agents)
