@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,32 +62,46 @@ func affectsOneOperation(err error) bool {
 // all overlays, so that memory grows with the product of both.
 const maxTogether = 25
 
-// commit pushes the operations in parts of [maxTogether]. It returns the new head, the operations that were
-// committed, and the first error of [publisher.commitTogether].
+// commit pushes the operations in parts of [maxTogether]. After a refused part it continues with the next, and stores
+// the overlays that are refused. It returns the new head and the operations that were committed. The error is that of
+// the last refused push if no refusal could be attributed to an overlay, or one that does not concern a single overlay.
 func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, []ledger.Draft, error) {
 	if p.repository.Limits().OneByOne {
 		return p.commitOneByOne(ctx, head, ops)
 	}
+	start, failed := head, map[string]error{}
 	var done, part []ledger.Draft
+	var refused, whole error // whole is of a part whose overlays were not pushed separately
 	groups := byOverlay(ops)
 	for i, group := range groups {
 		part = append(part, group...)
 		if i+1 < len(groups) && len(part)+len(groups[i+1]) <= maxTogether {
 			continue
 		}
-		next, some, err := p.commitTogether(ctx, head, part)
-		if head, done, part = next, append(done, some...), nil; err != nil {
+		before := len(failed)
+		next, some, err := p.commitTogether(ctx, head, part, failed)
+		head, done, part = next, append(done, some...), nil
+		switch {
+		case err == nil:
+		case !affectsOneOperation(err):
 			return head, done, err
+		case len(failed) == before:
+			whole = err
+		default:
+			refused = err
 		}
 	}
-	return head, done, nil
+	if refused != nil {
+		refused = p.settle(start, failed, len(groups), len(done) > 0, refused)
+	}
+	return head, done, cmp.Or(refused, whole)
 }
 
 // commitTogether pushes the operations together. If the server refuses them, or they make no commit, it
-// pushes those of each overlay separately and stores the overlays that are refused. It returns the
-// new head and the operations that were committed. The error is that of the last push if nothing
-// was committed, or one that does not concern a single overlay.
-func (p *publisher) commitTogether(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, []ledger.Draft, error) {
+// pushes those of each overlay separately and adds the overlays that are refused to failed. It returns the
+// new head, the operations that were committed, and the error of the last push that failed. While all were refused not
+// long ago, it does not push separately.
+func (p *publisher) commitTogether(ctx context.Context, head branch.Head, ops []ledger.Draft, failed map[string]error) (branch.Head, []ledger.Draft, error) {
 	next, err := p.push(ctx, head, ops)
 	if err == nil {
 		return next, ops, nil
@@ -96,26 +111,26 @@ func (p *publisher) commitTogether(ctx context.Context, head branch.Head, ops []
 	}
 	groups := byOverlay(ops)
 	if len(groups) == 1 {
-		return head, nil, p.settle(head, map[string]error{ops[0].Path: err}, 1, false, err)
+		failed[ops[0].Path] = err
+		return head, nil, err
 	}
-	if now := p.clock.Now(); now.Before(p.together) && !errors.Is(err, branch.ErrInvalid) {
-		return head, nil, err // every one was refused not long ago
+	if p.clock.Now().Before(p.together) && !errors.Is(err, branch.ErrInvalid) {
+		return head, nil, err
 	}
-	start := head
-	failed := map[string]error{}
 	var done []ledger.Draft
+	var refused error
 	for _, group := range groups {
 		next, err := p.push(ctx, head, group)
 		switch {
 		case err == nil:
 			head, done = next, append(done, group...)
 		case affectsOneOperation(err):
-			failed[group[0].Path] = err
+			failed[group[0].Path], refused = err, err
 		default:
 			return head, done, err
 		}
 	}
-	return head, done, p.settle(start, failed, len(groups), len(done) > 0, err)
+	return head, done, refused
 }
 
 // commitRepairs is commit for repairs. If the server refuses a repair, it suspends the overlay and returns

@@ -600,3 +600,39 @@ func TestPushedInParts(t *testing.T) {
 		}
 	}
 }
+
+// TestPartRefused: if the server refuses all operations of a part, muster pushes the next parts too, and suspends
+// only the overlays that were refused.
+func TestPartRefused(t *testing.T) {
+	for _, repairs := range []bool{false, true} {
+		var names []string
+		for i := range 60 {
+			names = append(names, fmt.Sprintf("o%02d", i))
+		}
+		b := newBench(names...)
+		for _, name := range names {
+			b.jobs(name, 2)
+			if repairs {
+				b.fleet.edit("a person", branch.Change{Path: "overlays/" + name + "/dispatches/state.yaml", Content: []byte("nonsense: [")})
+			}
+		}
+		b.refuse(func(a ledger.Draft) error {
+			if a.Path < "overlays/o25" {
+				return &branch.Refused{Message: "frozen"}
+			}
+			return nil
+		})
+		r := tick(t, b.generator())
+		var suspended []string
+		for _, s := range r.Suspended {
+			suspended = append(suspended, s.Overlay)
+		}
+		want := 35 // dispatches
+		if repairs {
+			want = 70
+		}
+		if len(r.Operations) != want || !slices.Equal(suspended, names[:25]) {
+			t.Errorf("repairs %t: %d operations, want %d; suspended %v", repairs, len(r.Operations), want, suspended)
+		}
+	}
+}
