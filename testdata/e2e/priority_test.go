@@ -30,7 +30,8 @@ func testPreemption(t *testing.T) {
 		full := "full-" + s.name()
 		w.reservedNode(t, full, 2)
 		patch := onNodeAlone(full) + "- op: add\n  path: /spec/template/spec/priorityClassName\n  value: e2e-agents\n"
-		v := w.addOverlay(t, "priority", s, options{patch: patch})
+		// Buildkite takes up to four minutes to notice a lost agent; the replacement waits that long for its job.
+		v := w.addOverlay(t, "priority", s, options{patch: patch, policy: map[string]string{"idleTimeout": "5m"}})
 		v.expectKills = func(k node.Killed) bool { return k.Disrupted }
 		v.finishesInItsGrace(full)
 		v.must(w.git.edit("shorten the grace of "+v.name, func(dir string) error {
