@@ -10,11 +10,24 @@ import (
 )
 
 // reuse is for how long agents stay for further jobs; zero is not at all.
-type reuse struct{ idle, uptime time.Duration }
+type reuse struct {
+	idle, uptime time.Duration
+	auto         bool // muster chooses the idle time
+}
+
+// text is the value of the field of a policy.
+func (r reuse) text() string {
+	idle := r.idle.String()
+	if r.auto {
+		idle = "auto"
+	}
+	return fmt.Sprintf("{idle: %s, uptime: %s}", idle, r.uptime)
+}
 
 func drawReuseOf(r *rand.Rand) reuse {
 	uptime := time.Duration(3+r.IntN(40)) * time.Minute
-	return reuse{idle: time.Duration(10+r.Int64N(min(300, int64(uptime/time.Second)-10))) * time.Second, uptime: uptime}
+	idle := 10 + r.Int64N(min(300, int64(uptime/time.Second)-10))
+	return reuse{idle: time.Duration(idle) * time.Second, uptime: uptime, auto: idle%3 == 0} // without a further draw
 }
 
 // drawReuse lets agents stay in a third of the worlds, from dice of its own: the others

@@ -97,7 +97,7 @@ func (o *overlay) policyText() []byte {
 		p.min, p.max, p.buffer, float64(p.lookahead)/100, p.priority, p.perHour, p.paused)
 	fmt.Fprintf(&b, "  lease: %s\n  idleTimeout: %s\n  warmIdleTimeout: %s\n", p.leaseText(), p.idle, p.upkeepIdle)
 	if p.reuse.uptime > 0 {
-		fmt.Fprintf(&b, "  reuse: {idle: %s, uptime: %s}\n", p.reuse.idle, p.reuse.uptime)
+		fmt.Fprintf(&b, "  reuse: %s\n", p.reuse.text())
 	}
 	if c := p.schedule; c.max > 0 {
 		fmt.Fprintf(&b, "  schedules:\n  - name: busy @canary-team fixes acme/x#1\n    days: [Mon, Tue, Wed, Thu, Fri, Sat, Sun]\n    from: \"%02d:00\"\n    to: \"%02d:30\"\n    timeZone: Europe/Berlin\n    min: %d\n    max: %d\n    buffer: %d\n",

@@ -173,9 +173,8 @@ func (p program) promptQueue(ctx context.Context, out io.Writer) (string, error)
 	return line, err
 }
 
-// sharedPods is the value of reuse if builds may share a pod: longer than the default interval, so that muster
-// sees each agent before it exits.
-const sharedPods = "idle:20s,uptime:30m"
+// sharedPods is the value of reuse if builds may share a pod.
+const sharedPods = "idle:auto,uptime:30m"
 
 // soleIdleTimeout is the idle time-out if they may not: an agent whose job was cancelled waits for another job no longer.
 const soleIdleTimeout = "1m"

@@ -45,7 +45,7 @@ func TestInitPrompts(t *testing.T) {
 		policy, err := os.ReadFile(filepath.Join(dir, "overlays", test.overlay, "scaling.yaml"))
 		check(t, err)
 		shares := slices.Contains([]string{"two answers", "one for a flag"}, test.name)
-		if set := strings.Contains(string(policy), "\n  reuse: {idle: 20s, uptime: 30m} # lets agents"); set != shares {
+		if set := strings.Contains(string(policy), "\n  reuse: {idle: auto, uptime: 30m} # lets agents"); set != shares {
 			t.Errorf("%s: sets reuse: %t\n%s", test.name, set, policy)
 		}
 		if set := strings.Contains(string(policy), "\n  idleTimeout: 1m           # how long"); set == shares {

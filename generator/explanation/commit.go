@@ -120,6 +120,7 @@ func (c Config) own(ctx context.Context, e *ledger.Operation) (Explanation, erro
 	}
 	if e.Kind == ledger.Dispatch && follows {
 		x.NotMore = notMore(d)
+		x.Why = append(x.Why, paragraphs(ledger.GapsSentence(d))...)
 		if d.Trial {
 			x.Why = append(x.Why, fmt.Sprintf("The circuit breaker is open (%s, last of %s): one agent is ordered as a trial, and more when it takes a job.", d.State.Breaker.Cause, d.State.Breaker.Dispatch))
 		}

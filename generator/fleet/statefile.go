@@ -39,7 +39,10 @@ type stateDocument struct {
 	// StartupTimes are how many agents took how many seconds, in the text form of [plan.StartupTimes].
 	StartupTimes plan.StartupTimes `json:"startupTimes,omitzero"`
 	ServedAt     time.Time         `json:"servedAt,omitzero"`
-	AheadOf      []plan.AheadOf    `json:"aheadOf,omitempty"`
+	// Gaps are how many gaps between jobs each idle time covers, in the text form of [plan.Gaps].
+	Gaps      plan.Gaps      `json:"gaps,omitzero"`
+	GapsUntil time.Time      `json:"gapsUntil,omitzero"`
+	AheadOf   []plan.AheadOf `json:"aheadOf,omitempty"`
 }
 
 // stateRead is the content of a state.yaml.
@@ -94,7 +97,7 @@ func readState(file string, data []byte) (plan.State, *finding.Finding) {
 	}
 	state := plan.State{
 		Identity: doc.Identity, Ordered: doc.Ordered, LookedAhead: doc.LookedAhead, StartupTimes: doc.StartupTimes,
-		ServedAt: doc.ServedAt, AheadOf: doc.AheadOf,
+		ServedAt: doc.ServedAt, Gaps: doc.Gaps, GapsUntil: doc.GapsUntil, AheadOf: doc.AheadOf,
 	}
 	if b := doc.Breaker; b != nil {
 		if b.Failures > 0 == b.At.IsZero() || b.Cause != "" && !slices.Contains(plan.Failures(), b.Cause) {
@@ -128,7 +131,7 @@ func printState(s plan.State, orders []plan.Dispatch) []byte {
 	}
 	doc := stateDocument{
 		APIVersion: policy.Version, Kind: stateKind, Identity: s.Identity, Ordered: s.Ordered,
-		LookedAhead: s.LookedAhead, StartupTimes: s.StartupTimes, ServedAt: s.ServedAt, AheadOf: s.AheadOf,
+		LookedAhead: s.LookedAhead, StartupTimes: s.StartupTimes, ServedAt: s.ServedAt, Gaps: s.Gaps, GapsUntil: s.GapsUntil, AheadOf: s.AheadOf,
 	}
 	if !s.Breaker.Equal(plan.Breaker{}) {
 		doc.Breaker = &s.Breaker

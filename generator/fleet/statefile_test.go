@@ -25,6 +25,10 @@ func TestStateIsReadAgain(t *testing.T) {
 	}
 	state.StartupTimes.Add(40*time.Second, 7)
 	state.StartupTimes.Add(3*time.Minute, 1)
+	if err := state.Gaps.UnmarshalText([]byte("12 3 0 1 0 7")); err != nil {
+		t.Fatal(err)
+	}
+	state.GapsUntil = at
 	tree := sound(t)
 	overlay := load(t, NewLoader("overlays"), tree.tree())[0]
 	changes := overlay.WriteState(state)
@@ -55,7 +59,7 @@ func TestInvalidState(t *testing.T) {
 	const head = "apiVersion: muster.dev/v1alpha1\nkind: OverlayState\n"
 	for _, text := range []string{
 		"", "nonsense", "[1]", head + "mood: bad\n", head + "breaker: {failures: -1}\n", head + "breaker: {failures: 3}\n", head + "breaker: {at: soon}\n", head + "breaker: {failures: 3, at: 2026-11-21T02:15:00Z, cause: left-early}\n",
-		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", head + "lookedAheadPartial: {agents: 5}\n", head + "lookedAheadPartial: {until: 2026-11-21T02:15:00Z, agents: 0}\n", head + "startupTimes: 45\n", head + "startupTimes: 46:1 30:2\n", head + "startupTimes: [46]\n", head + "startupTimes: 46:0\n", head + "servedAt: soon\n", head + "servedAt: 9999-12-31T23:59:59Z\n", head + "lookedAhead: 1066-10-14T09:00:00Z\n", head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: 1000000000000}]\n", head + "breaker: {failures: 1000000000000, at: 2026-11-21T02:15:00Z}\n", "kind: OverlayState\n", head + head,
+		head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: -3}]\n", head + "lookedAheadPartial: {agents: 5}\n", head + "lookedAheadPartial: {until: 2026-11-21T02:15:00Z, agents: 0}\n", head + "startupTimes: 45\n", head + "startupTimes: 46:1 30:2\n", head + "startupTimes: [46]\n", head + "startupTimes: 46:0\n", head + "servedAt: soon\n", head + "gaps: 1 2\n", head + "gaps: 1 2 3 4 5 -7\n", head + "gaps: 1 2 3 4 5 100001\n", head + "gaps: [1]\n", head + "gapsUntil: soon\n", head + "servedAt: 9999-12-31T23:59:59Z\n", head + "lookedAhead: 1066-10-14T09:00:00Z\n", head + "ordered: [{at: 2026-11-21T02:15:00Z, agents: 1000000000000}]\n", head + "breaker: {failures: 1000000000000, at: 2026-11-21T02:15:00Z}\n", "kind: OverlayState\n", head + head,
 		head + "aheadOf: [{agents: 1, at: 2026-11-21T02:15:00Z}]\n", head + "aheadOf: [{stage: a, at: 2026-11-21T02:15:00Z}]\n", head + "aheadOf: [{stage: a, agents: 1}]\n", strings.Repeat("#", 2<<20),
 	} {
 		tree := sound(t)

@@ -97,7 +97,7 @@ func dispatchProse(d plan.Decision) string {
 	case len(d.Dispatch) > 1:
 		say("They are dispatched in %s, each with at most %d agents.", jobs, plan.JobAgents)
 	}
-	text = append(text, reuseSentence(d))
+	text = append(text, reuseSentence(d), GapsSentence(d))
 	for _, u := range d.Observation.Unmatched {
 		why := fmt.Sprintf("no overlay has all of the rules %s. The nearest one lacks %s.", quoted(u.Rules), quoted(u.Missing))
 		if u.Unclustered {
@@ -516,4 +516,14 @@ func reuseSentence(d plan.Decision) string {
 		until = fmt.Sprintf(" until idle for %s,", span(pool))
 	}
 	return fmt.Sprintf("%s jobs%s for %s at most.", Pick(d.Figures.Dispatch, "The agent dispatched takes", "The agents dispatched take"), until, span(uptime))
+}
+
+// GapsSentence describes from which gaps between jobs the idle time of the dispatched agents was chosen; empty if it
+// was not.
+func GapsSentence(d plan.Decision) string {
+	if d.State.Gaps.IsZero() || d.Figures.Demand == 0 {
+		return ""
+	}
+	idle := d.Dispatch[0].IdleTimeout // those for demand come first
+	return fmt.Sprintf("%d of the latest %s between jobs ended within %s.", d.State.Gaps.Within(idle), Count(d.State.Gaps.Len(), "gap"), span(idle))
 }

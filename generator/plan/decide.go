@@ -67,6 +67,7 @@ type allocation struct {
 	// startupTimes and lastServed are what is known once they are retired; see learn.
 	startupTimes StartupTimes
 	lastServed   time.Time
+	gaps         Gaps
 
 	nonMatching int        // idle agents and agents in flight that serve nothing of the overlay
 	unserved    int        // pending jobs that no agent serves
@@ -158,7 +159,7 @@ func (s *allocation) decision(head string, o Observation) Decision {
 	}
 	d.Figures, d.Arrival = s.figures, s.arrival(o.At)
 	d.Dispatch = s.order(head, o.orderedAt())
-	if d.State = s.state(o.orderedAt()); !d.RetireNow { // what waits is judged again
+	if d.State = s.state(o); !d.RetireNow { // what waits is judged again
 		d.State = d.Ordered(s.overlay.State)
 	}
 	return d

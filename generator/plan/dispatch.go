@@ -129,7 +129,7 @@ func (s *allocation) order(head string, at time.Time) []Dispatch {
 			})
 		}
 	}
-	cut(ForDemand, s.figures.Demand, p.DemandIdleTimeout())
+	cut(ForDemand, s.figures.Demand, s.demandIdle())
 	cut(ForWarmPool, s.figures.WarmPool, p.WarmIdleTimeout)
 	return all
 }

@@ -121,6 +121,8 @@ type Capacity struct {
 	// MaxJobs is the maximum number of dispatches that one commit adds or removes, because the git
 	// host accepts no larger commit; zero means any number.
 	MaxJobs int `json:"maxJobs,omitempty"`
+	// Gaps are the gaps between jobs that ended after [State.GapsUntil]; kept only if the idle time depends on them.
+	Gaps Gaps `json:"gaps,omitzero"`
 	// Dispatches is what Buildkite has seen of each dispatch in git. Dispatches without a seen
 	// agent are omitted.
 	Dispatches map[string]Observed `json:"dispatches,omitempty"`
@@ -640,7 +642,7 @@ func (q queueReader) read(classes []*class) queueCounts {
 	o := Observation{At: seconds(q.snapshot.At), Until: seconds(q.snapshot.Until), Queue: q.key, Inferred: q.snapshot.Inferred}
 	capacities := make([]Capacity, len(q.overlays))
 	for i, overlay := range q.overlays {
-		capacities[i] = Capacity{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.observed(overlay)}
+		capacities[i] = Capacity{Overlay: overlay.Name, Suspended: q.suspended[i], Dispatches: q.observed(overlay), Gaps: q.registrations.gapsUntil(overlay, o.At)}
 		if overlay.Identity != overlay.State.Identity {
 			capacities[i].Identity = &overlay.Identity
 		}
@@ -745,7 +747,7 @@ func (q queueReader) observed(o Overlay) map[string]Observed {
 				}
 			}
 		}
-		if o.Policy.LeaseAuto {
+		if o.Policy.learnsStartupTimes() {
 			s.StartupTimes = q.registrations.StartupTimes(d)
 		}
 		if !s.Registered.IsZero() || s.Connected > 0 {

@@ -97,6 +97,9 @@ type State struct {
 	// at least half of them did. Both are kept only if the lease depends on them.
 	StartupTimes StartupTimes `json:"startupTimes,omitzero"`
 	ServedAt     time.Time    `json:"servedAt,omitzero"`
+	// Gaps are the latest gaps between jobs, up to GapsUntil; kept only if the idle time depends on them.
+	Gaps      Gaps      `json:"gaps,omitzero"`
+	GapsUntil time.Time `json:"gapsUntil,omitzero"`
 	// AheadOf are the agents that were dispatched for stages of upcoming jobs, while these jobs are
 	// upcoming.
 	AheadOf []AheadOf `json:"aheadOf,omitempty"`
@@ -112,7 +115,7 @@ type Partial struct {
 
 // Equal reports whether two states are equal.
 func (s State) Equal(other State) bool {
-	return s.Identity == other.Identity && s.Breaker.Equal(other.Breaker) && s.StartupTimes.Equal(other.StartupTimes) && s.ServedAt.Equal(other.ServedAt) && s.LookedAhead.Equal(other.LookedAhead) &&
+	return s.Identity == other.Identity && s.Breaker.Equal(other.Breaker) && s.StartupTimes.Equal(other.StartupTimes) && s.ServedAt.Equal(other.ServedAt) && s.Gaps.Equal(other.Gaps) && s.GapsUntil.Equal(other.GapsUntil) && s.LookedAhead.Equal(other.LookedAhead) &&
 		s.Partial.Until.Equal(other.Partial.Until) && s.Partial.Agents == other.Partial.Agents && slices.EqualFunc(s.Ordered, other.Ordered, func(a, b Ordered) bool {
 		return a.At.Equal(b.At) && a.Agents == b.Agents
 	}) && slices.EqualFunc(s.AheadOf, other.AheadOf, AheadOf.Equal)
@@ -141,9 +144,13 @@ func (s *allocation) leftThisHour(o Observation) (most, left int) {
 	return s.policy.MaxPerHour, max(0, s.policy.MaxPerHour-ordered)
 }
 
-// state returns the state after the decision.
-func (s *allocation) state(now time.Time) State {
+// state returns the state after the decision on an observation.
+func (s *allocation) state(o Observation) State {
+	now := o.orderedAt()
 	next := State{Identity: s.overlay.kept(), Breaker: s.breaker, StartupTimes: s.startupTimes, ServedAt: s.lastServed}
+	if !s.gaps.IsZero() {
+		next.Gaps, next.GapsUntil = s.gaps, o.At
+	}
 	if s.policy.MaxPerHour > 0 {
 		next.Ordered, _ = s.overlay.State.lastHour(now)
 		if s.figures.Dispatch > 0 {

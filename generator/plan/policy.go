@@ -51,10 +51,16 @@ type Reuse struct {
 	// for WarmIdleTimeout instead. Uptime is for how long an agent takes jobs in total, from its
 	// connection; it finishes a job that it has then.
 	Idle, Uptime time.Duration
+	// Auto reports whether the idle time is derived from the gaps between jobs; see [Gaps]. Idle then applies until
+	// enough of them are known.
+	Auto bool
 }
 
 // On reports whether agents take more than one job.
 func (r Reuse) On() bool { return r.Uptime > 0 }
+
+// learnsStartupTimes reports whether a decision depends on start-up times.
+func (p Policy) learnsStartupTimes() bool { return p.LeaseAuto || p.Reuse.Auto }
 
 // Partial reports whether scaling.yaml is invalid: then only Queue and Tags are known, from a dispatch. A valid
 // policy has an idle time-out.

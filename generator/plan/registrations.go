@@ -6,12 +6,13 @@ import (
 )
 
 // Registrations remembers which agents of each dispatch Buildkite has ever listed. After a restart,
-// Buildkite still lists most of them; the others count as in flight until their lease expires. The
-// zero value is empty and ready to use.
+// Buildkite still lists most of them; the others count as in flight until their lease expires. It also
+// remembers the gaps between jobs. The zero value is empty and ready to use.
 type Registrations struct {
-	known map[string]*entry
-	live  map[string]bool // dispatches in the overlays of the last Reconcile
-	last  time.Time       // the last Reconcile; zero before the first
+	traces map[string]*trace // by overlay
+	known  map[string]*entry
+	live   map[string]bool // dispatches in the overlays of the last Reconcile
+	last   time.Time       // the last Reconcile; zero before the first
 }
 
 // entry is what is known of one dispatch.

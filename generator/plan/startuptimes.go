@@ -154,10 +154,13 @@ func (b *StartupTimes) UnmarshalText(text []byte) error {
 // start-up times: a lease derived from them could prevent every agent from starting. The decision
 // itself uses the updated values, so that the next decision on the same observation uses the same.
 func (s *allocation) learn() {
-	if !s.policy.LeaseAuto {
+	before := s.overlay.State
+	if s.policy.Reuse.Auto {
+		s.gaps = before.Gaps.learn(s.capacity.Gaps)
+	}
+	if !s.policy.learnsStartupTimes() {
 		return
 	}
-	before := s.overlay.State
 	s.startupTimes, s.lastServed = before.StartupTimes, before.ServedAt
 	if s.breaker.Open() && s.breaker.Cause == NeverRegistered && !before.Breaker.Open() {
 		s.startupTimes = StartupTimes{}
@@ -191,6 +194,14 @@ func (b StartupTimes) AutoLease() time.Duration {
 	}
 	lease := (4*b.Within(99) + time.Minute - 1).Truncate(time.Minute)
 	return min(max(lease, FirstLease), MaxAutoLease)
+}
+
+// demandIdle returns how long agents that are ordered now for a job stay idle.
+func (s *allocation) demandIdle() time.Duration {
+	if s.policy.Reuse.Auto && s.startupTimes.Known() && s.gaps.Len() >= minGaps {
+		return s.gaps.idle(s.startupTimes.Within(50), s.policy.Reuse.Uptime)
+	}
+	return s.policy.DemandIdleTimeout()
 }
 
 // lease returns the lease of new dispatches.

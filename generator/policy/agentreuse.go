@@ -28,8 +28,8 @@ var reuseFields = []string{"idle", "uptime"}
 
 // reuseType is the field's type in the documentation.
 func reuseType() string {
-	return fmt.Sprintf("map: `idle` (duration, %s to %s) and `uptime` (%s to %s), or neither",
-		Span(minReuseIdle), Span(maxReuseIdle), Span(minReuseUptime), Span(LongestUptime))
+	return fmt.Sprintf("map: `idle` (duration, %s to %s, or `%s`) and `uptime` (%s to %s), or neither",
+		Span(minReuseIdle), Span(maxReuseIdle), auto, Span(minReuseUptime), Span(LongestUptime))
 }
 
 // reuse reads the times for which agents take further jobs. An empty mapping means the same as a
@@ -39,10 +39,14 @@ func (r *policyReader) reuse(n *yaml.Node) {
 		return
 	}
 	before, idle := len(r.findings), finding.Lookup(n, "idle")
-	said := plan.Reuse{
-		Idle:   r.span(idle, "reuse.idle", minReuseIdle, maxReuseIdle),
-		Uptime: r.span(finding.Lookup(n, "uptime"), "reuse.uptime", minReuseUptime, LongestUptime),
+	said := plan.Reuse{Idle: plan.FirstIdle, Auto: isAuto(idle)}
+	if !said.Auto {
+		said.Idle = r.span(idle, "reuse.idle", minReuseIdle, maxReuseIdle)
+		if len(r.findings) > before {
+			r.findings[before].Remedy += orAuto
+		}
 	}
+	said.Uptime = r.span(finding.Lookup(n, "uptime"), "reuse.uptime", minReuseUptime, LongestUptime)
 	if len(r.findings) > before {
 		return
 	}
@@ -78,6 +82,7 @@ func (r *policyReader) wholeReuse(n *yaml.Node) bool {
 // reuseShape has the fields of reuse, as reuseFields lists them.
 func reuseShape() keywords {
 	idle, uptime := spanShape(minReuseIdle, maxReuseIdle), spanShape(minReuseUptime, LongestUptime)
+	idle = autoOr(idle)
 	idle["description"] = "how long an agent that was ordered for a job stays idle, each time"
 	uptime["description"] = "for how long an agent takes jobs in all; what it has then it finishes"
 	return keywords{
@@ -92,5 +97,9 @@ func showReuse(p plan.Policy) string {
 	if !p.Reuse.On() {
 		return ""
 	}
-	return "idle " + Span(p.Reuse.Idle) + " uptime " + Span(p.Reuse.Uptime)
+	idle := Span(p.Reuse.Idle)
+	if p.Reuse.Auto {
+		idle = auto
+	}
+	return "idle " + idle + " uptime " + Span(p.Reuse.Uptime)
 }

@@ -55,6 +55,7 @@ func TestEditPolicy(t *testing.T) {
 			[]string{"  # reuse: {}               # lets agents run several jobs, as in {idle: 1m, uptime: 30m}: see muster's docs/explanation/agent-job.md first"},
 			[]string{"  reuse: {idle: 1m, uptime: 30m} # lets agents run several jobs, as in {idle: 1m, uptime: 30m}: see muster's docs/explanation/agent-job.md first"}},
 		{"reuse that is not there", minimal, Edit{Set: map[string]string{"reuse": "uptime:2h,idle:90s"}}, nil, []string{"  reuse: {idle: 90s, uptime: 2h}"}},
+		{"reuse with idle: auto", minimal, Edit{Set: map[string]string{"reuse": "idle:auto,uptime:30m"}}, nil, []string{"  reuse: {idle: auto, uptime: 30m}"}},
 		{"no reuse where there is none", minimal, Edit{Set: map[string]string{"reuse": "none"}}, nil, nil},
 		{"another reuse", minimal + "  reuse: {uptime: 30m,  idle: 1m}   # why\n", Edit{Set: map[string]string{"reuse": "idle:5m,uptime:1h"}},
 			[]string{"  reuse: {uptime: 30m,  idle: 1m}   # why"}, []string{"  reuse: {idle: 5m, uptime: 1h}     # why"}},

@@ -107,7 +107,7 @@ func specFields() []specField {
 		{describe("reuse", reuseType(), "{}", "lets agents run several jobs, as in {idle: 1m, uptime: 30m}: see muster's docs/explanation/agent-job.md first",
 			"lets agents take more than one job, as in `{idle: 1m, uptime: 30m}`, so that builds share a pod: see docs/explanation/agent-job.md. "+
 				"Without a job, an agent exits after `idle` if it was ordered for a pending job, or after `warmIdleTimeout` if ordered for `min` or `buffer`. "+
-				"After `uptime`, every agent exits when its job ends. Above about 23h of uptime, increase the template's `activeDeadlineSeconds`").shows(showReuse).settable(),
+				"With `idle: auto`, muster chooses the time for each order from the gaps between jobs. After `uptime`, every agent exits when its job ends. Above about 23h of uptime, increase the template's `activeDeadlineSeconds`").shows(showReuse).settable(),
 			nil, (*policyReader).reuse, reuseShape},
 		count("priority", "among overlays of one queue, the highest receives agents first",
 			"among overlays of one queue, the highest priority receives agents first, up to its `max`; equal priorities share evenly", func(p *plan.Policy) *int { return &p.Priority }).limits(),

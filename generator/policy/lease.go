@@ -13,8 +13,21 @@ import (
 // activeDeadlineSeconds: a Job starts no pod after that.
 const LongestLease = 24 * time.Hour
 
-// LeaseAuto is the value of a lease that muster derives from start-up times.
-const LeaseAuto = "auto"
+// auto is the value of a field that muster derives from what it observed.
+const auto = "auto"
+
+// orAuto ends the remedy of an invalid value of such a field.
+const orAuto = ", or " + auto
+
+// isAuto reports whether the value of a field is auto.
+func isAuto(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Tag == "!!str" && n.Value == auto
+}
+
+// autoOr returns the schema of auto and of the values of another schema.
+func autoOr(other keywords) keywords {
+	return keywords{"anyOf": []keywords{{"const": auto}, other}}
+}
 
 // leaseField is the field lease: a length of time, or auto.
 func leaseField() specField {
@@ -25,24 +38,24 @@ func leaseField() specField {
 				Span(plan.FirstLease), Span(plan.MaxAutoLease))+
 			"muster then replaces an overdue agent before its lease expires, if agents of a newer order have registered in the usual time",
 		func(p *plan.Policy) *time.Duration { return &p.Lease })
-	f.Type += ", or `" + LeaseAuto + "`"
+	f.Type += ", or `" + auto + "`"
 	f.Show = func(p plan.Policy) string {
 		if p.LeaseAuto {
-			return LeaseAuto
+			return auto
 		}
 		return Span(p.Lease)
 	}
 	fixed := f.read
 	f.read = func(r *policyReader, n *yaml.Node) {
-		r.policy.LeaseAuto = n.Kind == yaml.ScalarNode && n.Tag == "!!str" && n.Value == LeaseAuto
+		r.policy.LeaseAuto = isAuto(n)
 		if before := len(r.findings); !r.policy.LeaseAuto {
 			if fixed(r, n); len(r.findings) > before {
-				r.findings[before].Remedy += ", or " + LeaseAuto
+				r.findings[before].Remedy += orAuto
 			}
 		}
 	}
 	fixedShape := f.shape
-	f.shape = func() keywords { return keywords{"anyOf": []keywords{{"const": LeaseAuto}, fixedShape()}} }
+	f.shape = func() keywords { return autoOr(fixedShape()) }
 	return f
 }
 

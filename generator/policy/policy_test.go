@@ -48,6 +48,17 @@ func TestPolicyLeaseAuto(t *testing.T) {
 	}
 }
 
+// The idle time that is derived from gaps is 20 seconds until they are known.
+func TestPolicyIdleAuto(t *testing.T) {
+	for _, idle := range []string{"auto", `"auto"`} {
+		got, err := Parse("scaling.yaml", []byte(header+"spec: {queue: default, max: 50, reuse: {idle: "+idle+", uptime: 30m}}\n"))
+		want := plan.Reuse{Idle: 20 * time.Second, Uptime: 30 * time.Minute, Auto: true}
+		if err != nil || got.Reuse != want || showReuse(got) != "idle auto uptime 30m" {
+			t.Errorf("%s: %+v, shown as %q: %v", idle, got.Reuse, showReuse(got), err)
+		}
+	}
+}
+
 func TestPolicyInFull(t *testing.T) {
 	got, err := Parse("scaling.yaml", []byte(header+`metadata: {name: for people only}
 spec:
@@ -126,7 +137,7 @@ func TestPolicySpec(t *testing.T) {
 		{`reuse: {idle: 1m}`, `:4: spec.reuse.uptime: is missing; write both, as in {idle: 1m, uptime: 30m}`},
 		{"reuse:\n    uptime: 30m", `:5: spec.reuse.idle: is missing; write both, as in {idle: 1m, uptime: 30m}`},
 		{`reuse: {idle: 1m, uptimes: 30m}`, `:4: spec.reuse.uptimes: is not a field of reuse; did you mean uptime?`},
-		{"reuse:\n    idle: 4s\n    uptime: 30m", `:5: spec.reuse.idle: 4s is too short; write one from 5s to 24h`},
+		{"reuse:\n    idle: 4s\n    uptime: 30m", `:5: spec.reuse.idle: 4s is too short; write one from 5s to 24h, or auto`},
 		{"reuse:\n    idle: 1m\n    uptime: 169h", `:6: spec.reuse.uptime: 169h is too long; write one from 1m to 168h`},
 		{"reuse:\n    idle: 30m\n    uptime: 30m", `:5: spec.reuse.idle: 30m is not below uptime, which is 30m; raise uptime or lower idle`},
 		{`tags: {muster-uptime: "60"}`, `:4: spec.tags.muster-uptime: is filled in by muster; remove it; tags of your own go here`},

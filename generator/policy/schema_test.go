@@ -52,7 +52,7 @@ func values() map[string][]any {
 	return map[string][]any{
 		"queue": texts, "cluster": texts, "min": counts, "max": counts, "buffer": counts, "priority": counts, "maxPerHour": counts,
 		"lookahead": {0, 1, 0.5, 1.1, -0.1, 2, "0.5", "50%", true, nil}, "lease": append([]any{"auto", "Auto", "auto "}, spans...), "idleTimeout": spans, "warmIdleTimeout": spans,
-		"reuse": {map[string]any{"idle": "1m", "uptime": "30m"}, map[string]any{}, map[string]any{"idle": "1m"}, map[string]any{"uptime": "30m"}, map[string]any{"idle": "9s", "uptime": "30m"},
+		"reuse": {map[string]any{"idle": "1m", "uptime": "30m"}, map[string]any{}, map[string]any{"idle": "1m"}, map[string]any{"uptime": "30m"}, map[string]any{"idle": "9s", "uptime": "30m"}, map[string]any{"idle": "auto", "uptime": "30m"}, map[string]any{"idle": "Auto", "uptime": "30m"}, map[string]any{"idle": "1m", "uptime": "auto"},
 			map[string]any{"idle": "30m", "uptime": "1m"}, map[string]any{"idle": "1m", "uptime": "169h"}, map[string]any{"idle": 1, "uptime": "1h"}, map[string]any{"idle": "1m", "uptime": nil},
 			map[string]any{"idle": "1m", "uptime": "30m", "jobs": 3}, []any{}, "30m", true, nil},
 		"paused": {true, false, "true", 1, nil, "yes"}, "nonsense": {1}, "Queue": {"a"}, "name": texts,
