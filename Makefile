@@ -46,7 +46,7 @@ SEQUENTIAL = $(filter-out $(CONCURRENT),$(patsubst muster/%,./%,$(shell $(GO) li
 # Tests that call unraced.Only, which make test plays without the race detector: in the
 # packages with most of them, which play simulations, in the other packages, and in ./generator,
 # where TestFaults is played with them.
-SIMULATED  := ./generator/advice ./generator/simulation
+SIMULATED  := ./generator/simulation
 UNRACED     = $(filter-out ./generator $(SIMULATED) $(SEQUENTIAL),$(shell grep -rl 'unraced\.Only' --include='*_test.go' ./cmd ./generator ./gitops | xargs -n1 dirname | sort -u))
 unraced-tests = $(or $(shell grep -hE '^func Test|unraced\.Only' $(1:%=%/*_test.go) | awk -F'[ \050]' '/^func/ {name = $$2} /unraced/ {print name}' | sort -u | paste -sd'|' -),$(error no test in $(1) calls unraced.Only))
 # Packages whose tests take the longest: begun first, so that none is played alone at the end.

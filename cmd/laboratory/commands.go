@@ -16,7 +16,6 @@ var Commands = invocation.Commands{
 	Name: "muster-sim",
 	Root: func(p invocation.Program) *cobra.Command { return program{p}.command() },
 	Unfinished: map[string]string{
-		"advise":   "no policy is proposed",
 		"demo":     "the morning is incomplete",
 		"serve":    "the simulation did not start",
 		"preview":  "the preview is incomplete",
@@ -38,6 +37,6 @@ wins over its variable.`,
 	}
 	return invocation.NewRoot(root,
 		invocation.CommandGroup{Heading: "Try", Commands: []*cobra.Command{p.demoCommand(), p.serveCommand()}},
-		invocation.CommandGroup{Heading: "Compare", Commands: []*cobra.Command{p.simulateCommand(), p.adviseCommand(), p.previewCommand()}},
+		invocation.CommandGroup{Heading: "Compare", Commands: []*cobra.Command{p.simulateCommand(), p.previewCommand()}},
 		invocation.CommandGroup{Heading: "Other", Commands: []*cobra.Command{p.VersionCommand(), p.ManCommand()}})
 }

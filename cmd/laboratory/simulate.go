@@ -14,12 +14,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"muster/cmd/invocation"
 	"muster/cmd/output"
-	"muster/generator/advice"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/ledger"
@@ -61,9 +59,11 @@ Without flags it simulates one day of one workload with a dozen algorithms.
 --workload and --algorithms choose others, or "all".
 
 The workloads are generated, or one is read: from a CSV file, or with --history from
-the observations in the commits of a fleet repository. With --policy, that shows
-what another policy would have done. docs/explanation/scaling-quality.md explains the
-table, and docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
+the observations in the commits of a fleet repository. With --history, the row muster
+has the fleet's own policy, and each row muster-NAME changes the fields of its name:
+what that policy would have done. --policy replaces the fleet's own.
+docs/explanation/scaling-quality.md explains the table, and
+docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
 		Example: `  muster-sim simulate
   muster-sim simulate --history --repo https://git.example.com/fleet.git
   muster-sim simulate --history fleet --overlay overlays/large \
@@ -103,7 +103,7 @@ func (s *simulate) addFlags(c *cobra.Command) {
 	f.StringVar(&s.overlay, "overlay", "overlays/default", "with --history, the overlay's directory in that repository")
 	f.StringVar(&s.policy, "policy", "", "scaling policy, as in scaling.yaml; other algorithms use its max and idle time-out")
 	invocation.NumberVar(f, &s.seed, "seed", "", w.Seed, 0, math.MaxUint64, "random seed: the same seed gives the same output")
-	invocation.DurationVar(f, &s.length, "length", 0, "length of generated workloads, such as 12h or 7d; 0 is each workload's default, a day for most")
+	invocation.DurationVar(f, &s.length, "length", 0, "length of generated workloads, such as 12h or 7d (default each workload's own, a day for most); with --history, age of the oldest jobs (default all)")
 	invocation.DurationVar(f, &s.interval, "interval", w.Interval, "time between ticks")
 	s.syncer.addTo(c)
 	s.addFaults(f)
@@ -167,9 +167,6 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := s.advise(cmd.Context(), cases, algorithms); err != nil {
-		return err
-	}
 	if s.csv == "" && s.history == "" && len(s.workloads) == 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Simulating the workload %s, %s, with %s.\nOther workloads, or all (--workload): %s\nOther algorithms, or all (--algorithms): %s\n\n",
 			simulation.DefaultLoad, cases[0].Workload.Length, ledger.Count(len(algorithms), "algorithm"), others(workloadNames(), simulation.DefaultLoad), others(algorithmNames(), simulation.DefaultAlgorithms()...))
@@ -229,7 +226,7 @@ func (s *simulate) check() error {
 	case s.csv != "" && s.history != "", (s.csv != "" || s.history != "") && len(s.workloads) > 0:
 		return errors.New("--workload, --csv and --history exclude each other: use one of them")
 	case s.length < 0 || s.length > longestWorkload:
-		return fmt.Errorf("--length %s: use at most 31d, or 0 for each workload's own", invocation.ShortDuration(s.length))
+		return fmt.Errorf("--length %s: use at most 31d", invocation.ShortDuration(s.length))
 	case s.interval < time.Second:
 		return errors.New("--interval is below one second")
 	}
@@ -324,28 +321,6 @@ func (s *simulate) cases(cmd *cobra.Command, scenario simulation.Scenario) ([]si
 	return cases, nil
 }
 
-// advise finds the policies that muster-sim advise would propose for each case, if the algorithms
-// include them.
-func (s *simulate) advise(ctx context.Context, cases []simulation.Case, algorithms []simulation.Named) error {
-	at := slices.IndexFunc(algorithms, func(a simulation.Named) bool { return a.Name == simulation.Advised })
-	if at < 0 {
-		return nil
-	}
-	s.git.Program.Progress.Doing("finding the policies that muster-sim advise would propose")
-	errs := make([]error, len(cases))
-	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
-	var wg sync.WaitGroup
-	for i := range cases {
-		limit <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-limit }()
-			cases[i].Scenario.Advised, errs[i] = advice.ForAnotherDay(ctx, cases[i], algorithms[at].In(cases[i].Scenario))
-		})
-	}
-	wg.Wait()
-	return cmp.Or(errs...)
-}
-
 // sameRepository is the value of --history that selects the repository of --repo.
 const sameRepository = "-"
 
@@ -376,7 +351,12 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return c, err
 	}
-	past, err := readPast(ctx, s.git.Overlays, repository, head.Commit, time.Time{}, func(r ledger.Operation) error {
+	period, since := "the history", time.Time{}
+	if s.length > 0 {
+		period = "the last " + invocation.ShortDuration(s.length) + " of the history"
+		since = s.git.Program.Clock.Now().Add(-s.length)
+	}
+	past, err := readPast(ctx, s.git.Overlays, repository, head.Commit, since, func(r ledger.Operation) error {
 		return fmt.Errorf("reading the history of %s: commit %s: %w", repository, r.Commit.ID, r.Damage)
 	})
 	if err != nil {
@@ -388,7 +368,7 @@ func (s *simulate) rebuild(ctx context.Context, scenario simulation.Scenario) (c
 		if len(observed) > 0 {
 			has = "which has observations of " + strings.Join(slices.Sorted(maps.Keys(observed)), ", ")
 		}
-		return c, output.Usage(fmt.Errorf("--overlay %s: there is no observation of it in the history, %s", s.overlay, has))
+		return c, output.Usage(fmt.Errorf("--overlay %s: there is no observation of it in %s, %s", s.overlay, period, has))
 	}
 	name := output.ShownAs(strings.TrimSuffix(filepath.Base(s.git.Repo), ".git"))
 	load, err := simulation.Rebuild(cmp.Or(name, "history"), strings.TrimPrefix(s.overlay, s.git.Overlays+"/"), observed[s.overlay])

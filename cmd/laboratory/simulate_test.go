@@ -62,7 +62,7 @@ func TestScalingQuality(t *testing.T) {
 	for i, workload := range sampled {
 		var algorithms []string
 		for n, name := range algorithmNames() {
-			if !advised(name) && (n == 0 || n%len(sampled) == i) {
+			if n == 0 || n%len(sampled) == i {
 				algorithms = append(algorithms, name)
 			}
 		}
@@ -93,27 +93,6 @@ func TestInChart(t *testing.T) {
 	got := InChart([]string{"plain", "keda-accurate", "muster", "arc", "arc-git", "plain-git"})
 	if want := []string{"muster", "keda-accurate", "plain", "arc", "arc-git"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// advised reports whether an algorithm is what muster-sim advise proposes, which is played on
-// another day first: that takes longer than all others together. TestForAnotherDay has it.
-func advised(algorithm string) bool { return algorithm == simulation.Advised }
-
-// TestAdvisedIsPlayed asserts that muster-advised is simulated with the policy that muster
-// advise proposes.
-func TestAdvisedIsPlayed(t *testing.T) {
-	unraced.Only(t)
-	code, table, stderr := simulated(t, "--workload", "steady", "--length", "1h", "--algorithms", "muster,muster-told,muster-advised")
-	rows := strings.Split(table, "\n")
-	told := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-told ") })
-	advised := slices.IndexFunc(rows, func(r string) bool { return strings.HasPrefix(r, "  muster-advised ") })
-	if code != invocation.ExitOK || told < 0 || advised < 0 {
-		t.Fatalf("exit code %d: %s%s", code, table, stderr)
-	}
-	agents := func(row string) string { return strings.Fields(row)[7] }
-	if agents(rows[told]) == agents(rows[advised]) {
-		t.Errorf("agents that stay are not fewer:\n%s", table)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestNoSimulator(t *testing.T) {
 	packages := listPackages(t)
 	laboratory := reached(packages, module+"cmd/muster-sim")
 	muster := reached(packages, module+"cmd/muster")
-	for _, path := range []string{"cmd/laboratory", "generator/advice", "generator/buildkite/fakebuildkite", "generator/preview", "generator/simulation", "gitops/gitserver"} {
+	for _, path := range []string{"cmd/laboratory", "generator/buildkite/fakebuildkite", "generator/preview", "generator/simulation", "gitops/gitserver"} {
 		if !slices.Contains(laboratory, module+path) {
 			t.Errorf("muster-sim does not contain %s: this test looks for the wrong packages", path)
 		}

@@ -103,7 +103,7 @@ func TestHostileWorkTreeRunsNothing(t *testing.T) {
 				continue
 			}
 			for _, command := range [][]string{
-				{"history"}, {"verify", "--signatures"}, {"report"}, {"advise"}, {"preview", "HEAD"}, {"explain", "default"}, {"pause", "default", "--yes"}, {"set", "default", "max=1", "--yes"},
+				{"history"}, {"verify", "--signatures"}, {"report"}, {"preview", "HEAD"}, {"explain", "default"}, {"pause", "default", "--yes"}, {"set", "default", "max=1", "--yes"},
 				{"cancel", "default", "--yes"}, {"close-breaker", "default", "--yes"}, {"revert", "12345678", "--yes"}, {"__complete", "pause", ""}, {"__complete", "init", "--queue", ""},
 			} {
 				code, out, errs := execute(t, program{invocation.Program{Args: command, Clock: later, Environ: environ}})

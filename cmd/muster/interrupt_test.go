@@ -456,7 +456,7 @@ func blockingPoints() []blockingPoint {
 	for _, c := range [][2]string{
 		{"plan", "nothing was decided"}, {"status", "the fleet was not read"}, {"history", "the history was not read to its end"},
 		{"explain default", "nothing was explained"}, {"report", "no report was written"}, {"verify", "not all commits were verified"},
-		{"check", "the files are not checked"}, {"advise", "no policy is proposed"}, {"set default max=3 --yes" + manualAuthor, "nothing was pushed"},
+		{"check", "the files are not checked"}, {"simulate --history", "the simulation was not completed"}, {"set default max=3 --yes" + manualAuthor, "nothing was pushed"},
 		{"run --once", "the tick was not completed"},
 	} {
 		for name, hold := range map[string]func(*testing.T, *peer, *scenario, *program){"git capabilities": atCapabilities(), "git fetch": atFetch()} {
@@ -468,10 +468,10 @@ func blockingPoints() []blockingPoint {
 				all = append(all, blockingPoint{path, c[0], atBuildkite(path), "interrupted: " + c[1], "ended the connection"})
 			}
 			fallthrough
-		case "status", "advise", "set default max=3 --yes" + manualAuthor:
+		case "status", "set default max=3 --yes" + manualAuthor:
 			all = append(all, blockingPoint{"kustomize", c[0], atBuild, "interrupted: " + c[1], ""})
 		}
-		if c[0] != "run --once" && c[0] != "explain default" { // which has nothing to explain
+		if c[0] != "run --once" && c[0] != "explain default" && c[0] != "simulate --history" { // which print nothing: no commit is muster's
 			all = append(all, blockingPoint{"output", c[0], atOutput, "interrupted: " + c[1], "writing to standard output: io: read/write on closed pipe"})
 		}
 	}
@@ -553,7 +553,7 @@ func TestSIGHUPEndsOnlyPause(t *testing.T) {
 func TestInterruptedBeforeBegin(t *testing.T) {
 	dir := t.TempDir()
 	for _, args := range []string{
-		"advise", "cancel default-x --yes" + manualAuthor, "check", "close-breaker default --yes" + manualAuthor, "explain default", "history", "pause default --yes" + manualAuthor, "plan", "report",
+		"cancel default-x --yes" + manualAuthor, "check", "close-breaker default --yes" + manualAuthor, "explain default", "history", "pause default --yes" + manualAuthor, "plan", "report",
 		"resume default --yes" + manualAuthor, "revert 12345678 --yes" + manualAuthor, "run --once", "set default max=1 --yes" + manualAuthor, "simulate --workload steady --length 1h", "status", "verify", "demo " + dir + "/demo",
 	} {
 		_, p, _, stderr := fleetProgram(t, strings.Fields(args)...)

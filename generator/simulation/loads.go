@@ -37,8 +37,7 @@ func (l Load) Generate(seed uint64, length time.Duration) Workload {
 	g := &generation{random: rand.New(rand.NewPCG(seed, streamJobs)), length: length}
 	l.generate(g)
 	slices.SortStableFunc(g.arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
-	again := func(seed uint64) Workload { return l.Generate(seed, length) }
-	return Workload{Name: l.Name, Start: l.start, Length: length, Arrivals: g.arrivals, Again: again}
+	return Workload{Name: l.Name, Start: l.start, Length: length, Arrivals: g.arrivals}
 }
 
 // Scenario returns the scenario that the workload is meant for: w itself, or w with the tags that

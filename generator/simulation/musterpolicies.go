@@ -22,23 +22,11 @@ func policies() []Named {
 		policy("muster-told-ahead", "the same, lookahead: 1", notifiedByGit, func(w *Scenario) { withWebhooks(w); w.Policy.Lookahead = 1 }),
 		policy("muster-told-buffer-1", "the same, buffer: 1", notifiedByGit, func(w *Scenario) { withWebhooks(w); w.Policy.Buffer = 1 }),
 		policy("muster-told-buffer-4", "the same, buffer: 4", notifiedByGit, func(w *Scenario) { withWebhooks(w); w.Policy.Buffer = 4 }),
-		policy(Advised, "the proposal of muster-sim advise --reuse --more 0.05 from another day's commits", notifiedByGit, advised),
 		policy("muster-told-reuse-5s", "the same, reuse: {idle: 5s, uptime: 30m}", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(5*time.Second, 30*time.Minute)(w) }),
 		policy("muster-reuse", "reuse: {idle: 1m, uptime: 30m}", ThroughGit, stay(time.Minute, 30*time.Minute)),
 		policy("muster-told-reuse", "the same, webhooks, and a notified syncer", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(time.Minute, 30*time.Minute)(w) }),
 		policy("muster-told-reuse-5m", "the same, reuse: {idle: 5m, uptime: 2h}", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(5*time.Minute, 2*time.Hour)(w) }),
 		policy("muster-told-reuse-10m", "the same, reuse: {idle: 10m, uptime: 4h}", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(10*time.Minute, 4*time.Hour)(w) }),
-	}
-}
-
-// Advised is the name of the policy that muster-sim advise proposes.
-const Advised = "muster-advised"
-
-// advised gives muster what is proposed for it, where something is.
-func advised(w *Scenario) {
-	withWebhooks(w)
-	if w.Advised != nil {
-		w.Policy = *w.Advised
 	}
 }
 

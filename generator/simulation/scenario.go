@@ -51,9 +51,6 @@ type Scenario struct {
 	// it in process, without a limit. Other autoscalers use other interfaces.
 	Client   func(*fakebuildkite.Server) Client
 	Requests int
-	// Advised is the policy that muster-sim advise proposes, of what came on another day; nil
-	// where it proposes none.
-	Advised *plan.Policy
 	// Seed makes all that is left to chance: the same for every algorithm.
 	Seed uint64
 

@@ -16,8 +16,6 @@ type Workload struct {
 	Length time.Duration
 	// Arrivals are the builds, by time.
 	Arrivals []Arrival
-	// Again returns the workload for another seed; nil if the workload has no generator.
-	Again func(seed uint64) Workload
 }
 
 // Arrival is one build that comes At so long after the start. It is cancelled when it

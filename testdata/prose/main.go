@@ -229,10 +229,7 @@ func help(tmp string) ([]string, error) {
 	var have []string
 	for file, alerts := range found {
 		for _, a := range alerts {
-			name := strings.TrimSuffix(filepath.Base(file), ".txt")
-			if flag := a.Match == "boot" && (name == "advise" || name == "simulate"); !flag {
-				have = append(have, name+": "+a.Match)
-			}
+			have = append(have, strings.TrimSuffix(filepath.Base(file), ".txt")+": "+a.Match)
 		}
 	}
 	return have, nil
