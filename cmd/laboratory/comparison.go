@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -92,22 +91,18 @@ func printHead(out io.Writer, c simulation.Case, first simulation.Row) {
 	fmt.Fprint(out, "\n\n")
 }
 
-// PrintSummary prints a line for each workload: the result of muster's default policy, the
-// bound, and the algorithms whose result no policy of muster reaches.
+// PrintSummary prints a line for each workload: the result of muster's default policy, and the
+// bound.
 func PrintSummary(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
-	fmt.Fprint(out, "\nsummary: p95 of muster's default policy; last column: autoscalers with a shorter p95, which muster's policies reach only with more pod-hours, or not at all\n\n")
+	fmt.Fprint(out, "\nsummary: p95 of muster's default policy\n\n")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "  WORKLOAD\tBOUND P95\tMUSTER P95\tRATIO\tUNUSED\tPOD-MIN/JOB\tNOT REACHED BY ANY POLICY")
+	fmt.Fprintln(w, "  WORKLOAD\tBOUND P95\tMUSTER P95\tRATIO\tUNUSED\tPOD-MIN/JOB")
 	for i, c := range cases {
-		rows := rows[i*len(algorithms):][:len(algorithms)]
-		r, ratio, better := rows[0], "-", "none"
+		r, ratio := rows[i*len(algorithms)], "-"
 		if r.Bound.P95 > 0 {
 			ratio = fmt.Sprintf("%.2f", float64(r.Wait.P95)/float64(r.Bound.P95))
 		}
-		if names := simulation.Unreached(algorithms, rows); len(names) > 0 {
-			better = strings.Join(names, ", ")
-		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%d\t%.2f\t%s\n", c.Workload.Name, seconds(r.Bound.P95), seconds(r.Wait.P95), ratio, r.Unused, r.PodsPerJob().Minutes(), better)
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%d\t%.2f\n", c.Workload.Name, seconds(r.Bound.P95), seconds(r.Wait.P95), ratio, r.Unused, r.PodsPerJob().Minutes())
 	}
 	return w.Flush()
 }

@@ -90,8 +90,8 @@ func TestInChart(t *testing.T) {
 	if got := InChart(algorithmNames()); !slices.Equal(got, Drawn) {
 		t.Errorf("of all: %v, want %v", got, Drawn)
 	}
-	got := InChart([]string{"plain", "keda-accurate", "muster", "arc", "arc-git", "plain-git"})
-	if want := []string{"muster", "keda-accurate", "plain", "arc", "arc-git"}; !slices.Equal(got, want) {
+	got := InChart([]string{"plain-cooldown", "keda-accurate", "muster", "arc", "keda-default", "muster-told"})
+	if want := []string{"muster", "keda-accurate", "plain-cooldown", "arc", "keda-default"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -40,17 +40,17 @@ func (n Named) In(w Scenario) Scenario {
 func Algorithms() []Named {
 	all := policies()
 	for _, r := range rivals() {
-		all = append(all, r.own(), r.throughGit())
+		all = append(all, r.named())
 	}
 	return all
 }
 
 // DefaultAlgorithms returns the names of the algorithms that are compared by default:
-// muster's most different policies, and the other autoscalers in their own transport.
+// muster's most different policies, and other autoscalers.
 func DefaultAlgorithms() []string {
 	return []string{
 		"muster", "muster-buffer", "muster-argocd", "muster-flux", "muster-told", "muster-told-buffer-4", "muster-told-reuse",
-		"plain", "keda-accurate", "elastic-ci-stack", "agent-stack-k8s", "arc",
+		"keda-accurate", "elastic-ci-stack", "agent-stack-k8s", "arc",
 	}
 }
 

@@ -6,31 +6,26 @@ import (
 	"muster/generator/plan"
 )
 
-// rival is an algorithm of others. Its rule is played twice: in its own transport, which
-// is the cluster's API, at its own interval and with its own fleet, and in muster's, where
-// only the rule and the fleet differ.
+// rival is an algorithm of others. It uses the cluster's API, at its own interval and with its own
+// fleet.
 type rival struct {
 	name, source string
-	// interval is from tick to tick in its own transport; zero is that of the world.
+	// interval is from tick to tick; zero is that of the scenario.
 	interval time.Duration
 	// stateless says that it decides by what it sees alone.
 	stateless bool
-	// makers make its pods in its own transport.
+	// makers make its pods.
 	makers []Maker
 	make   func() Algorithm
 }
 
-func (r rival) own() Named {
+func (r rival) named() Named {
 	return Named{Name: r.name, Source: r.source, Transport: direct, New: r.make, Scenario: func(w *Scenario) {
 		w.Direct, w.Stateless, w.Makers, w.Client = true, r.stateless, r.makers, nil
 		if r.interval > 0 {
 			w.Interval = r.interval
 		}
 	}}
-}
-
-func (r rival) throughGit() Named {
-	return Named{Name: r.name + "-git", Source: r.source, Transport: ThroughGit, New: r.make, Scenario: func(w *Scenario) { w.Client = nil }}
 }
 
 // kedaInterval is the pollingInterval of a ScaledJob (keda.sh/docs/latest/reference/scaledjob-spec).
@@ -43,11 +38,9 @@ func rivals() []rival {
 	oneJob, jobForEach := []Maker{jobController(1)}, jobController(2)
 	keda := []Maker{kedaOperator, jobForEach}
 	return []rival{
-		{"plain", "sourcegraph/sourcegraph-public-snapshot issue #32843", 0, false, oneJob, rule(plainLoop)},
 		{"plain-cooldown", "sourcegraph/devx-scratch 2022/stateless-agents/log.snb.md", 0, false, oneJob, rule(cooledLoop)},
 		{"keda-default", scaleJobs, kedaInterval, false, keda, rule(kedaDefault)},
 		{"keda-accurate", scaleJobs + ", pull request #7417", kedaInterval, false, keda, rule(kedaAccurate)},
-		{"keda-eager", scaleJobs, kedaInterval, false, keda, rule(kedaEager)},
 		{"elastic-ci-stack", "buildkite/elastic-ci-stack-for-aws templates/aws-stack.yml, buildkite/buildkite-agent-scaler scaler", stackInterval, false, nil, func() Algorithm { return &elasticStack{} }},
 		{"agent-stack-k8s", "buildkite/agent-stack-k8s internal/controller", time.Second, true, []Maker{agentStackController, jobForEach}, func() Algorithm { return agentStack{} }},
 		{"arc", "actions/actions-runner-controller cmd/ghalistener/scaler/scaler.go", time.Second, true, []Maker{runnerSetController}, rule(runnerController)},
@@ -132,22 +125,16 @@ func runnerController(v View) int {
 	return assigned - v.Pods.Alive
 }
 
-// plainLoop starts one agent per scheduled job at every tick, as the original proposal does:
-// sourcegraph/sourcegraph-public-snapshot issue #32843, "a new Job per tick with completions =
-// parallelism = queued jobs". It does not subtract agents that were started a moment ago.
-func plainLoop(v View) int { return v.Metrics().Scheduled }
-
-// cooledLoop is the plain loop as it went into production: the next order waits
-// until 75 % of the last one's pods are up or have ended. Source:
-// sourcegraph/devx-scratch, 2022/stateless-agents/log.snb.md ("rollout").
+// cooledLoop starts one agent per scheduled job, when 75 % of the pods of the last order are up or
+// have ended. Source: sourcegraph/devx-scratch, 2022/stateless-agents/log.snb.md ("rollout").
 func cooledLoop(v View) int {
 	if v.Pods.LastUp < 0.75 {
 		return 0
 	}
-	return plainLoop(v)
+	return v.Metrics().Scheduled
 }
 
-// The three strategies of KEDA's ScaledJob, from kedacore/keda
+// Two strategies of KEDA's ScaledJob, from kedacore/keda
 // pkg/scaling/executor/scale_jobs.go and the page "Scaling Jobs" of its
 // documentation, with minReplicaCount 0, and a target of one job to an agent.
 // Running are the Kubernetes Jobs that have not finished, pending those of
@@ -173,12 +160,4 @@ func kedaAccurate(v View) int {
 		return min(length, most-v.Pods.Alive)
 	}
 	return min(length, scale-v.Pods.Starting)
-}
-
-// kedaEager fills every slot there is while anything is queued: the length is
-// scheduled jobs, and what is starting is taken off the room, not off the
-// length.
-func kedaEager(v View) int {
-	length, most := v.Metrics().Scheduled, v.max()
-	return min(most-v.Pods.Alive-v.Pods.Starting, min(length, most))
 }

@@ -66,26 +66,3 @@ func Compare(ctx context.Context, cases []Case, algorithms []Named, workers int,
 	}
 	return rows, nil
 }
-
-// Unreached returns, of the algorithms that muster's policies are compared with in one
-// case, those with a frontier of their own: they act on their cluster themselves, their 95th percentile
-// is shorter than the default policy's, and no policy has one that is as short for as few
-// pod-hours. Rows are those of the case, the default policy's first.
-func Unreached(algorithms []Named, rows []Row) []string {
-	var names []string
-	for i, a := range algorithms {
-		r := rows[i]
-		if a.Policy || a.Transport != direct || r.Unserved > 0 || r.Wait.P95 >= rows[0].Wait.P95 {
-			continue
-		}
-		reached := false
-		for j, b := range algorithms {
-			m := rows[j]
-			reached = reached || b.Policy && m.Unserved == 0 && m.Wait.P95 <= r.Wait.P95 && m.PodsPerJob() <= r.PodsPerJob()
-		}
-		if !reached {
-			names = append(names, a.Name)
-		}
-	}
-	return names
-}

@@ -34,8 +34,12 @@ func TestNoShows(t *testing.T) {
 			if learned.Unserved > 0 || learned.Agents != learned.Jobs || learned.Unused > 0 {
 				t.Errorf("%d agents for %d jobs, %d unused, %d jobs never served", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved)
 			}
-			for _, name := range []string{"arc-git", "agent-stack-k8s-git"} {
-				rival := playWith(t, name, seed, 24, lossy)
+			for _, name := range []string{"arc", "agent-stack-k8s"} {
+				rival := playWith(t, name, seed, 24, func(w *Scenario) {
+					lossy(w)
+					d := DefaultScenario()
+					w.Direct, w.Stateless, w.Makers, w.Interval = d.Direct, d.Stateless, d.Makers, d.Interval
+				})
 				ratio := float64(learned.Wait.P95) / float64(rival.Wait.P95)
 				t.Logf("p95 %s, of %s %s: %.3f times; with a fixed lease %s", learned.Wait.P95, name, rival.Wait.P95, ratio, fixed.Wait.P95)
 				if ratio > 1.15 {

@@ -48,10 +48,8 @@ func TestBounds(t *testing.T) {
 	for i, g := range Loads() {
 		for j, a := range Algorithms() {
 			hours := 3
-			other := a.Name != "muster" && a.Name != "muster-buffer" && (a.Policy || a.Transport != ThroughGit)
-			if other || i >= len(plainLoads()) {
-				// A sample: the same rules are played above, in muster's transport. make quality
-				// plays all, and those of thousands of jobs.
+			if a.Policy && a.Name != "muster" && a.Name != "muster-buffer" || i >= len(plainLoads()) {
+				// A sample. make quality plays all, and those of thousands of jobs.
 				if hours = 1; (i+j)%12 != 0 || g.Name == "herd" || g.Name == "short-busy" {
 					continue
 				}
@@ -70,11 +68,10 @@ func TestBounds(t *testing.T) {
 					t.Errorf("seed %d: %d agents at once, and max is %d", seed, m.Highest, most)
 				}
 				// agent-stack-k8s starts jobs in an order of its own, short before long where
-				// max binds. keda-eager orders more than there are jobs, and those that come
-				// next may take all of it. An agent that is lost while idle, or ordered for a retry
-				// early, makes a rough run faster without an unused one.
+				// max binds. An agent that is lost while idle, or ordered for a retry early,
+				// makes a rough run faster without an unused one.
 				early := a.In(DefaultScenario()).Policy.Lookahead > 0 || m.Unmatched > 0 && !a.Policy
-				if m.Unused == 0 && m.Agents == m.Jobs && !early && !g.rough && !strings.HasPrefix(a.Name, "agent-stack") && a.Name != "keda-eager" && m.Wait.Mean < m.Bound.Mean {
+				if m.Unused == 0 && m.Agents == m.Jobs && !early && !g.rough && !strings.HasPrefix(a.Name, "agent-stack") && m.Wait.Mean < m.Bound.Mean {
 					t.Errorf("seed %d: waits of %v on average beat the bound, %v", seed, m.Wait.Mean, m.Bound.Mean)
 				}
 			})
@@ -106,18 +103,15 @@ func TestMusterIsExact(t *testing.T) {
 }
 
 // TestDemandAsked: jobs that no agent can serve make the algorithms that read
-// only a queue's metrics order agents that are unused; the plain loop has them for steady load.
+// only a queue's metrics order agents that are unused.
 func TestDemandAsked(t *testing.T) {
 	unraced.Only(t)
 	for _, workload := range []string{"limited", "unsatisfiable"} {
-		for _, name := range []string{"plain-git", "keda-accurate-git", "keda-default", "elastic-ci-stack"} {
+		for _, name := range []string{"plain-cooldown", "keda-accurate", "keda-default", "elastic-ci-stack"} {
 			if m := play(t, 1, 4, workload, name); m.Unused == 0 {
 				t.Errorf("%s: %s started no unused agent", workload, name)
 			}
 		}
-	}
-	if m := play(t, 1, 8, "steady", "plain-git"); 50*m.Unused <= m.Jobs || m.Idle < 8*time.Hour {
-		t.Errorf("the plain loop started only %d agents unused for %d jobs, and they idled only %v", m.Unused, m.Jobs, m.Idle)
 	}
 }
 
@@ -194,15 +188,11 @@ func TestRules(t *testing.T) {
 		pods                                 Pods
 		want                                 int
 	}{
-		{"plain", 6, 2, 5, 3, Pods{Alive: 7, Starting: 4, LastUp: 1}, 8},
-		{"plain", 30, 0, 0, 3, Pods{Alive: 7}, 13},
 		{"plain-cooldown", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4, LastUp: 0.74}, 0},
 		{"plain-cooldown", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4, LastUp: 0.75}, 8},
 		{"keda-default", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 4},
 		{"keda-accurate", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 4},
 		{"keda-accurate", 18, 0, 0, 3, Pods{Alive: 7, Starting: 4}, 13},
-		{"keda-eager", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 8},
-		{"keda-eager", 6, 2, 0, 3, Pods{Alive: 11, Starting: 4}, 5},
 		{"elastic-ci-stack", 6, 2, 5, 3, Pods{Alive: 7, Starting: 4}, 4},
 		{"agent-stack-k8s", 6, 2, 0, 3, Pods{Alive: 7, Starting: 4}, 5},
 		{"agent-stack-k8s", 18, 0, 0, 3, Pods{Alive: 7, Starting: 4}, 13},
