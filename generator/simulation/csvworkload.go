@@ -28,6 +28,7 @@ import (
 //	stage     jobs of a stage wait until those of the earlier ones of their build have
 //	          passed, as behind a wait step; optional, 1
 //	cancel    how long after at the build is cancelled, if it is not over; optional, never
+//	label     the step's label, by which muster learns how long it takes; optional, none
 //
 // The time of a build is that of its first row; the others may leave it out. Where times are dates, the first hour that holds a job is the start. The
 // queue is the one that rules name, or queue. An error names the first bad row;
@@ -66,7 +67,7 @@ func ReadCSV(name string, in io.Reader, queue string) (Workload, error) {
 }
 
 func readHeader(header []string) (map[string]int, error) {
-	known := []string{"at", "duration", "count", "rules", "fails", "group", "limit", "build", "stage", "cancel"}
+	known := []string{"at", "duration", "count", "rules", "fails", "group", "limit", "build", "stage", "cancel", "label"}
 	columns := map[string]int{}
 	for i, name := range header {
 		name = strings.TrimPrefix(strings.TrimSpace(name), "\ufeff")
@@ -130,7 +131,7 @@ func (c *csvReader) row(record []string) error {
 
 // step reads the jobs of a row.
 func (c *csvReader) step(field func(string) string) (fakebuildkite.Step, error) {
-	step := fakebuildkite.Step{ConcurrencyGroup: field("group")}
+	step := fakebuildkite.Step{ConcurrencyGroup: field("group"), Label: field("label")}
 	var err error
 	if step.Duration, err = span("duration", field("duration")); err != nil {
 		return step, err

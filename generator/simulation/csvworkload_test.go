@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,9 +12,9 @@ import (
 )
 
 func TestReadCSV(t *testing.T) {
-	got, err := ReadCSV("jobs", strings.NewReader(`at,duration,count,rules,fails,group,limit
-2026-03-02T09:10:00+01:00,4m,3,,,,
-2026-03-02T08:05:30Z,90,,queue=large os=linux,4,deploy,2
+	got, err := ReadCSV("jobs", strings.NewReader(`at,duration,count,rules,fails,group,limit,label
+2026-03-02T09:10:00+01:00,4m,3,,,,,
+2026-03-02T08:05:30Z,90,,queue=large os=linux,4,deploy,2,":ship: deploy, to all"
 `), "default")
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ func TestReadCSV(t *testing.T) {
 		Arrivals: []Arrival{
 			{At: 330 * time.Second, Build: step(fakebuildkite.Step{
 				Parallelism: 1, Duration: 90 * time.Second, Agents: []string{"queue=large", "os=linux"},
-				Fail: 4, Retries: 4, ConcurrencyGroup: "deploy", Concurrency: 2,
+				Fail: 4, Retries: 4, ConcurrencyGroup: "deploy", Concurrency: 2, Label: ":ship: deploy, to all",
 			})},
 			{At: 10 * time.Minute, Build: step(fakebuildkite.Step{
 				Parallelism: 3, Duration: 4 * time.Minute, Agents: []string{"queue=default"}, Retries: 2, Concurrency: 1,
@@ -76,6 +77,30 @@ c,,50,1h,1,30m
 	}
 }
 
+// TestCSVLabels asserts that look-ahead learns how long steps with labels take: agents for second stages
+// start in time. Without labels they start with the build, and idle.
+func TestCSVLabels(t *testing.T) {
+	play := func(lookahead float64, labels ...string) Measures {
+		text := "build,at,stage,label,duration\n"
+		for i := range 20 {
+			for stage, label := range labels {
+				text += fmt.Sprintf("%d,%d,%d,%s,5m\n", i, 1200*i, stage+1, label)
+			}
+		}
+		workload, err := ReadCSV("jobs", strings.NewReader(text), "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := DefaultScenario()
+		w.Policy.Lookahead = lookahead
+		return Play(w, workload, &Muster{}, nil)
+	}
+	off, unlabelled, on := play(0, "build", "test"), play(1, "", ""), play(1, "build", "test")
+	if 3*on.Wait.Mean > 2*off.Wait.Mean || 10*on.Pods > 11*off.Pods || 10*unlabelled.Pods < 13*off.Pods {
+		t.Errorf("mean waits of %s without look-ahead and %s with, and pod time of %s, %s without labels and %s with", off.Wait.Mean, on.Wait.Mean, off.Pods, unlabelled.Pods, on.Pods)
+	}
+}
+
 func TestBadCSV(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"empty", "", "row 1: the file is empty"},
@@ -99,6 +124,8 @@ func TestBadCSV(t *testing.T) {
 		{"fails", "at,duration,fails\n0,60,x\n", `row 2: fails: "x"`},
 		{"limit", "at,duration,limit\n0,60,-3\n", `row 2: limit: "-3"`},
 		{"rules", "at,duration,rules\n0,60,os=linux large\n", `row 2: rules: "large" is not key=value`},
+		{"label", "at,duration,label\n0,60,build\n0,60\n", "row 3: "},
+		{"label twice", "at,label,duration,label\n", `row 1: column "label" is there twice`},
 		{"fields", "at,duration\n0,60\n0,60,7\n", "row 3: "},
 		{"quotes", "at,duration\n0,\"60\n", "row 2: "},
 	} {
