@@ -15,7 +15,7 @@ import (
 )
 
 // Drawn are the algorithms in charts, in order.
-var Drawn = []string{"muster", "muster-told-reuse", "agent-stack-k8s", "keda-accurate", "elastic-ci-stack"}
+var Drawn = []string{"muster", "muster-told-reuse", "agent-stack-k8s-max", "keda-accurate", "elastic-ci-stack"}
 
 // InChart returns the algorithms that a chart shows: those in [Drawn], then the others in the
 // given order, at most [chart.MaxSeries].

@@ -50,7 +50,7 @@ func Algorithms() []Named {
 func DefaultAlgorithms() []string {
 	return []string{
 		"muster", "muster-buffer", "muster-argocd", "muster-flux", "muster-told", "muster-told-buffer-4", "muster-told-reuse",
-		"keda-accurate", "elastic-ci-stack", "agent-stack-k8s", "arc",
+		"keda-accurate", "elastic-ci-stack", "agent-stack-k8s", "agent-stack-k8s-max", "arc",
 	}
 }
 

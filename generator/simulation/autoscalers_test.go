@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/unraced"
 )
 
 // TestSyncers: what a syncer's people set is what a job waits for it.
@@ -27,5 +28,49 @@ func TestSyncers(t *testing.T) {
 	}
 	if argo := waits["argocd"]; argo < 89*time.Second || argo > 149*time.Second {
 		t.Errorf("Argo CD's first look comes between 120s and 180s: a wait of %s", argo)
+	}
+}
+
+// TestAgentStack asserts that agent-stack-k8s has at most 25 pods, ends those of cancelled jobs at the
+// next check, and fails the job of a pod that ended without an agent, so that it is retried at once.
+func TestAgentStack(t *testing.T) {
+	play := func(jobs int, cancel time.Duration, lost bool) Measures {
+		a := algorithmNamed(t, "agent-stack-k8s")
+		w := a.In(DefaultScenario())
+		w.Startup = [2]time.Duration{30 * time.Second, 30 * time.Second}
+		w.plan = func(r *run) {
+			fate := r.cluster.Fate
+			r.cluster.Fate = func() Fate {
+				f := fate()
+				f.NoShow, lost = lost, false
+				return f
+			}
+		}
+		build := fakebuildkite.Build{Steps: []fakebuildkite.Step{{Parallelism: jobs, Duration: time.Minute, Retries: 1}}}
+		return Play(w, Workload{Length: time.Hour, Arrivals: []Arrival{{At: time.Minute, Cancel: cancel, Build: build}}}, a.New(), nil)
+	}
+	if m := play(60, 0, false); m.Highest != 25 || m.Unserved != 0 {
+		t.Errorf("%d agents at once, %d jobs never served; want 25 and none", m.Highest, m.Unserved)
+	}
+	if m := play(5, 12*time.Second, false); m.Agents != 0 || m.Pods != 5*15*time.Second {
+		t.Errorf("%d agents and %s of pods for 5 cancelled jobs, want none and 75s", m.Agents, m.Pods)
+	}
+	if m := play(1, 0, true); m.Unserved != 0 || m.Wait.Max > 31*time.Second {
+		t.Errorf("after a lost pod: %d jobs never served, a wait of %s", m.Unserved, m.Wait.Max)
+	}
+}
+
+// TestRivalsAtTheirBest asserts that each rival with its best-known configuration has shorter waits than
+// as it is installed, and that start-up of EC2 lengthens them.
+func TestRivalsAtTheirBest(t *testing.T) {
+	unraced.Only(t)
+	for _, pair := range [][2]string{
+		{"keda-5s-stay", "keda-accurate"}, {"elastic-ci-stack-60s", "elastic-ci-stack-60s-ec2"},
+		{"agent-stack-k8s-max", "agent-stack-k8s"}, {"arc-stay", "arc"}, {"arc-min-4", "arc"},
+	} {
+		best, other := play(t, 1, 2, "cron", pair[0]), play(t, 1, 2, "cron", pair[1])
+		if best.Wait.Mean >= other.Wait.Mean {
+			t.Errorf("a mean wait of %s with %s, and %s with %s", best.Wait.Mean, pair[0], other.Wait.Mean, pair[1])
+		}
 	}
 }

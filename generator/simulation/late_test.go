@@ -34,7 +34,7 @@ func TestNoShows(t *testing.T) {
 			if learned.Unserved > 0 || learned.Agents != learned.Jobs || learned.Unused > 0 {
 				t.Errorf("%d agents for %d jobs, %d unused, %d jobs never served", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved)
 			}
-			for _, name := range []string{"arc", "agent-stack-k8s"} {
+			for _, name := range []string{"arc", "agent-stack-k8s-max"} {
 				rival := playWith(t, name, seed, 24, func(w *Scenario) {
 					lossy(w)
 					d := DefaultScenario()

@@ -81,9 +81,26 @@ func (c *Cluster) create(j *Job, index int) {
 	p := &Pod{Job: j, Index: index, fate: c.Fate()}
 	j.pods[index] = p
 	c.make(p)
+	if j.Life.Watched > 0 {
+		c.watch(p)
+	}
 	if p.fate.Twin > 0 {
 		c.double(p)
 	}
+}
+
+// watch ends a pod whose job is cancelled before its agent has registered.
+func (c *Cluster) watch(p *Pod) {
+	every := p.Job.Life.Watched
+	c.Buildkite.At(c.Buildkite.Now().Truncate(every).Add(every), func() {
+		switch {
+		case p.ended || p.Agent != "":
+		case c.Buildkite.Canceled(p.Job.Life.Acquire[p.Index]):
+			c.drop(p)
+		default:
+			c.watch(p)
+		}
+	})
 }
 
 // make places a pod once the controllers that create pods have processed it.
@@ -274,6 +291,9 @@ func (c *Cluster) end(p *Pod, done bool) {
 	if c.Exited != nil {
 		c.Exited(p)
 	}
+	if p.Job.Life.Watched > 0 && p.Agent == "" {
+		c.Buildkite.FailReserved(p.Job.Life.Acquire[p.Index])
+	}
 	other := p.twin
 	switch {
 	case p.spare:
@@ -299,6 +319,9 @@ type Life struct {
 	// Acquire, when it is not empty, is the job that each index is started for, and takes
 	// alone.
 	Acquire []string
+	// Watched, when it is not zero, is how often pods that have not registered are compared with
+	// their jobs: they end with a cancelled job, and their reserved job fails with them.
+	Watched time.Duration
 }
 
 // shape makes an agent of that life.

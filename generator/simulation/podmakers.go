@@ -28,16 +28,17 @@ type Maker struct {
 func jobController(perPod int) Maker { return Maker{20, 30, perPod} }
 
 var (
-	// agentStackController makes a Job for each pod: buildkite/agent-stack-k8s
+	// agentStackController makes a Job for each pod: buildkite/agent-stack-k8s 0.47.0
 	// internal/controller/config/config.go, DefaultK8sClientRateLimiterQPS and -Burst.
 	agentStackController = Maker{10, 20, 1}
-	// kedaOperator makes a Job for each pod: kedacore/keda cmd/operator/main.go, kube-api-qps and
+	// kedaOperator makes a Job for each pod: kedacore/keda 2.20.2 cmd/operator/main.go, kube-api-qps and
 	// kube-api-burst.
 	kedaOperator = Maker{20, 30, 1}
 	// runnerSetController makes runners, and writes each five times until its pod is there: it
 	// creates the EphemeralRunner, its finalizers, its Secret, its status and its pod
-	// (actions/actions-runner-controller controllers/actions.github.com, ephemeralrunnerset_controller.go
-	// and ephemeralrunner_controller.go; main.go, k8s-client-rate-limiter-qps and -burst).
+	// (actions/actions-runner-controller gha-runner-scale-set-0.14.2 controllers/actions.github.com,
+	// ephemeralrunnerset_controller.go and ephemeralrunner_controller.go; main.go,
+	// k8s-client-rate-limiter-qps and -burst).
 	runnerSetController = Maker{20, 30, 5}
 )
 

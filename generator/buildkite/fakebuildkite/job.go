@@ -390,6 +390,23 @@ func (s *Server) Reserve(id string, expiry time.Duration) (reserved bool) {
 	return reserved
 }
 
+// FailReserved fails a job that is reserved, as a stack does whose pod ended without an agent (docs
+// apis/agent_api/stacks.md).
+func (s *Server) FailReserved(id string) {
+	s.do(func() {
+		if j := s.jobByID[id]; j != nil && j.state == stateReserved {
+			s.endJob(j, false)
+		}
+	})
+}
+
+// Canceled reports whether a job was cancelled.
+func (s *Server) Canceled(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.jobByID[id].state == stateCanceled
+}
+
 // Unreserve gives a reserved job back to dispatch.
 func (s *Server) Unreserve(id string) {
 	s.do(func() {
