@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -103,6 +104,47 @@ func PrintSummary(out io.Writer, cases []simulation.Case, algorithms []simulatio
 			ratio = fmt.Sprintf("%.2f", float64(r.Wait.P95)/float64(r.Bound.P95))
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%d\t%.2f\n", c.Workload.Name, seconds(r.Bound.P95), seconds(r.Wait.P95), ratio, r.Unused, r.PodsPerJob().Minutes())
+	}
+	return w.Flush()
+}
+
+// PrintMeans prints, if at least two workloads are drawn, the means of each algorithm over them, relative to the first.
+func PrintMeans(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
+	drawn := 0
+	for _, c := range cases {
+		if strings.HasPrefix(c.Workload.Name, "drawn-") {
+			drawn++
+		}
+	}
+	if drawn < 2 {
+		return nil
+	}
+	fmt.Fprintf(out, "\ndrawn: geometric means over %d workloads, relative to %s; waits plus 1s\n\n", drawn, algorithms[0].Name)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  ALGORITHM\tMEAN WAIT\tP95\tPOD-HOURS\tCOMMITS\tWORST POD-HOURS\tNEVER SERVED")
+	for j, a := range algorithms {
+		var logs [4]float64
+		worst, of, unserved := 0.0, "", 0
+		for i, c := range cases {
+			if !strings.HasPrefix(c.Workload.Name, "drawn-") {
+				continue
+			}
+			first, r := rows[i*len(algorithms)], rows[i*len(algorithms)+j]
+			pods := (r.Pods.Hours() + 1e-9) / (first.Pods.Hours() + 1e-9) // a workload may have no job
+			for k, ratio := range []float64{
+				(r.Wait.Mean + time.Second).Seconds() / (first.Wait.Mean + time.Second).Seconds(),
+				(r.Wait.P95 + time.Second).Seconds() / (first.Wait.P95 + time.Second).Seconds(),
+				pods, float64(max(1, r.Commits)) / float64(max(1, first.Commits)),
+			} {
+				logs[k] += math.Log(ratio) / float64(drawn)
+			}
+			if pods > worst {
+				worst, of = pods, c.Workload.Name
+			}
+			unserved += r.Unserved
+		}
+		fmt.Fprintf(w, "  %s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f (%s)\t%d\n", a.Name,
+			math.Exp(logs[0]), math.Exp(logs[1]), math.Exp(logs[2]), math.Exp(logs[3]), worst, of, unserved)
 	}
 	return w.Flush()
 }

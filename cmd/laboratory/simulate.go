@@ -95,7 +95,7 @@ docs/how-to/tune-waits-and-cost.md the columns of the CSV file.`,
 func (s *simulate) addFlags(c *cobra.Command) {
 	w := simulation.DefaultScenario()
 	f := c.Flags()
-	f.StringSliceVar(&s.workloads, "workload", nil, "workloads to generate: all, or some of "+strings.Join(workloadNames(), ", ")+" (default "+simulation.DefaultLoad+")")
+	f.StringSliceVar(&s.workloads, "workload", nil, "workloads to generate: all, or some of "+strings.Join(workloadNames(), ", ")+"; drawn is 100 at random, drawn-17 one of them (default "+simulation.DefaultLoad+")")
 	f.StringSliceVar(&s.algorithms, "algorithms", nil, "algorithms to compare: all, or some of "+strings.Join(algorithmNames(), ", ")+" (default "+strings.Join(simulation.DefaultAlgorithms(), ", ")+")")
 	f.StringVar(&s.csv, "csv", "", "CSV file with the jobs of the workload")
 	f.StringVar(&s.history, "history", "", "fleet repository (directory or URL) whose commits are the workload; without a value, that of --repo")
@@ -191,6 +191,9 @@ func (s *simulate) run(cmd *cobra.Command) error {
 	})
 	progress.Done()
 	if err != nil {
+		return err
+	}
+	if err := PrintMeans(cmd.OutOrStdout(), cases, algorithms, rows); err != nil {
 		return err
 	}
 	if len(cases) > 1 && algorithms[0].Name == "muster" {
@@ -309,7 +312,7 @@ func (s *simulate) cases(cmd *cobra.Command, scenario simulation.Scenario) ([]si
 		c, err := s.rebuild(cmd.Context(), scenario)
 		return []simulation.Case{c}, err
 	}
-	loads, err := choose("--workload", s.workloads, []string{simulation.DefaultLoad}, simulation.Loads(), func(l simulation.Load) string { return l.Name })
+	loads, err := s.loads()
 	if err != nil {
 		return nil, output.Usage(err)
 	}
@@ -319,6 +322,28 @@ func (s *simulate) cases(cmd *cobra.Command, scenario simulation.Scenario) ([]si
 		cases = append(cases, simulation.Case{Scenario: l.Scenario(scenario), Workload: workload, About: l.About})
 	}
 	return cases, nil
+}
+
+// loads returns the workloads that --workload selects: the drawn ones last.
+func (s *simulate) loads() ([]simulation.Load, error) {
+	var others []string
+	var drawn []simulation.Load
+	for _, name := range s.workloads {
+		before := len(drawn)
+		for seed := uint64(1); seed <= simulation.DrawnLoads; seed++ {
+			if name == "drawn" || name == fmt.Sprintf("drawn-%d", seed) {
+				drawn = append(drawn, simulation.Drawn(seed))
+			}
+		}
+		if len(drawn) == before {
+			others = append(others, name)
+		}
+	}
+	if len(drawn) > 0 && len(others) == 0 {
+		return drawn, nil
+	}
+	loads, err := choose("--workload", others, []string{simulation.DefaultLoad}, simulation.Loads(), func(l simulation.Load) string { return l.Name })
+	return append(loads, drawn...), err
 }
 
 // sameRepository is the value of --history that selects the repository of --repo.

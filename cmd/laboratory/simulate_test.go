@@ -138,3 +138,12 @@ func TestSimulateRunsOneWorkloadByDefault(t *testing.T) {
 		}
 	}
 }
+
+// TestSimulateDrawn asserts that two drawn workloads are simulated, and their means printed.
+func TestSimulateDrawn(t *testing.T) {
+	unraced.Only(t)
+	code, table, stderr := simulated(t, "--workload", "drawn-1,drawn-2", "--length", "2h", "--algorithms", "muster-told,muster-told-reuse")
+	if code != invocation.ExitOK || !strings.HasPrefix(table, "drawn-1: ") || !strings.Contains(table, "\n  muster-told        1.00       1.00  1.00       1.00     1.00 (drawn-") {
+		t.Errorf("exit code %d: %s%s", code, table, stderr)
+	}
+}

@@ -23,6 +23,8 @@ type Load struct {
 	start time.Time
 	// rough reports that the scenario of the workload has many faults.
 	rough bool
+	// startup is that of its agents; zero is the scenario's.
+	startup [2]time.Duration
 }
 
 // DefaultLoad is the name of the default workload.
@@ -41,10 +43,14 @@ func (l Load) Generate(seed uint64, length time.Duration) Workload {
 }
 
 // Scenario returns the scenario that the workload is meant for: w itself, or w with the tags that
-// the jobs require, or with faults, unless w has its own.
+// the jobs require, or with faults, unless w has its own;
+// or with the start-up time of a drawn workload.
 func (l Load) Scenario(w Scenario) Scenario {
 	if len(l.tags) > 0 && len(w.Policy.Tags) == 0 {
 		w.Policy.Tags = l.tags
+	}
+	if l.startup[1] > 0 {
+		w.Startup = l.startup
 	}
 	if !l.rough {
 		return w

@@ -87,6 +87,7 @@ const (
 	streamTicks
 	streamJobs
 	streamLinger
+	streamDrawn
 )
 
 func (w Scenario) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, stream)) }
