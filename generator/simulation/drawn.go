@@ -71,7 +71,9 @@ func drawOrganisation(seed uint64) organisation {
 		cancelled: sometimes(0.5, 0.02, 0.3), failing: sometimes(0.7, 0.01, 0.1),
 		start: r.IntN(7), startup: Startups[r.IntN(len(Startups))],
 	}
-	o.to = o.from + between(7, 11)
+	if o.to = o.from + between(7, 11); o.jobsADay > 1000 {
+		o.start %= 5 // its one day is a working day
+	}
 	for range 1 + r.IntN(3) {
 		o.zones = append(o.zones, float64(r.IntN(24)-11))
 	}
