@@ -1,6 +1,7 @@
 package fakebuildkite
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -157,13 +158,15 @@ func (s *Server) makeRunnable(j *job) {
 	s.dispatchJob(j)
 }
 
-// trigger plays a trigger step: it makes its build and ends with it.
+// trigger plays a trigger step: it makes its build, by default in the same cluster, and ends with it.
 func (s *Server) trigger(j *job) {
 	j.runnable, j.started = s.now, s.now
 	s.begin(j.build)
 	j.state = stateRunning
 	if j.step.Build != nil {
-		s.createBuild(*j.step.Build, j)
+		spec := *j.step.Build
+		spec.Cluster = cmp.Or(spec.Cluster, j.build.spec.Cluster)
+		s.createBuild(spec, j)
 		return
 	}
 	s.schedule(s.now.Add(j.step.Duration), func() {
