@@ -23,6 +23,10 @@ func policies() []Named {
 		policy("muster-told-buffer-1", "the same, buffer: 1", notifiedByGit, func(w *Scenario) { withWebhooks(w); w.Policy.Buffer = 1 }),
 		policy("muster-told-buffer-4", "the same, buffer: 4", notifiedByGit, func(w *Scenario) { withWebhooks(w); w.Policy.Buffer = 4 }),
 		policy("muster-told-reuse-5s", "the same, reuse: {idle: 5s, uptime: 30m}", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(5*time.Second, 30*time.Minute)(w) }),
+		policy("muster-told-reuse-auto", "the same, reuse: {idle: auto, uptime: 30m}", notifiedByGit, func(w *Scenario) {
+			withWebhooks(w)
+			w.Policy.Reuse = plan.Reuse{Idle: plan.FirstIdle, Uptime: 30 * time.Minute, Auto: true}
+		}),
 		policy("muster-reuse", "reuse: {idle: 1m, uptime: 30m}", ThroughGit, stay(time.Minute, 30*time.Minute)),
 		policy("muster-told-reuse", "the same, webhooks, and a notified syncer", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(time.Minute, 30*time.Minute)(w) }),
 		policy("muster-told-reuse-5m", "the same, reuse: {idle: 5m, uptime: 2h}", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(5*time.Minute, 2*time.Hour)(w) }),
