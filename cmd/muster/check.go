@@ -104,7 +104,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	p.Progress.Doing("reading the fleet repository")
-	tree, failures, err := s.treeToCheck(cmd.Context(), dir, k.offline, polling{interval, k.hooks.buildkite != ""})
+	tree, failures, err := s.treeToCheck(cmd.Context(), dir, k.offline, interval)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (c checkResult) err() error {
 
 // treeToCheck returns the files to check: those of a directory or, if dir is empty, of the repository. The second
 // result has problems of credentials, and of queues in Buildkite.
-func (s *settings) treeToCheck(ctx context.Context, dir string, offline bool, poll polling) (fs.FS, []error, error) {
+func (s *settings) treeToCheck(ctx context.Context, dir string, offline bool, interval time.Duration) (fs.FS, []error, error) {
 	if dir != "" {
 		root, err := os.OpenRoot(dir) // no link leads out of it
 		if err != nil {
@@ -208,13 +208,13 @@ func (s *settings) treeToCheck(ctx context.Context, dir string, offline bool, po
 	case err != nil:
 		failures = append(failures, err)
 	}
-	failures = append(failures, s.checkBuildkite(ctx, client, log, head.Tree, poll)...)
+	failures = append(failures, s.checkBuildkite(ctx, client, log, head.Tree, interval)...)
 	return head.Tree, append(failures, s.checkReceivers(ctx)...), nil
 }
 
 // checkBuildkite returns problems of the token and the overlays in Buildkite. It logs lesser
 // problems, such as a token that expires in a week.
-func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS, poll polling) []error {
+func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client, log *slog.Logger, tree fs.FS, interval time.Duration) []error {
 	defer s.leave(ctx)
 	token, err := patiently(ctx, s, log, func() (buildkite.Token, error) { return client.Verify(ctx) })
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *settings) checkBuildkite(ctx context.Context, client *buildkite.Client,
 	s.checkAgentTokens(ctx, client, log)
 	warnUnserved(log, overlays, snapshot)
 	warnOtherMusters(log, overlays, snapshot)
-	poll.warnUnseen(ctx, log, overlays)
+	warnUnseen(log, interval, overlays)
 	findings = append(findings, checkCounted(log, overlays, snapshot)...)
 	findings = append(findings, checkQueues(overlays, snapshot)...)
 	findings = append(findings, s.checkMetrics(ctx, log, overlays, snapshot)...)
@@ -316,24 +316,13 @@ func checkQueues(overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	return findings
 }
 
-// polling is when muster run polls Buildkite: each interval, and when a webhook triggers it.
-type polling struct {
-	interval time.Duration
-	webhook  bool
-}
-
-// warnUnseen logs the overlays whose agents can register, get no job and exit between two polls. With
-// a webhook the level is Info, because Buildkite does not report which events a webhook has.
-func (p polling) warnUnseen(ctx context.Context, log *slog.Logger, overlays []plan.Overlay) {
-	level, remedy := slog.LevelWarn, "increase the time-out, or add a Buildkite webhook with agent.connected"
-	if p.webhook {
-		level, remedy = slog.LevelInfo, "the Buildkite webhook must have the event agent.connected"
-	}
+// warnUnseen logs the overlays whose agents can register, get no job and exit between two polls.
+func warnUnseen(log *slog.Logger, interval time.Duration, overlays []plan.Overlay) {
 	for _, o := range overlays {
-		if idle := o.Policy.DemandIdleTimeout(); idle < p.interval && !o.Policy.Partial() {
-			log.Log(ctx, level, "the idle time-out is shorter than the interval: while agents are in flight, muster polls more often if Buildkite's rate limit allows; "+
-				"agents that exit unused between two polls count as in flight until their lease expires; "+remedy,
-				"overlay", o.Name, "idle", idle, "interval", p.interval)
+		if idle := o.Policy.DemandIdleTimeout(); idle < interval && !o.Policy.Partial() {
+			log.Warn("the idle time-out is shorter than the interval: while agents are in flight, muster polls more often if Buildkite's rate limit allows; "+
+				"agents that exit unused between two polls count as in flight until their lease expires; increase the time-out",
+				"overlay", o.Name, "idle", idle, "interval", interval)
 		}
 	}
 }

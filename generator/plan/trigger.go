@@ -78,6 +78,12 @@ func (c Counts) More(overlays []Overlay, before Counts) bool {
 	return false
 }
 
+// AgentsMissing reports whether an overlay needs more agents than it orders: limits withhold them, and an
+// agent that registers or exits may be what they wait for.
+func AgentsMissing(decisions []Decision) bool {
+	return slices.ContainsFunc(decisions, func(d Decision) bool { return d.Figures.Wanted() > d.Figures.Dispatch })
+}
+
 // PollWithin returns the time from one poll to the next that shows each agent in flight, although it
 // registers after the first, gets no job and exits: four fifths of the shortest idle time-out. It
 // returns zero if no agent is in flight after the decisions.

@@ -69,6 +69,8 @@ type Operation struct {
 	// Within, if it is not zero, is the time in which the next tick must begin, if Buildkite's limit
 	// allows.
 	Within time.Duration
+	// Missing reports that limits withhold agents; see [plan.AgentsMissing].
+	Missing bool
 	// Err is why the algorithm could not look; nothing is done then. It may say for how
 	// long to wait, with the method RetryAfter.
 	Err error

@@ -32,7 +32,7 @@ func (m *Muster) Tick(v View) Operation {
 		for _, d := range plan.Decide(v.Head, overlays, o) {
 			m.register.NoteDemand([]plan.Decision{d})
 			op := operationOf(d)
-			op.Within = plan.PollWithin(overlays, []plan.Decision{d})
+			op.Within, op.Missing = plan.PollWithin(overlays, []plan.Decision{d}), plan.AgentsMissing([]plan.Decision{d})
 			return op
 		}
 	}

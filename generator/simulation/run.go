@@ -38,6 +38,7 @@ type run struct {
 	client    Client
 	times     *steptime.Times // what muster has learned of steps; nil: it does not look ahead
 	events    []string        // of the webhook
+	missing   bool            // limits withhold agents: events of agents trigger too
 	triggered time.Time       // time of the first trigger since the last tick; zero: no trigger
 	pause     time.Duration   // to the next tick, unless it is woken
 	pace      plan.Pace       // of ticks that webhooks begin

@@ -27,7 +27,7 @@ func (r *run) tick(at time.Time) {
 	if pushFails {
 		return
 	}
-	r.failed = false
+	r.failed, r.missing = false, op.Missing
 	if op.Within > 0 && op.Within < r.pause {
 		spare := time.Duration(0)
 		if r.client != nil {
@@ -101,15 +101,12 @@ const gather = 250 * time.Millisecond
 // Events returns the events of the webhook that docs/how-to/notifications.md adds in Buildkite, which
 // sends no others.
 func Events() []string {
-	return []string{
-		"job.scheduled", "job.finished", "job.activated",
-		"agent.connected", "agent.disconnected", "agent.lost", "agent.stopping", "agent.stopped",
-	}
+	return []string{"job.scheduled", "agent.connected", "agent.disconnected", "agent.lost", "agent.stopped"}
 }
 
-// receiveEvent triggers muster by an event for which it has a webhook.
+// receiveEvent triggers muster by an event for which it has a webhook; see webhook.Receiver.
 func (r *run) receiveEvent(event string) {
-	if r.triggered.IsZero() && slices.Contains(r.events, event) {
+	if r.triggered.IsZero() && slices.Contains(r.events, event) && (event == "job.scheduled" || r.missing) {
 		r.triggered = r.buildkite.Now()
 	}
 }

@@ -42,12 +42,18 @@ func (r *Receiver) buildkite(header http.Header, body, secret []byte) Result {
 	return r.call(generator.CauseBuildkite)
 }
 
-// matters reports whether an event may change the next decision. An event whose fields have
-// unexpected types may.
+// matters reports whether an event may let an overlay order agents now. An event whose fields have
+// unexpected types may. Others, such as the end of a job, change at most what is retired, which waits for
+// the next regular tick: polls are limited. A job behind a step, or in a concurrency group, is scheduled
+// when it can run (buildkite/docs pages/apis/webhooks/pipelines/job_events.md).
 func (r *Receiver) matters(event string, body []byte) bool {
 	switch event {
-	case "job.scheduled", "job.finished", "job.activated", "agent.connected", "agent.disconnected", "agent.lost", "agent.stopped", "agent.stopping":
-	default: // the job takes an agent that counted for it, or the event is of a build or a token
+	case "job.scheduled":
+	case "agent.connected", "agent.disconnected", "agent.lost", "agent.stopped":
+		if !r.agentsMissing() {
+			return false
+		}
+	default:
 		return false
 	}
 	var e struct {
@@ -64,10 +70,16 @@ func (r *Receiver) matters(event string, body []byte) bool {
 	if json.Unmarshal(body, &e) != nil {
 		return true
 	}
-	// Agents run jobs of the type script only (buildkite/docs pages/apis/rest_api/builds.md). A
-	// block step that is activated releases the jobs behind it.
-	script := e.Job.Type == "script" || e.Job.Type == "" || event == "job.activated"
+	// Agents run jobs of the type script only (buildkite/docs pages/apis/rest_api/builds.md).
+	script := e.Job.Type == "script" || e.Job.Type == ""
 	return script && r.ours(e.Build.URL) && r.ours(e.Agent.URL)
+}
+
+// agentsMissing reports whether limits withheld agents in the last tick that decided.
+func (r *Receiver) agentsMissing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.missing
 }
 
 // ours reports whether an address of the REST API belongs to this organisation, as in

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/plan"
 )
 
 // host is how one kind of git host sends its events.
@@ -178,5 +179,8 @@ func (r *Receiver) Ended(report generator.Report) {
 	defer r.mu.Unlock()
 	if head := report.Result.Head.Commit; head != "" {
 		r.head = head
+	}
+	if report.Err == nil {
+		r.missing = plan.AgentsMissing(report.Result.Decisions)
 	}
 }

@@ -130,6 +130,7 @@ type Receiver struct {
 	unread   map[string]bool      // paths whose secret cannot be read
 	refusals map[string]*refusals // by path
 	head     string               // the branch's head after the last tick
+	missing  bool                 // limits withheld agents in the last tick that decided
 }
 
 // New returns a receiver without events.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"muster/generator"
+	"muster/generator/plan"
 	"muster/generator/webhook"
 	"muster/gitops/leaktest"
 )
@@ -102,28 +103,30 @@ func (h *hooks) want(t *testing.T, what string, r *http.Request, status int, sai
 
 const job = `{"job":{"id":"%s","type":"script"},"build":{"url":"https://api.buildkite.com/v2/organizations/acme/pipelines/app/builds/1"}}`
 
-// TestBuildkiteEvents: which events call, and which cannot matter.
+// TestBuildkiteEvents asserts which events trigger: scheduled jobs, and agents that register or exit while
+// limits withhold agents.
 func TestBuildkiteEvents(t *testing.T) {
 	h := newHooks()
+	ended := func(missing, ordered int, err error) {
+		r := generator.Report{Err: err}
+		r.Result.Decisions = []plan.Decision{{}, {Figures: plan.Figures{Missing: missing, Dispatch: ordered}}}
+		h.Ended(r)
+	}
 	const build = `"build":{"url":"https://api.buildkite.com/v2/organizations/acme/pipelines/app/builds/1"}`
 	for i, c := range []struct {
 		event, body string
 		calls       bool
 	}{
 		{"job.scheduled", `{"job":{"type":"script"},` + build + `}`, true},
-		{"job.finished", `{"job":{"type":"script"},` + build + `}`, true},
-		{"job.activated", `{"job":{"type":"manual"},` + build + `}`, true},
 		{"job.scheduled", `{}`, true},
 		{"job.scheduled", `null`, true},
 		{"job.scheduled", `{"job":{"type":"script"},"build":{"author":"A. Person <person@example.com>"}}`, true},
 		{"job.scheduled", `{"job":{"type":7}}`, true},
-		{"agent.connected", `{"agent":{"url":"https://api.buildkite.com/v2/organizations/acme/agents/1"}}`, true},
-		{"agent.lost", `{"agent":{"priority":"1"}}`, true},
-		{"agent.disconnected", `{}`, true}, {"agent.stopped", `{}`, true}, {"agent.stopping", `{}`, true},
-		{"job.finished", `{"job":{"type":"trigger"},` + build + `}`, false},
+		{"job.scheduled", `{"job":{"type":"trigger"},` + build + `}`, false},
+		{"job.finished", `{"job":{"type":"script"},` + build + `}`, false},
+		{"job.activated", `{"job":{"type":"manual"},` + build + `}`, false}, {"agent.stopping", `{}`, false},
 		{"job.started", `{"job":{"type":"script"},` + build + `}`, false},
 		{"job.scheduled", `{"job":{"type":"script"},"build":{"url":"https://api.buildkite.com/v2/organizations/other/pipelines/app/builds/1"}}`, false},
-		{"agent.connected", `{"agent":{"url":"https://api.buildkite.com/v2/organizations/acme-2/agents/1"}}`, false},
 		{"ping", `{}`, false}, {"build.finished", `{}`, false}, {"agent.blocked", `{}`, false}, {"cluster_token.registration_blocked", `{}`, false}, {"", `{}`, false},
 	} {
 		result, cause := webhook.Ignored, generator.Cause("")
@@ -131,6 +134,27 @@ func TestBuildkiteEvents(t *testing.T) {
 			result, cause = webhook.Triggered, generator.CauseBuildkite
 		}
 		h.want(t, c.event+" "+c.body, h.event(c.event, c.body, h.now.Add(time.Duration(i)*time.Second)), 200, result, cause)
+	}
+	for i, c := range []struct {
+		what             string
+		missing, ordered int
+		err              error
+		calls            bool
+	}{
+		{"all agents are ordered", 3, 3, nil, false},
+		{"a limit withholds one", 3, 2, nil, true},
+		{"the next tick fails", 0, 0, errors.New("the git server is down"), true},
+		{"the next one needs none", 0, 0, nil, false},
+	} {
+		ended(c.missing, c.ordered, c.err)
+		result, cause := webhook.Ignored, generator.Cause("")
+		if c.calls {
+			result, cause = webhook.Triggered, generator.CauseBuildkite
+		}
+		for j, event := range []string{"agent.connected", "agent.disconnected", "agent.lost", "agent.stopped"} {
+			h.want(t, c.what+": "+event, h.event(event, `{"agent":{"url":"https://api.buildkite.com/v2/organizations/acme/agents/1"}}`, h.now.Add(time.Duration(10*i+j)*time.Second)), 200, result, cause)
+		}
+		h.want(t, c.what+": another organisation", h.event("agent.connected", `{"agent":{"url":"https://api.buildkite.com/v2/organizations/acme-2/agents/1"}}`, h.now.Add(time.Duration(10*i)*time.Second)), 200, webhook.Ignored, "")
 	}
 }
 
