@@ -39,7 +39,7 @@ func (g *Generator) Run(ctx context.Context, interval, jitter time.Duration) err
 		g.reporter.reportTick(result, err, end.Sub(start))
 		pause := max(0, interval-end.Sub(start))
 		if err == nil {
-			pause = g.trigger.shorten(pause, start, end, interval, plan.PollWithin(result.Input.Overlays, result.Decisions))
+			pause = g.trigger.adjust(pause, start, end, interval, plan.PollWithin(result.Input.Overlays, result.Decisions))
 		}
 		var wait plan.RetryError
 		if errors.As(err, &wait) {

@@ -24,6 +24,7 @@ type trigger struct {
 	log      *slog.Logger
 	triggers *Triggers // optional
 	pace     plan.Pace // of triggered ticks
+	last     time.Time // of the last trigger that ended a pause; zero: none did
 	// counts are the metrics before the last poll, and overlays those of that poll. Zero counts
 	// trigger nothing.
 	counts   plan.Counts
@@ -132,6 +133,7 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 		return t.afterSleep(ctx, until, err)
 	}
 	now := clock.Now()
+	t.last = now
 	left := until.Sub(now)
 	wait := max(w.Gather, t.pace.Wait(now, began))
 	paced := min(wait, left) // signals do not end it
@@ -153,18 +155,33 @@ func (t *trigger) rest(ctx context.Context, began time.Time, pause, interval tim
 	return cause, deferred, t.pause(ctx, wait-paced)
 }
 
-// shorten returns the pause after a tick. If the next poll must begin within a time of the last one, that
+// recent is how long after a trigger regular polls leave requests to triggered ones: the window of
+// Buildkite's limit.
+const recent = time.Minute
+
+// adjust returns the pause after a tick. If the next poll must begin within a time of the last one, that
 // is not zero, the pause ends then, or as soon as Buildkite's limit and the pace of triggered ticks allow.
-func (t *trigger) shorten(pause time.Duration, began, end time.Time, interval, within time.Duration) time.Duration {
-	early := began.Add(max(within, t.pace.Every)).Sub(end)
-	if within == 0 || early >= pause {
+// Otherwise, after recent triggers, it lasts up to an interval longer: until the requests of an additional
+// poll are there.
+func (t *trigger) adjust(pause time.Duration, began, end time.Time, interval, within time.Duration) time.Duration {
+	spare := func(in time.Duration) time.Duration {
+		if t.triggers == nil || t.triggers.Spare == nil {
+			return 0
+		}
+		return t.triggers.Spare(end.Add(in), interval)
+	}
+	early := max(0, began.Add(max(within, t.pace.Every)).Sub(end))
+	if within > 0 && early < pause {
+		return early + min(spare(early), pause-early)
+	}
+	extra := spare(pause)
+	if t.last.IsZero() || end.Sub(t.last) >= recent || extra > interval {
 		return pause
 	}
-	early = max(0, early)
-	if t.triggers != nil && t.triggers.Spare != nil {
-		early += min(t.triggers.Spare(end.Add(early), interval), pause-early)
+	if within > 0 {
+		extra = min(extra, early-pause)
 	}
-	return early
+	return pause + extra
 }
 
 // afterSleep returns the cause of a tick after a sleep until a time that no trigger ended. Ticks

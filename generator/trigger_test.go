@@ -187,3 +187,52 @@ func TestPollsShowAgentsInFlight(t *testing.T) {
 		})
 	}
 }
+
+// TestRegularPollsLeaveRequests asserts that after a trigger a regular poll waits up to an interval for the
+// requests of an additional poll, and not beyond the time by which agents in flight must be seen.
+func TestRegularPollsLeaveRequests(t *testing.T) {
+	for name, test := range map[string]struct {
+		triggered bool
+		spare     time.Duration
+		idle      time.Duration // of agents in flight; zero: none are
+		want      time.Duration
+	}{
+		"without a trigger": {false, 50 * time.Second, 0, time.Minute},
+		"enough requests":   {true, 0, 0, time.Minute},
+		"few requests":      {true, 50 * time.Second, 0, 110 * time.Second},
+		"no requests":       {true, time.Hour, 0, time.Minute},
+		"agents in flight":  {true, 50 * time.Second, 100 * time.Second, 80 * time.Second},
+		"a longer time-out": {true, 50 * time.Second, time.Hour, 110 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench("a")
+			if test.idle > 0 {
+				b.overlays[0].spec.reuse = reuse{idle: test.idle, uptime: time.Hour}
+				b.fleet = newFleet(b.Now, files(b.overlays))
+				b.jobs("a", 1)
+			}
+			calls := make(chan generator.Cause, 1)
+			var pauses []time.Duration
+			asked := 0
+			b.run(t, time.Minute, func(tick int, _ generator.Result, _ error) bool { return tick < 4 }, func(c *generator.Config) {
+				c.Triggers = &generator.Triggers{Calls: calls, Spare: func(time.Time, time.Duration) time.Duration {
+					if asked++; asked <= 2 { // after the first tick, and by the trigger
+						return 0
+					}
+					return test.spare
+				}}
+				c.Pause = func(ctx context.Context, d time.Duration) error {
+					if pauses = append(pauses, d); test.triggered && len(pauses) == 1 {
+						calls <- generator.CauseBuildkite
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					return b.Sleep(ctx, d)
+				}
+			})
+			if want := []time.Duration{time.Minute, test.want, time.Minute}; !slices.Equal(pauses[:min(3, len(pauses))], want) {
+				t.Errorf("pauses %s, want %s", pauses, want)
+			}
+		})
+	}
+}

@@ -40,6 +40,7 @@ type run struct {
 	events    []string        // of the webhook
 	missing   bool            // limits withhold agents: events of agents trigger too
 	triggered time.Time       // time of the first trigger since the last tick; zero: no trigger
+	lastCall  time.Time       // time of the last trigger; zero: no trigger
 	pause     time.Duration   // to the next tick, unless it is woken
 	pace      plan.Pace       // of ticks that webhooks begin
 	failed    bool            // the last tick, which nobody shortens the wait after

@@ -28,13 +28,7 @@ func (r *run) tick(at time.Time) {
 		return
 	}
 	r.failed, r.missing = false, op.Missing
-	if op.Within > 0 && op.Within < r.pause {
-		spare := time.Duration(0)
-		if r.client != nil {
-			spare = r.client.Spare(at.Add(op.Within), r.scenario.Interval)
-		}
-		r.pause = op.Within + min(spare, r.pause-op.Within)
-	}
+	r.pause = r.pauseAfter(at, op.Within)
 	r.looked = append(r.looked, at)
 	if op.Commits == 0 {
 		return
@@ -52,6 +46,28 @@ func (r *run) tick(at time.Time) {
 	if r.observe != nil {
 		r.observe(op)
 	}
+}
+
+// pauseAfter returns the time to the next tick, unless it is woken; see trigger.adjust of generator.
+func (r *run) pauseAfter(at time.Time, within time.Duration) time.Duration {
+	interval := r.scenario.Interval
+	spare := func(in time.Duration) time.Duration {
+		if r.client == nil {
+			return 0
+		}
+		return r.client.Spare(at.Add(in), interval)
+	}
+	if within > 0 && within < interval {
+		return within + min(spare(within), interval-within)
+	}
+	extra := spare(interval)
+	if r.lastCall.IsZero() || at.Sub(r.lastCall) >= time.Minute || extra > interval {
+		return interval
+	}
+	if within > 0 {
+		extra = min(extra, within-interval)
+	}
+	return interval + extra
 }
 
 func (r *run) view(at time.Time) View {
@@ -125,6 +141,7 @@ func (r *run) next(at time.Time) time.Time {
 		}
 		r.buildkite.AdvanceTo(event)
 	}
+	r.lastCall = r.triggered
 	next := r.triggered.Add(max(gather, r.pace.Wait(r.triggered, at)))
 	if r.client != nil && next.Before(due) {
 		next = next.Add(min(r.client.Spare(next, r.scenario.Interval), due.Sub(next)))
