@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -108,27 +107,25 @@ func PrintSummary(out io.Writer, cases []simulation.Case, algorithms []simulatio
 	return w.Flush()
 }
 
-// PrintMeans prints, if at least two workloads are drawn, the means of each algorithm over them, relative to the first.
+// PrintMeans prints the means of each algorithm, relative to the first, over the workloads that model organisations, if
+// there are at least two.
 func PrintMeans(out io.Writer, cases []simulation.Case, algorithms []simulation.Named, rows []simulation.Row) error {
-	drawn := 0
-	for _, c := range cases {
-		if strings.HasPrefix(c.Workload.Name, "drawn-") {
-			drawn++
+	var models []int
+	for i, c := range cases {
+		if c.Workload.Modelled {
+			models = append(models, i)
 		}
 	}
-	if drawn < 2 {
+	if len(models) < 2 {
 		return nil
 	}
-	fmt.Fprintf(out, "\ndrawn: geometric means over %d workloads, relative to %s; waits plus 1s\n\n", drawn, algorithms[0].Name)
+	fmt.Fprintf(out, "\ngeometric means over %d workloads that model organisations, relative to %s; waits plus 1s\n\n", len(models), algorithms[0].Name)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  ALGORITHM\tMEAN WAIT\tP95\tPOD-HOURS\tCOMMITS\tWORST POD-HOURS\tNEVER SERVED")
 	for j, a := range algorithms {
 		var logs [4]float64
 		worst, of, unserved := 0.0, "", 0
-		for i, c := range cases {
-			if !strings.HasPrefix(c.Workload.Name, "drawn-") {
-				continue
-			}
+		for _, i := range models {
 			first, r := rows[i*len(algorithms)], rows[i*len(algorithms)+j]
 			pods := (r.Pods.Hours() + 1e-9) / (first.Pods.Hours() + 1e-9) // a workload may have no job
 			for k, ratio := range []float64{
@@ -136,10 +133,10 @@ func PrintMeans(out io.Writer, cases []simulation.Case, algorithms []simulation.
 				(r.Wait.P95 + time.Second).Seconds() / (first.Wait.P95 + time.Second).Seconds(),
 				pods, float64(max(1, r.Commits)) / float64(max(1, first.Commits)),
 			} {
-				logs[k] += math.Log(ratio) / float64(drawn)
+				logs[k] += math.Log(ratio) / float64(len(models))
 			}
 			if pods > worst {
-				worst, of = pods, c.Workload.Name
+				worst, of = pods, cases[i].Workload.Name
 			}
 			unserved += r.Unserved
 		}

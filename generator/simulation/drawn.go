@@ -131,7 +131,8 @@ func (o organisation) busy(hour float64) float64 {
 func Drawn(seed uint64) Load {
 	o := drawOrganisation(seed)
 	l := Load{
-		Name: fmt.Sprintf("drawn-%d", seed), Length: 72 * time.Hour, startup: o.startup, start: Start().AddDate(0, 0, o.start),
+		modelled: true,
+		Name:     fmt.Sprintf("drawn-%d", seed), Length: 72 * time.Hour, startup: o.startup, start: Start().AddDate(0, 0, o.start),
 		About: fmt.Sprintf("drawn: about %.0f jobs a working day, start-up %s to %s", o.jobsADay, o.startup[0], o.startup[1]),
 		generate: func(g *generation) {
 			g.random = rand.New(rand.NewPCG(g.random.Uint64(), seed))

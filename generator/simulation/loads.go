@@ -21,6 +21,8 @@ type Load struct {
 	tags []string
 	// start is when it begins; zero is [Start].
 	start time.Time
+	// modelled reports that it models a real organisation.
+	modelled bool
 	// rough reports that the scenario of the workload has many faults.
 	rough bool
 	// startup is that of its agents; zero is the scenario's.
@@ -39,7 +41,7 @@ func (l Load) Generate(seed uint64, length time.Duration) Workload {
 	g := &generation{random: rand.New(rand.NewPCG(seed, streamJobs)), length: length}
 	l.generate(g)
 	slices.SortStableFunc(g.arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
-	return Workload{Name: l.Name, Start: l.start, Length: length, Arrivals: g.arrivals}
+	return Workload{Name: l.Name, Start: l.start, Length: length, Arrivals: g.arrivals, Modelled: l.modelled}
 }
 
 // Scenario returns the scenario that the workload is meant for: w itself, or w with the tags that
@@ -175,7 +177,7 @@ func unsatisfiable(g *generation) {
 
 // modelled are the loads of that kind.
 func modelled() []Load {
-	return []Load{
+	loads := []Load{
 		{Name: "merge-queue", About: "twelve builds of nine jobs at once each half hour by day, and a few between", generate: mergeQueue},
 		{Name: "time-zones", About: "three offices, each with its own working day and lunch", generate: timeZones},
 		{Name: "fan", About: "one job, then forty at once, then one, twelve times an hour by day", generate: fan},
@@ -191,6 +193,10 @@ func modelled() []Load {
 		{Name: "chains", About: "builds of twelve steps, each after the one before", generate: chains},
 		{Name: "long-chains", About: "builds of 24 steps of ten to thirty minutes, each about as long in every build", Length: 120 * time.Hour, generate: longChains},
 	}
+	for i := range loads {
+		loads[i].modelled = true
+	}
+	return loads
 }
 
 // office is how busy people are at an hour of the day, 0 to 1: from nine to six, with lunch.

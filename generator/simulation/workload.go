@@ -10,6 +10,8 @@ import (
 type Workload struct {
 	// Name is what the workload is called.
 	Name string
+	// Modelled reports that it models a real organisation; others show one effect each.
+	Modelled bool
 	// Start is when the run begins; zero is [Start].
 	Start time.Time
 	// Length is how long builds come.
