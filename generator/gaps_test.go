@@ -7,6 +7,7 @@ import (
 
 	"muster/generator/explanation"
 	"muster/generator/fleet"
+	"muster/generator/plan"
 )
 
 // TestGapsAreStored: the gaps between jobs are in the commit of the next order, each once, a restarted muster continues
@@ -45,13 +46,35 @@ func TestGapsAreStored(t *testing.T) {
 			t.Errorf("step %d: gaps %q, want %q", i, got, step.want)
 		}
 	}
-	c := explanation.Config{Repository: b.remote, Overlays: "overlays", Loader: fleet.NewLoader("overlays"), Now: b.now}
-	found, err := c.Explain(t.Context(), explanation.Question{Name: b.fleet.head().id})
-	const want = "0 of the latest 3 gaps between jobs ended within 20 seconds."
-	if err != nil || len(found) != 1 || !slices.Contains(found[0].Why, want) {
-		t.Errorf("explained as %+v: %v", found, err)
-	}
 	if n := verifyAll(t, b.fleet); n != 5 {
 		t.Errorf("%d commits, want 5", n)
+	}
+}
+
+// TestIdleAutoIsExplained: the commit of an order, and its explanation, have the gaps from which the idle time was
+// chosen.
+func TestIdleAutoIsExplained(t *testing.T) {
+	b := newBench("a")
+	b.overlays[0].spec.max, b.overlays[0].spec.reuse = 50, reuse{uptime: time.Hour, auto: true}
+	b.fleet = newFleet(b.Now, retiringFiles(b.overlays))
+	g := b.generator()
+	b.jobs("a", plan.MinStartupTimes)
+	d := tick(t, g).Operations[0].Decision.Dispatch[0]
+	b.now, b.snapshot.Jobs, b.snapshot.Sightings = b.now.Add(40*time.Second), nil, sightings(d, "a")
+	tick(t, g)
+	for range 4 { // until it is retired, and the gaps are long
+		b.now = b.now.Add(2 * time.Minute)
+		tick(t, g)
+	}
+	b.jobs("a", 1)
+	r := tick(t, g)
+	if got := kinds(r.Operations); got != "a: dispatch 1" {
+		t.Fatal(got)
+	}
+	c := explanation.Config{Repository: b.remote, Overlays: "overlays", Loader: fleet.NewLoader("overlays"), Now: b.now}
+	found, err := c.Explain(t.Context(), explanation.Question{Name: r.Head.Commit})
+	const want = "This idle time is chosen from start-up times and 20 recent gaps between jobs: 0 were at most 20 seconds."
+	if err != nil || len(found) != 1 || !slices.Contains(found[0].Why, want) {
+		t.Errorf("explained as %+v: %v", found, err)
 	}
 }

@@ -392,7 +392,7 @@ func (g *Generator) decide(r *Result, most map[string]int) {
 		}
 	}
 	r.Decisions = plan.DecideAll(r.Head.Commit, overlays, observed)
-	registered.NoteDemand(r.Decisions)
+	registered.NoteDemand(overlays, r.Decisions)
 	slices.SortFunc(r.Decisions, func(a, b plan.Decision) int { return cmp.Compare(a.Overlay, b.Overlay) })
 }
 

@@ -521,9 +521,10 @@ func reuseSentence(d plan.Decision) string {
 // GapsSentence describes from which gaps between jobs the idle time of the dispatched agents was chosen; empty if it
 // was not.
 func GapsSentence(d plan.Decision) string {
-	if d.State.Gaps.IsZero() || d.Figures.Demand == 0 {
+	gaps := d.State.Gaps
+	if d.Figures.Demand == 0 || gaps.Len() < plan.MinGaps || !d.State.StartupTimes.Known() {
 		return ""
 	}
 	idle := d.Dispatch[0].IdleTimeout // those for demand come first
-	return fmt.Sprintf("%d of the latest %s between jobs ended within %s.", d.State.Gaps.Within(idle), Count(d.State.Gaps.Len(), "gap"), span(idle))
+	return fmt.Sprintf("This idle time is chosen from start-up times and %d recent gaps between jobs: %d were at most %s.", gaps.Len(), gaps.Within(idle), span(idle))
 }

@@ -2,19 +2,22 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // idleTimes are the idle times between which "idle: auto" chooses, in ascending order. The first exceeds the default
-// interval between ticks, so that muster sees each agent before it exits.
+// interval between ticks, so that muster sees each agent before it exits: with five seconds too, 100 simulated
+// organisations use 4 % fewer pod-hours, but at 50 requests a minute jobs wait up to twice as long.
 var idleTimes = [...]time.Duration{FirstIdle, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}
 
 const (
-	// FirstIdle is the shortest idle time, and the one until minGaps gaps and [MinStartupTimes] start-up times are known.
+	// FirstIdle is the shortest idle time, and the one until MinGaps gaps and [MinStartupTimes] start-up times are known.
 	FirstIdle = 20 * time.Second
-	minGaps   = 10
+	// MinGaps is how many gaps must be known before decisions depend on them.
+	MinGaps = 10
 	// maxGaps is how many gaps are kept: above it all counts are halved, so that the latest count most.
 	maxGaps = 400
 )
@@ -72,7 +75,7 @@ func (g Gaps) idle(startup, uptime time.Duration) time.Duration {
 		value := 0 // in seconds, so that no count of a file overflows it
 		for k, n := range g.counts {
 			if k <= i {
-				value += n * int((startup+startup/2-idleTimes[k])/time.Second)
+				value += n * (int((startup+startup/2)/time.Second) - int(idleTimes[k]/time.Second))
 			} else {
 				value -= n * int(t/time.Second)
 			}
@@ -140,16 +143,28 @@ type gap struct {
 	n      int
 }
 
-// NoteDemand adds how many agents jobs need according to the decisions of a tick, and forgets other overlays.
-func (r *Registrations) NoteDemand(decisions []Decision) {
+// NoteDemand adds how many agents jobs need according to the decisions of a tick, in overlays whose idle time depends
+// on it, and forgets other overlays.
+func (r *Registrations) NoteDemand(overlays []Overlay, decisions []Decision) {
+	learned := map[string]time.Time{}
+	for i := range overlays {
+		if o := &overlays[i]; o.Policy.Reuse.Auto {
+			learned[o.Name] = o.State.GapsUntil
+		}
+	}
 	before := r.traces
-	r.traces = make(map[string]*trace, len(decisions))
+	r.traces = make(map[string]*trace, len(learned))
 	for _, d := range decisions {
+		until, ok := learned[d.Overlay]
+		if !ok {
+			continue
+		}
 		t := before[d.Overlay]
 		if t == nil {
 			t = &trace{}
 		}
-		t.note(d.At(), d.Figures.Busy+d.Figures.Pending-d.Figures.OtherOverlays)
+		t.gaps = slices.DeleteFunc(t.gaps, func(g gap) bool { return g.end.Before(until) })
+		t.note(d.At(), min(d.Figures.Max, d.Figures.Busy+d.Figures.Pending-d.Figures.OtherOverlays))
 		r.traces[d.Overlay] = t
 	}
 }
@@ -159,7 +174,9 @@ func (r *Registrations) NoteDemand(decisions []Decision) {
 func (t *trace) note(now time.Time, agents int) {
 	before, more := t.at, agents-t.agents
 	t.at, t.agents = now, agents
-	if before.IsZero() {
+	longest := idleTimes[len(idleTimes)-1]
+	if before.IsZero() || now.Sub(before) > longest { // gaps before, or in an outage, are unknown
+		t.open = nil
 		return
 	}
 	if more < 0 {
@@ -174,7 +191,6 @@ func (t *trace) note(now time.Time, agents int) {
 			t.open = t.open[:len(t.open)-1]
 		}
 	}
-	longest := idleTimes[len(idleTimes)-1]
 	for len(t.open) > 0 && now.Sub(t.open[0].since) > longest {
 		t.gaps = append(t.gaps, gap{now, longest + 1, t.open[0].agents})
 		t.open = t.open[1:]
@@ -182,8 +198,9 @@ func (t *trace) note(now time.Time, agents int) {
 	t.gaps = t.gaps[max(0, len(t.gaps)-maxGaps):]
 }
 
-// gapsUntil returns the gaps before a time from which an overlay has not learned.
-func (r *Registrations) gapsUntil(o Overlay, at time.Time) (g Gaps) {
+// gapsUntil returns the gaps that ended before a time and that the overlay's state does not contain.
+func (r *Registrations) gapsUntil(o Overlay, at time.Time) Gaps {
+	var g Gaps
 	if t := r.traces[o.Name]; t != nil && o.Policy.Reuse.Auto {
 		for _, gap := range t.gaps {
 			if !gap.end.Before(o.State.GapsUntil) && gap.end.Before(at) {
@@ -191,5 +208,5 @@ func (r *Registrations) gapsUntil(o Overlay, at time.Time) (g Gaps) {
 			}
 		}
 	}
-	return g
+	return Gaps{}.learn(g)
 }

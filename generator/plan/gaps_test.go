@@ -97,7 +97,10 @@ func TestGapsOfDemand(t *testing.T) {
 	var r Registrations
 	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	o := Overlay{Name: "default", Policy: Policy{Reuse: Reuse{Auto: true}}}
-	for _, step := range []struct {
+	note := func(i, agents int) {
+		r.NoteDemand([]Overlay{o}, []Decision{{Overlay: "default", Figures: Figures{Max: 8, Busy: agents, Pending: i, OtherOverlays: i}, Observation: Observation{At: at}}})
+	}
+	for i, step := range []struct {
 		after  int // seconds
 		agents int
 		want   string // since the start
@@ -110,28 +113,46 @@ func TestGapsOfDemand(t *testing.T) {
 		{15, 0, "0 0 1 0 0 0"},  // two end after 45
 		{5, 2, "0 0 1 0 0 0"},   // both are needed again, 20 s later
 		{15, 3, "2 0 1 0 0 0"},  // and one of the first two, 80 s later
-		{15, 8, "2 0 1 1 0 0"},  // more than ever
-		{15, 7, "2 0 1 1 0 0"},  // one ends after 95
-		{600, 7, "2 0 1 1 0 0"}, // nothing needs it
-		{15, 7, "2 0 1 1 0 1"},
+		{15, 40, "2 0 1 1 0 0"}, // more than max
+		{15, 9, "2 0 1 1 0 0"},  // are no agents that could wait
+		{15, 7, "2 0 1 1 0 0"},  // one ends after 110
+		{200, 7, "2 0 1 1 0 0"}, // nothing needs it
+		{200, 7, "2 0 1 1 0 0"},
+		{15, 5, "2 0 1 1 0 1"},  // two end
+		{600, 1, "2 0 1 1 0 1"}, // before an outage, of which nothing is known
+		{15, 8, "2 0 1 1 0 1"},
+		{15, 8, "2 0 1 1 0 1"},
 	} {
 		at = at.Add(time.Duration(step.after) * time.Second)
-		if got := r.gapsUntil(o, at).String(); got != step.want {
-			t.Errorf("%s, %d agents: %q, want %q", at.Format(time.TimeOnly), step.agents, got, step.want)
+		for _, when := range []string{"before", "after"} { // a tick that a conflict repeats decides on the same
+			if got := r.gapsUntil(o, at).String(); got != step.want {
+				t.Errorf("%s, %d agents: %q %s it, want %q", at.Format(time.TimeOnly), step.agents, got, when, step.want)
+			}
+			note(i, step.agents)
 		}
-		r.NoteDemand([]Decision{{Overlay: "default", Figures: Figures{Busy: step.agents}, Observation: Observation{At: at}}})
 	}
-	o.State.GapsUntil = at.Add(-time.Minute)
+	o.State.GapsUntil = at.Add(-15 * time.Minute)
 	if got := r.gapsUntil(o, at.Add(time.Second)).Len(); got != 1 {
-		t.Errorf("%d gaps since a minute, want 1", got)
+		t.Errorf("%d gaps since then, want 1", got)
+	}
+	if note(0, 8); len(r.traces["default"].gaps) != 1 {
+		t.Errorf("%+v is remembered, want what no commit contains", r.traces["default"].gaps)
+	}
+	for range 2 * maxGaps {
+		at = at.Add(15 * time.Second)
+		note(0, 2)
+		at = at.Add(15 * time.Second)
+		note(0, 8)
+	}
+	if got := r.gapsUntil(o, at.Add(time.Second)).Len(); got > maxGaps || len(r.traces["default"].gaps) > maxGaps {
+		t.Errorf("%d gaps, %d remembered, want at most %d", got, len(r.traces["default"].gaps), maxGaps)
 	}
 	o.Policy.Reuse.Auto = false
 	if got := r.gapsUntil(o, at); !got.IsZero() {
 		t.Errorf("without auto: %q", got)
 	}
-	r.NoteDemand(nil)
-	if len(r.traces) != 0 {
-		t.Errorf("%d overlays are remembered that no decision is about", len(r.traces))
+	if note(0, 8); len(r.traces) != 0 {
+		t.Errorf("%d overlays are remembered without auto", len(r.traces))
 	}
 }
 
@@ -141,22 +162,24 @@ func TestOrdersIdleAuto(t *testing.T) {
 	o := Overlay{Name: "default", Policy: Policy{Queue: "default", Max: 10, Lease: FirstLease, IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour,
 		Reuse: Reuse{Idle: FirstIdle, Uptime: time.Hour, Auto: true}}}
 	order := func(gaps Gaps) Decision {
-		d := Decide("head", []Overlay{o}, Observation{At: at, Queue: "default", Jobs: []Demand{{Overlays: []string{"default"}, Pending: 1}},
+		d := Decide("head", []Overlay{o}, Observation{At: at, Until: at.Add(time.Minute), Queue: "default", Jobs: []Demand{{Overlays: []string{"default"}, Pending: 1}},
 			Overlays: []Capacity{{Overlay: "default", Gaps: gaps}}})[0]
 		if len(d.Dispatch) != 1 {
 			t.Fatalf("%d orders", len(d.Dispatch))
 		}
 		return d
 	}
+	ten := gapsOf(slices.Repeat([]time.Duration{50 * time.Second}, 10)...)
 	idle := func(d Decision) string {
 		return fmt.Sprintf("%s, %d gaps", d.Dispatch[0].IdleTimeout, d.State.Gaps.Len())
 	}
 	var nine Gaps
 	nine.add(50*time.Second, 9)
-	if got := idle(order(nine)); got != "20s, 9 gaps" {
+	if got := idle(order(ten)); got != "20s, 10 gaps" {
 		t.Error("no start-up times are known: ", got)
 	}
-	o.State.StartupTimes.Add(45*time.Second, MinStartupTimes)
+	o.State.StartupTimes.Add(45*time.Second, MinStartupTimes-1)
+	o.State.StartupTimes.Add(5*time.Minute, 1) // not the median
 	d := order(nine)
 	if got := idle(d); got != "20s, 9 gaps" || !d.State.GapsUntil.Equal(at) {
 		t.Errorf("nine gaps: %s until %s", got, d.State.GapsUntil)
@@ -165,8 +188,8 @@ func TestOrdersIdleAuto(t *testing.T) {
 	if got := idle(order(Gaps{})); got != "20s, 9 gaps" {
 		t.Error("nine gaps in the state: ", got)
 	}
-	if got := idle(order(gapsOf(50 * time.Second))); got != "1m0s, 10 gaps" {
-		t.Error("ten gaps: ", got)
+	if got := idle(order(gapsOf(50*time.Second, 4*time.Minute))); got != "1m0s, 11 gaps" {
+		t.Error("eleven gaps: ", got)
 	}
 	var many Gaps
 	many.add(time.Second, maxGaps)
@@ -176,5 +199,23 @@ func TestOrdersIdleAuto(t *testing.T) {
 	o.Policy.Reuse.Auto = false
 	if got := idle(order(many)); got != "20s, 0 gaps" {
 		t.Error("without auto: ", got)
+	}
+}
+
+// TestIdleAutoWithAFixedLease: start-up times are learned for the idle time, and no agent is overdue.
+func TestIdleAutoWithAFixedLease(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	order := func(id string, age time.Duration) Dispatch {
+		return Dispatch{ID: id, Purpose: ForDemand, Agents: 1, At: at.Add(-age), NotAfter: at.Add(-age).Add(FirstLease)}
+	}
+	o := Overlay{Name: "default", Dispatches: []Dispatch{order("default-1", 4*time.Minute), order("default-2", 3*time.Minute)},
+		Policy: Policy{Queue: "default", Max: 10, Lease: FirstLease, Reuse: Reuse{Idle: FirstIdle, Uptime: time.Hour, Auto: true}}}
+	o.State.StartupTimes.Add(20*time.Second, MinStartupTimes)
+	seen := Observed{HadJob: 1}
+	seen.Registered.Add(0)
+	seen.StartupTimes.Add(20*time.Second, 1)
+	s := newAllocations([]Overlay{o}, Observation{At: at, Queue: "default", Overlays: []Capacity{{Overlay: "default", Dispatches: map[string]Observed{"default-2": seen}}}})[0]
+	if s.startupTimes.Agents() != MinStartupTimes+1 || s.figures.Overdue != 0 {
+		t.Errorf("%d start-up times, want %d; %d agents overdue, want none", s.startupTimes.Agents(), MinStartupTimes+1, s.figures.Overdue)
 	}
 }

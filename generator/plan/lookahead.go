@@ -242,7 +242,7 @@ func (s *allocation) lookAheadTo(group Demand, now time.Time) {
 		a := ahead{name: stage.Name, share: portion(s.policy.Lookahead, stage), since: stage.Since}
 		a.new = max(0, a.share-stage.Ordered)
 		a.wants = a.new
-		if stage.Since != nil && now.Before(stage.Since.Add(s.demandIdle())) {
+		if stage.Since != nil && now.Before(stage.Since.Add(s.policy.DemandIdleTimeout())) {
 			a.wants = a.share
 		}
 		s.ahead = append(s.ahead, a)

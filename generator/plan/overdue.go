@@ -155,7 +155,7 @@ func (b StartupTimes) comparedAfter() time.Duration {
 // the same time. If no newer order shows this, the agent counts until its lease expires.
 func (s *allocation) giveUp(now time.Time) {
 	after := s.startupTimes.OverdueAfter()
-	if after == 0 || s.breaker.Open() {
+	if !s.policy.LeaseAuto || after == 0 || s.breaker.Open() {
 		return
 	}
 	served := s.servedAt(now.Add(-s.startupTimes.comparedAfter()))

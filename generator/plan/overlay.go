@@ -94,7 +94,8 @@ type State struct {
 	Partial Partial `json:"lookedAheadPartial,omitzero"`
 	// StartupTimes are how long the latest agents took from their order to their registration.
 	// ServedAt is when the newest retired order was made whose agents registered without a delay, or
-	// at least half of them did. Both are kept only if the lease depends on them.
+	// at least half of them did. Both are kept only if the lease
+	// or the idle time depends on them.
 	StartupTimes StartupTimes `json:"startupTimes,omitzero"`
 	ServedAt     time.Time    `json:"servedAt,omitzero"`
 	// Gaps are the latest gaps between jobs, up to GapsUntil; kept only if the idle time depends on them.

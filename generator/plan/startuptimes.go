@@ -140,7 +140,7 @@ func (b *StartupTimes) UnmarshalText(text []byte) error {
 			last = b.counts[n-1].seconds
 		}
 		if err != nil || wrong != nil || seconds <= last || startupBound(seconds) != seconds || agents < 1 || agents > MaxIndex-sum {
-			return fmt.Errorf("boots %.80q: %.40q is not seconds above those before it and a number of agents", text, part)
+			return fmt.Errorf("startupTimes %.80q: %.40q is not seconds above those before it and a number of agents", text, part)
 		}
 		sum += agents
 		b.counts = append(b.counts, startupCount{seconds, agents})
@@ -148,7 +148,7 @@ func (b *StartupTimes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// learn updates the start-up times after the retirements, and the time of the newest served order.
+// learn updates the gaps, the start-up times after the retirements, and the time of the newest served order.
 // Each dispatch contributes once, when it leaves git, with those of its agents that registered. If
 // the breaker opens because no agent of several orders registered, learn discards the known
 // start-up times: a lease derived from them could prevent every agent from starting. The decision
@@ -198,7 +198,7 @@ func (b StartupTimes) AutoLease() time.Duration {
 
 // demandIdle returns how long agents that are ordered now for a job stay idle.
 func (s *allocation) demandIdle() time.Duration {
-	if s.policy.Reuse.Auto && s.startupTimes.Known() && s.gaps.Len() >= minGaps {
+	if s.policy.Reuse.Auto && s.startupTimes.Known() && s.gaps.Len() >= MinGaps {
 		return s.gaps.idle(s.startupTimes.Within(50), s.policy.Reuse.Uptime)
 	}
 	return s.policy.DemandIdleTimeout()

@@ -55,8 +55,8 @@ func rivals() []rival {
 		{name: "keda-accurate", source: scaleJobs + ", pull request #7417", interval: kedaInterval, makers: keda, make: rule(kedaAccurate)},
 		{name: "keda-5s-stay", source: scaleJobs + ", pollingInterval: 5, agents stay for 60 s", interval: 5 * time.Second, makers: keda, make: stay(kedaAccurate)},
 		{name: "elastic-ci-stack", source: elastic, interval: stackInterval, make: stack(stackCooldown, stackIdle)},
-		{name: "elastic-ci-stack-60s", source: elastic + ", ScaleOutCooldownPeriod: 0, ScaleInIdlePeriod: 60", interval: stackInterval, make: stack(0, stayIdle)},
-		{name: "elastic-ci-stack-60s-ec2", source: elastic + ", the same, EC2 instances", interval: stackInterval, make: stack(0, stayIdle), startup: ec2Startup},
+		{name: "elastic-ci-stack-60s", source: elastic + ", ScaleOutCooldownPeriod: 0, ScaleInIdlePeriod: 60", interval: stackInterval, make: stack(0, reuseIdle)},
+		{name: "elastic-ci-stack-60s-ec2", source: elastic + ", the same, EC2 instances", interval: stackInterval, make: stack(0, reuseIdle), startup: ec2Startup},
 		{name: "agent-stack-k8s", source: controller, interval: time.Second, stateless: true, makers: stackPods, make: agentStack(25)},
 		{name: "agent-stack-k8s-max", source: controller + ", max-in-flight as max", interval: time.Second, stateless: true, makers: stackPods, make: agentStack(math.MaxInt)},
 		{name: "arc", source: listener, interval: time.Second, stateless: true, makers: runners, make: rule(runnerController)},
@@ -65,8 +65,8 @@ func rivals() []rival {
 	}
 }
 
-// stayIdle is the idle time of agents that stay: that of muster's policy reuse, for comparison.
-const stayIdle = 60 * time.Second
+// reuseIdle is the idle time of reusable agents: that of muster-told-reuse, for comparison.
+const reuseIdle = 60 * time.Second
 
 // staying is a rule whose agents take job after job: buildkite-agent without --disconnect-after-job,
 // and with --disconnect-after-idle-timeout 60 (buildkite/agent 3.138.2 clicommand/agent_start.go).
@@ -75,7 +75,7 @@ type staying struct{ rule ruleFunc }
 // Tick implements [Algorithm].
 func (s staying) Tick(v View) Operation {
 	op := s.rule.Tick(v)
-	op.Life = Life{Stay: stayIdle}
+	op.Life = Life{Stay: reuseIdle}
 	return op
 }
 

@@ -30,7 +30,7 @@ func (m *Muster) Tick(v View) Operation {
 	m.register.Reconcile(overlays, snapshot.At)
 	for _, o := range plan.Observe(overlays, snapshot, &m.register) {
 		for _, d := range plan.Decide(v.Head, overlays, o) {
-			m.register.NoteDemand([]plan.Decision{d})
+			m.register.NoteDemand(overlays, []plan.Decision{d})
 			op := operationOf(d)
 			op.Within, op.Missing = plan.PollWithin(overlays, []plan.Decision{d}), plan.AgentsMissing([]plan.Decision{d})
 			return op
