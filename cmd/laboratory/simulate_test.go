@@ -84,6 +84,34 @@ func TestScalingQuality(t *testing.T) {
 	}
 }
 
+// TestMeans asserts that the figures on the page are those of the kept run.
+func TestMeans(t *testing.T) {
+	t.Parallel()
+	_, means, _ := strings.Cut(readText(t, "testdata/scaling-quality/results.txt"), "\ngeometric means")
+	kept := map[string][]string{}
+	for line := range strings.Lines(means) {
+		if f := strings.Fields(line); len(f) > 6 {
+			kept[f[0]] = f[1:6]
+		}
+	}
+	rows := 0
+	for line := range strings.Lines(readText(t, "docs/explanation/scaling-quality.md")) {
+		cells := strings.Split(line, " | ")
+		name, _, found := strings.Cut(strings.TrimPrefix(cells[0], "| `"), "`")
+		if !found || len(cells) != 6 || kept[name] == nil {
+			continue
+		}
+		rows++
+		cells[5] = strings.TrimSuffix(cells[5], " |\n")
+		if !slices.Equal(cells[1:], kept[name]) {
+			t.Errorf("%s has %v on the page, want %v", name, cells[1:], kept[name])
+		}
+	}
+	if rows < 10 {
+		t.Errorf("%d rows were compared", rows)
+	}
+}
+
 // TestInChart asserts which algorithms are drawn.
 func TestInChart(t *testing.T) {
 	t.Parallel()
