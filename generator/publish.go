@@ -27,6 +27,8 @@ type publisher struct {
 	// operations of different overlays are not pushed separately.
 	refused  map[string]refusal
 	together time.Time
+	// overlays is the number of overlays in the last head.
+	overlays int
 	// left is the overlay whose operations are pushed first if they are pushed one by one; empty
 	// means the first overlay.
 	left string
@@ -58,11 +60,19 @@ func affectsOneOperation(err error) bool {
 	return errors.As(err, &refused) || errors.Is(err, branch.ErrInvalid)
 }
 
-// maxTogether is how many operations are pushed together, if they are of several overlays. Each commit has a tree of
-// all overlays, so that memory grows with the product of both.
-const maxTogether = 25
+// Limits of operations of several overlays that are pushed together. Each commit has a tree of all overlays, so that
+// memory grows with the product of both.
+const (
+	maxTogether  = 25
+	maxTreesSize = 100_000 // in overlays
+)
 
-// commit pushes the operations in parts of [maxTogether]. After a refused part it continues with the next, and stores
+// mostTogether returns how many operations are pushed together.
+func (p *publisher) mostTogether() int {
+	return min(maxTogether, max(1, maxTreesSize/max(1, p.overlays)))
+}
+
+// commit pushes the operations in parts of [publisher.mostTogether]. After a refused part it continues with the next, and stores
 // the overlays that are refused. It returns the new head and the operations that were committed. The error is that of
 // the last refused push if no refusal could be attributed to an overlay, or one that does not concern a single overlay.
 func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, []ledger.Draft, error) {
@@ -75,7 +85,7 @@ func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.D
 	groups := byOverlay(ops)
 	for i, group := range groups {
 		part = append(part, group...)
-		if i+1 < len(groups) && len(part)+len(groups[i+1]) <= maxTogether {
+		if i+1 < len(groups) && len(part)+len(groups[i+1]) <= p.mostTogether() {
 			continue
 		}
 		before := len(failed)
@@ -186,6 +196,7 @@ func (p *publisher) remember(head branch.Head, overlay string, err error, others
 // withRefused suspends the overlays whose operations were refused, and forgets those that are gone or
 // whose files have changed.
 func (p *publisher) withRefused(head branch.Head, loaded []fleet.Overlay) []fleet.Overlay {
+	p.overlays = len(loaded)
 	if len(p.refused) == 0 {
 		return loaded
 	}

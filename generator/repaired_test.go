@@ -2,10 +2,13 @@ package generator_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"muster/generator"
+	"muster/generator/ledger"
 	"muster/gitops/branch"
 )
 
@@ -69,5 +72,54 @@ func TestRepairedHead(t *testing.T) {
 	r := tick(t, g)
 	if got := kinds(r.Operations); got != "a: repair" || r.Conflicts > 0 || r.Rewritten != nil {
 		t.Errorf("%q, %d conflicts, rewritten %v", got, r.Conflicts, r.Rewritten)
+	}
+}
+
+// TestRepairsInTurn: a tick repairs a hundred overlays and orders for the others; the next ticks repair the rest, also if
+// the server refuses the repairs of the first.
+func TestRepairsInTurn(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		var names []string
+		for i := range 231 {
+			names = append(names, fmt.Sprintf("o%03d", i))
+		}
+		b := newBench(names...)
+		for _, name := range names {
+			b.jobs(name, 2)
+			if name != "o230" {
+				b.fleet.edit("a person", branch.Change{Path: "overlays/" + name + "/dispatches/state.yaml", Content: []byte("nonsense: [")})
+			}
+		}
+		if refused {
+			b.refuse(func(a ledger.Draft) error {
+				if a.Path < "overlays/o100" {
+					return &branch.Refused{Message: "frozen"}
+				}
+				return nil
+			})
+		}
+		g := b.generator()
+		var got []string
+		for range 3 {
+			r := tick(t, g)
+			repairs, orders := 0, 0
+			for _, op := range r.Operations {
+				switch op.Kind {
+				case ledger.Repair:
+					repairs++
+				case ledger.Dispatch:
+					orders++
+				}
+			}
+			got = append(got, fmt.Sprintf("%d repairs, %d orders, %d suspended, %d conflicts", repairs, orders, len(r.Suspended), r.Conflicts))
+			b.now = b.now.Add(15 * time.Second)
+		}
+		want := []string{"100 repairs, 101 orders, 130 suspended, 0 conflicts", "100 repairs, 100 orders, 30 suspended, 0 conflicts", "30 repairs, 30 orders, 0 suspended, 0 conflicts"}
+		if refused {
+			want = []string{"0 repairs, 1 orders, 230 suspended, 0 conflicts", "100 repairs, 100 orders, 130 suspended, 0 conflicts", "30 repairs, 30 orders, 100 suspended, 0 conflicts"}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("refused %t:\n%q, want\n%q", refused, got, want)
+		}
 	}
 }

@@ -85,6 +85,8 @@ type Generator struct {
 	publisher *publisher
 	reporter  *reporter
 	trigger   *trigger
+	// unrepaired reports that more overlays need repairs than the last repair had.
+	unrepaired bool
 }
 
 // New returns a Generator.
@@ -274,6 +276,9 @@ func (g *Generator) attempt(ctx context.Context, repaired *branch.Head) (Result,
 		return result, err
 	}
 	loaded := g.publisher.withRefused(head, edited)
+	if repaired != nil && g.unrepaired {
+		loaded = suspendDamaged(loaded)
+	}
 	result.Warnings = warnings(loaded)
 	ops, err := g.repair(ctx, head, loaded, &result)
 	switch {
@@ -282,7 +287,7 @@ func (g *Generator) attempt(ctx context.Context, repaired *branch.Head) (Result,
 	case len(result.Operations) > 0 && !g.cfg.DryRun:
 		return result, errRepaired
 	case len(ops) > 0 && !g.cfg.DryRun: // all were refused
-		loaded = g.publisher.withRefused(head, edited)
+		loaded = suspendDamaged(g.publisher.withRefused(head, edited))
 	}
 	overlays := fleet.Decidable(loaded)
 	if len(overlays) == 0 {
@@ -354,15 +359,33 @@ func (g *Generator) overlaysAt(ctx context.Context, head branch.Head, r *Result)
 	return joined, nil
 }
 
+// maxRepairs is how many overlays are repaired in a tick. Their repairs are in memory until its end, and the other
+// overlays wait for them.
+const maxRepairs = 100
+
+// suspendDamaged suspends the overlays that need repairs, which a later tick makes.
+func suspendDamaged(loaded []fleet.Overlay) []fleet.Overlay {
+	loaded = slices.Clone(loaded)
+	for i := range loaded {
+		if o := &loaded[i]; len(o.Repair()) > 0 {
+			o.Suspend(fmt.Sprintf("waits for its repair: muster repairs at most %d overlays in a tick", maxRepairs))
+		}
+	}
+	return loaded
+}
+
 // errRepaired reports that repairs were pushed: the tick continues from the new head.
 var errRepaired = errors.New("muster's files were repaired")
 
-// repair pushes the repairs of the overlays, and stores the committed ones in the result; in a dry run it
-// stores all. It returns all repairs. An error means that they could not be pushed.
+// repair pushes the repairs of at most [maxRepairs] overlays, and stores the committed ones in the result; in a dry run
+// it stores all. It returns the repairs. An error means that they could not be pushed.
 func (g *Generator) repair(ctx context.Context, head branch.Head, loaded []fleet.Overlay, r *Result) ([]ledger.Draft, error) {
 	ops := repairs(head.Commit, loaded, g.cfg.Clock.Now().UTC().Truncate(time.Second))
 	if len(ops) == 0 {
 		return nil, nil
+	}
+	if g.unrepaired = len(ops) > maxRepairs && !g.cfg.DryRun; g.unrepaired {
+		ops = g.publisher.inTurn(ops)[:maxRepairs]
 	}
 	g.memory.suspect(ctx, head, ops)
 	if g.cfg.DryRun {
