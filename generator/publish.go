@@ -63,18 +63,20 @@ func affectsOneOperation(err error) bool {
 // Limits of operations of several overlays that are pushed together. Each commit has a tree of all overlays, so that
 // memory grows with the product of both.
 const (
-	maxTogether  = 25
-	maxTreesSize = 100_000 // in overlays
+	maxTogether = 25
+	// maxInTrees is the maximum number of overlays in all of their trees.
+	maxInTrees = 100_000
 )
 
 // mostTogether returns how many operations are pushed together.
 func (p *publisher) mostTogether() int {
-	return min(maxTogether, max(1, maxTreesSize/max(1, p.overlays)))
+	return min(maxTogether, max(1, maxInTrees/max(1, p.overlays)))
 }
 
-// commit pushes the operations in parts of [publisher.mostTogether]. After a refused part it continues with the next, and stores
-// the overlays that are refused. It returns the new head and the operations that were committed. The error is that of
-// the last refused push if no refusal could be attributed to an overlay, or one that does not concern a single overlay.
+// commit pushes the operations in parts of [publisher.mostTogether]. After a refused part it continues with the next,
+// and stores the overlays that are refused. It returns the new head and the operations that were committed. The error
+// is that of the last refused push if no refusal could be attributed to an overlay, or one that does not concern a
+// single overlay.
 func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.Draft) (branch.Head, []ledger.Draft, error) {
 	if p.repository.Limits().OneByOne {
 		return p.commitOneByOne(ctx, head, ops)

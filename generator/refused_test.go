@@ -566,14 +566,7 @@ func TestLargeOperationsOnGitHub(t *testing.T) {
 // TestPushedInParts asserts that the operations of many overlays are pushed in several parts, and that a conflict
 // between two parts costs no operation, and repeats none.
 func TestPushedInParts(t *testing.T) {
-	var names []string
-	for i := range 120 {
-		names = append(names, fmt.Sprintf("o%03d", i))
-	}
-	b := newBench(names...)
-	for _, name := range names {
-		b.jobs(name, 2)
-	}
+	b, names := newLargeBench(120)
 	var parts []int
 	b.onCommit = func(ops []ledger.Draft) error {
 		if parts = append(parts, len(ops)); len(parts) == 2 {
@@ -605,19 +598,14 @@ func TestPushedInParts(t *testing.T) {
 // only the overlays that were refused.
 func TestPartRefused(t *testing.T) {
 	for _, repairs := range []bool{false, true} {
-		var names []string
-		for i := range 60 {
-			names = append(names, fmt.Sprintf("o%02d", i))
-		}
-		b := newBench(names...)
+		b, names := newLargeBench(60)
 		for _, name := range names {
-			b.jobs(name, 2)
 			if repairs {
 				b.fleet.edit("a person", branch.Change{Path: "overlays/" + name + "/dispatches/state.yaml", Content: []byte("nonsense: [")})
 			}
 		}
 		b.refuse(func(a ledger.Draft) error {
-			if a.Path < "overlays/o25" {
+			if a.Path < "overlays/o025" {
 				return &branch.Refused{Message: "frozen"}
 			}
 			return nil
@@ -635,4 +623,17 @@ func TestPartRefused(t *testing.T) {
 			t.Errorf("repairs %t: %d operations, want %d; suspended %v", repairs, len(r.Operations), want, suspended)
 		}
 	}
+}
+
+// newLargeBench returns a bench with n overlays, of two jobs each, and their names.
+func newLargeBench(n int) (*bench, []string) {
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("o%03d", i))
+	}
+	b := newBench(names...)
+	for _, name := range names {
+		b.jobs(name, 2)
+	}
+	return b, names
 }

@@ -79,16 +79,9 @@ func TestRepairedHead(t *testing.T) {
 // the server refuses the repairs of the first.
 func TestRepairsInTurn(t *testing.T) {
 	for _, refused := range []bool{false, true} {
-		var names []string
-		for i := range 231 {
-			names = append(names, fmt.Sprintf("o%03d", i))
-		}
-		b := newBench(names...)
-		for _, name := range names {
-			b.jobs(name, 2)
-			if name != "o230" {
-				b.fleet.edit("a person", branch.Change{Path: "overlays/" + name + "/dispatches/state.yaml", Content: []byte("nonsense: [")})
-			}
+		b, names := newLargeBench(231)
+		for _, name := range names[:230] {
+			b.fleet.edit("a person", branch.Change{Path: "overlays/" + name + "/dispatches/state.yaml", Content: []byte("nonsense: [")})
 		}
 		if refused {
 			b.refuse(func(a ledger.Draft) error {

@@ -85,7 +85,7 @@ type Generator struct {
 	publisher *publisher
 	reporter  *reporter
 	trigger   *trigger
-	// unrepaired reports that more overlays need repairs than the last repair had.
+	// unrepaired reports that more than [maxRepairs] overlays needed repairs at the last one.
 	unrepaired bool
 }
 

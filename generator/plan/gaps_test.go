@@ -119,7 +119,7 @@ func TestGapsOfDemand(t *testing.T) {
 		{200, 7, "2 0 1 1 0 0"}, // nothing needs it
 		{200, 7, "2 0 1 1 0 0"},
 		{15, 5, "2 0 1 1 0 1"},  // two end
-		{600, 1, "2 0 1 1 0 1"}, // before an outage, of which nothing is known
+		{600, 1, "2 0 1 1 0 1"}, // after ten minutes without a tick: no gap is known
 		{15, 8, "2 0 1 1 0 1"},
 		{15, 8, "2 0 1 1 0 1"},
 	} {
