@@ -145,6 +145,9 @@ func TestNoSimulator(t *testing.T) {
 			t.Errorf("muster contains %s", path)
 		}
 	}
+	if slices.Contains(muster, module+"generator/belief") {
+		t.Error("muster contains generator/belief, which is for tests and muster-sim")
+	}
 }
 
 // TestUnusedMethodsAreLeftOut looks for two methods of a large library in the

@@ -49,7 +49,7 @@ func (o *optional[T]) UnmarshalJSONFrom(d *decoder) error {
 }
 
 // agentRecord is an agent of the agents list (docs apis/rest_api/agents.md
-// "Agent data model"). Cluster and queue are in no documented field of their
+// "Agent data model"). The identifiers of cluster and queue are in no documented field of their
 // own: they are in the address of the agent's page. The field paused is known
 // from GraphQL (docs agent/self_hosted/pausing_and_resuming.md) and is read
 // where REST should have it.

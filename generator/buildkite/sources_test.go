@@ -186,7 +186,8 @@ func TestStackRequests(t *testing.T) {
 	}
 }
 
-// TestStackPages: more jobs than a page has, each once, and when each was first listed.
+// TestStackPages: more jobs than a page has, each once, with the address of its page in REST, and when each was first
+// listed.
 func TestStackPages(t *testing.T) {
 	s, ci, _ := twoClusters(fakebuildkite.Options{})
 	for range 5 {
@@ -197,14 +198,19 @@ func TestStackPages(t *testing.T) {
 	s.Advance(time.Minute)
 	s.CreateBuild(fakebuildkite.Build{Cluster: ci, Steps: []fakebuildkite.Step{{}}})
 	again := observe(t, c, now.Add(time.Minute), time.Time{})
-	ids, later := map[string]bool{}, 0
+	ids, later, pages := map[string]bool{}, 0, map[string]string{}
+	for _, j := range observe(t, sourceClient(t, s, "rest"), s.Now(), time.Time{}).Jobs {
+		pages[j.ID] = j.URL
+	}
 	for _, j := range again.Jobs {
-		ids[j.ID] = true
+		if ids[j.ID] = true; j.URL == "" || j.URL != pages[j.ID] {
+			t.Fatalf("job %s is at %q, in REST at %q", j.ID, j.URL, pages[j.ID])
+		}
 		if j.Since.Equal(now.Add(time.Minute)) {
 			later++
 		}
 	}
-	if len(first.Jobs) != 2500 || len(ids) != 2501 || later != 1 || first.Jobs[0].URL == "" {
+	if len(first.Jobs) != 2500 || len(ids) != 2501 || later != 1 {
 		t.Errorf("%d jobs, then %d, %d of them new", len(first.Jobs), len(ids), later)
 	}
 }
