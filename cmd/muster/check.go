@@ -193,7 +193,7 @@ func (s *settings) treeToCheck(ctx context.Context, dir string, offline bool, in
 	if offline {
 		return head.Tree, nil, nil
 	}
-	if err := s.makeNotifier(log); err != nil {
+	if err := s.makeNotifier(log, true); err != nil {
 		return nil, nil, err
 	}
 	client, err := s.client(log)
@@ -495,6 +495,9 @@ func relativeDir(dir string) string {
 // tokens it returns nil.
 func (s *settings) checkMetrics(ctx context.Context, log *slog.Logger, overlays []plan.Overlay, snapshot plan.Snapshot) []error {
 	m, err := s.metrics(log)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: jobs wait for the next tick; create the file, or leave out --agent-token-file", err)
+	}
 	if err != nil {
 		return []error{err}
 	}

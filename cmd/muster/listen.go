@@ -292,10 +292,8 @@ func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.C
 			ends.metrics.Webhooks(string(source), string(result), 0)
 		}
 	}
-	triggers := &generator.Triggers{Calls: ends.hooks.Calls(), Gather: gather, Every: f.interval, Spare: client.Spare, Problems: ends.hooks.Problems}
-	if s.trigger != nil {
-		triggers.Metrics = s.trigger
-	}
+	triggers := s.triggers(client, f.interval, log)
+	triggers.Calls, triggers.Gather, triggers.Problems = ends.hooks.Calls(), gather, ends.hooks.Problems
 	return triggers, nil
 }
 

@@ -682,7 +682,7 @@ func (m *manualFlags) open() (*gitops.Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	return repository, m.settings.makeNotifier(log)
+	return repository, m.settings.makeNotifier(log, false)
 }
 
 // identRule matches GIT_AUTHOR_IDENT of git-var(1).

@@ -177,8 +177,9 @@ func (s *settings) addNotify(c *cobra.Command) {
 	c.Flags().StringArrayVar(&s.notify, "notify", nil, "notify a syncer of each push, as in kind=flux,url=URL,secret-file=FILE: docs/how-to/notifications.md; repeatable, or separated by spaces")
 }
 
-// makeNotifier creates the notifier of the receivers. The repository must be known.
-func (s *settings) makeNotifier(log *slog.Logger) error {
+// makeNotifier creates the notifier of the receivers, whose files may be created later if filesLater. The
+// repository must be known.
+func (s *settings) makeNotifier(log *slog.Logger, filesLater bool) error {
 	var receivers []notify.Receiver
 	for _, value := range s.notify {
 		for text := range strings.FieldsSeq(value) {
@@ -191,7 +192,7 @@ func (s *settings) makeNotifier(log *slog.Logger) error {
 	}
 	var err error
 	s.notifier, err = notify.New(notify.Config{
-		Repository: s.git.Shown, Branch: s.git.Branch, Receivers: receivers, Log: log, Now: s.program.Clock.Now,
+		Repository: s.git.Shown, Branch: s.git.Branch, Receivers: receivers, FilesLater: filesLater, Log: log, Now: s.program.Clock.Now,
 	})
 	if err != nil {
 		return output.Usage(fmt.Errorf("--notify: %w", err))

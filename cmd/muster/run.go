@@ -161,6 +161,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
+	s.filesLater = true
 	if s.trigger, err = s.metrics(log); err != nil {
 		return err
 	}
@@ -179,10 +180,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 	var gaps []string
 	watch := func(client *buildkite.Client, commits page.Commits) (generator.Watcher, *generator.Triggers, error) {
 		gaps = client.Gaps()
-		triggers := &generator.Triggers{Every: f.webhooks.interval, Spare: client.Spare}
-		if s.trigger != nil {
-			triggers.Metrics = s.trigger
-		}
+		triggers := s.triggers(client, f.webhooks.interval, log)
 		if f.listen == "" {
 			return s.withJobNotifier(nil), triggers, nil
 		}

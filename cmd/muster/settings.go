@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -44,6 +45,7 @@ type settings struct {
 	countLimited        bool
 	pause               func(context.Context, time.Duration) error // of run between two ticks; nil: the clock's
 	watchToken          bool                                       // not a flag: set by long-running commands
+	filesLater          bool                                       // not a flag: run starts without the files of receivers and of the metrics
 	progress            *output.Progress                           // nil: no progress, as in long-running commands
 }
 
@@ -141,7 +143,7 @@ func (s *settings) generator(dryRun bool, patience time.Duration, watch func(*bu
 	if err != nil {
 		return nil, err
 	}
-	if err := s.makeNotifier(log); err != nil {
+	if err := s.makeNotifier(log, s.filesLater); err != nil {
 		return nil, err
 	}
 	repository := generator.Fleet{Writer: writer, Version: s.program.Build.String(), Style: style}
@@ -187,11 +189,12 @@ func invalidOverlays(suspended []generator.Suspended) error {
 
 // agentSettings are the flags that select the agent tokens for Buildkite's Agent API.
 type agentSettings struct {
-	files  []string // one for each Buildkite cluster; empty: the Agent API is not used
-	url    string
-	source string            // of jobs
-	key    string            // of the stack; empty: derived from the identifiers of the overlays
-	stacks *buildkite.Stacks // nil: REST is the source of jobs
+	files   []string // one for each Buildkite cluster; empty: the Agent API is not used
+	url     string
+	source  string            // of jobs
+	key     string            // of the stack; empty: derived from the identifiers of the overlays
+	stacks  *buildkite.Stacks // nil: REST is the source of jobs
+	awaited bool              // a token of the trigger does not exist yet
 	// counter counts agents if there is no API token; otherwise it is nil.
 	counter *buildkite.Metrics
 	// stats are the counters of all clients.
@@ -214,25 +217,29 @@ func (a *agentSettings) addTo(c *cobra.Command) {
 	invocation.OneOf(c, "source", "rest", "stacks")
 }
 
-// tokens returns a function for each token, which reads it. All tokens must be readable.
-func (a *agentSettings) tokens() ([]func() (string, error), error) {
-	var all []func() (string, error)
+// tokens returns a function for each token, which reads it, and the first error of reading them now.
+func (a *agentSettings) tokens() (all []func() (string, error), err error) {
 	for _, value := range a.files {
 		for file := range strings.FieldsSeq(value) {
 			read := func() (string, error) { return readSecret("the agent token", file) }
-			if _, err := read(); err != nil {
-				return nil, output.Usage(err)
+			if _, unreadable := read(); err == nil {
+				err = output.Usage(unreadable)
 			}
 			all = append(all, read)
 		}
 	}
-	return all, nil
+	return all, err
 }
 
 // metrics returns the client of the metrics; nil without agent tokens.
 func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 	tokens, err := s.agent.tokens()
-	if len(tokens) == 0 {
+	s.agent.awaited = s.filesLater && s.agent.source != "stacks" && errors.Is(err, fs.ErrNotExist)
+	if s.agent.awaited {
+		log.Warn(noAgentTokenText, "reason", err)
+		err = nil
+	}
+	if len(tokens) == 0 || err != nil {
 		return nil, err
 	}
 	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Clock: s.program.Clock})
@@ -241,6 +248,43 @@ func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 	}
 	s.agent.stats = append(s.agent.stats, m.Stats)
 	return m, nil
+}
+
+// noAgentTokenText is the log message if the file of the agent token does not exist.
+const noAgentTokenText = "the file of the agent token does not exist: jobs wait for the next tick"
+
+// awaitedMetrics are metrics whose agent token may not exist yet. Until it does, their counts are
+// empty and trigger nothing.
+type awaitedMetrics struct {
+	*buildkite.Metrics
+	log  *slog.Logger
+	read bool // the token has existed
+}
+
+// Counts implements [generator.Metrics].
+func (m *awaitedMetrics) Counts(ctx context.Context, at time.Time) (plan.Counts, error) {
+	counts, err := m.Metrics.Counts(ctx, at)
+	switch {
+	case m.read:
+	case errors.Is(err, fs.ErrNotExist):
+		return plan.Counts{}, nil
+	default:
+		m.read = true
+		m.log.Info("resolved: " + noAgentTokenText)
+	}
+	return counts, err
+}
+
+// triggers returns the triggers of ticks: the metrics, if there is an agent token.
+func (s *settings) triggers(client *buildkite.Client, every time.Duration, log *slog.Logger) *generator.Triggers {
+	t := &generator.Triggers{Every: every, Spare: client.Spare}
+	switch {
+	case s.agent.awaited:
+		t.Metrics = &awaitedMetrics{Metrics: s.trigger, log: log}
+	case s.trigger != nil:
+		t.Metrics = s.trigger
+	}
+	return t
 }
 
 // agentAPI returns the sum of the counters of all Agent API clients; used is false if there is

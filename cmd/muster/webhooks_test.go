@@ -1,17 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/gitops/leaktest"
 )
 
 // TestWebhookToNotification asserts that a webhook of Buildkite triggers a tick, that the tick
@@ -81,4 +87,57 @@ func TestWebhookToNotification(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	k.stop()
+}
+
+// TestRunBeforeSecretsExist asserts that run starts without the files of the agent token and of a receiver, logs
+// each once, and notifies the receiver once its file exists.
+func TestRunBeforeSecretsExist(t *testing.T) {
+	t.Parallel()
+	k := thisClock(t)
+	notified := make(chan string, 16)
+	receiver := serveHTTP(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { notified <- r.URL.Path }))
+	secret, token := filepath.Join(t.TempDir(), "secret"), filepath.Join(t.TempDir(), "agent-token")
+	k.start([]string{"MUSTER_AGENT_TOKEN_FILE=" + token}, "--agent-endpoint", k.api.URL+"/v3", "--notify", "kind=flux,url="+receiver.URL+",secret-file="+secret)
+	k.says(`level=WARN msg="` + noAgentTokenText + `"`)
+	k.says(`level=WARN msg="a syncer cannot be notified of pushes`)
+	check(t, os.WriteFile(secret, []byte("sesame"), 0o600))
+	k.addBuild(2)
+	k.signal(syscall.SIGHUP)
+	k.says("agents=2")
+	if path, want := <-notified, "/hook/16db2c30ddd1d9b1f2768e2d1b5dc2d4b54f9678898cc5c5ff21e4ebdc2f1b38"; path != want {
+		t.Errorf("the path is %s, want %s", path, want)
+	}
+	k.says(`level=INFO msg="resolved: a syncer cannot be notified of pushes`)
+	k.stop()
+	if text := k.process.text(); strings.Count(text, "level=WARN") != 2 || strings.Count(text, "secret: no such file") != 1 {
+		t.Errorf("the log is\n%s", text)
+	}
+}
+
+// TestAwaitedMetrics asserts that the metrics trigger nothing until the agent token exists, and that afterwards a
+// missing token is an error.
+func TestAwaitedMetrics(t *testing.T) {
+	s := fakebuildkite.New(fakebuildkite.Options{Now: time.Now()})
+	s.AddAgentToken(s.AddCluster("ci"), leaktest.AgentToken)
+	missing, log := fmt.Errorf("open token: %w", fs.ErrNotExist), &bytes.Buffer{}
+	metrics, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: "acme", HTTP: s.Transport(), Clock: s, Tokens: []func() (string, error){
+		func() (string, error) { return leaktest.AgentToken, missing },
+	}})
+	check(t, err)
+	m := &awaitedMetrics{Metrics: metrics, log: slog.New(slog.NewTextHandler(log, nil))}
+	for i, c := range []struct {
+		missing error
+		counted bool
+	}{{missing, false}, {nil, true}, {missing, false}} {
+		missing = c.missing
+		at := s.Now().Add(time.Duration(i) * 2 * time.Minute)
+		s.AdvanceTo(at)
+		counts, err := m.Counts(t.Context(), at)
+		if counts.At.IsZero() == c.counted || (err != nil) != (i == 2) {
+			t.Errorf("%d: %+v, %v", i, counts, err)
+		}
+	}
+	if text := log.String(); strings.Count(text, "resolved: "+noAgentTokenText) != 1 {
+		t.Errorf("the log is %s", text)
+	}
 }

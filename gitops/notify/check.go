@@ -36,7 +36,7 @@ func (t *sender) check(ctx context.Context) error {
 	p := t.post
 	switch {
 	case p.Kind == URL:
-		made, secrets, err := p.custom(Push{Unlisted: true})
+		made, secrets, err := p.event(Push{Unlisted: true})
 		if err != nil {
 			return err
 		}
@@ -50,13 +50,13 @@ func (t *sender) check(ctx context.Context) error {
 
 // ping sends GitHub's event of that name (docs.github.com/webhooks/
 // webhook-events-and-payloads, "ping").
-func (p post) ping(ctx context.Context) error {
+func (p *post) ping(ctx context.Context) error {
 	_, secrets, err := p.event(Push{Unlisted: true})
 	if err != nil {
 		return err
 	}
 	body := []byte(`{"zen":"muster check","hook_id":0}`)
-	return p.do(ctx, http.MethodPost, event{body, hubHeader("ping", body, []byte(secrets[0]))}, secrets)
+	return p.do(ctx, http.MethodPost, event{body: body, header: hubHeader("ping", body, []byte(secrets[0]))}, secrets)
 }
 
 // headed returns the error of a HEAD request if it is a problem of the receiver.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -15,6 +16,7 @@ import (
 type event struct {
 	body   []byte
 	header http.Header
+	path   string // instead of the receiver's own; optional
 }
 
 // about is the repository and the branch of a push.
@@ -45,7 +47,14 @@ func documentOf(a about, p Push) document {
 // receivers, "generic-hmac": X-Signature is HASH=HMAC of the body, in hexadecimal).
 func fluxEvent(a about, p Push, secret []byte) event {
 	body := inJSON(documentOf(a, p))
-	return event{body, http.Header{"X-Signature": {"sha256=" + signature(body, secret)}}}
+	return event{body: body, header: http.Header{"X-Signature": {"sha256=" + signature(body, secret)}}}
+}
+
+// fluxPath returns the path of the Receiver muster in flux-system, which muster init writes: "/hook/", and
+// the SHA-256 of token, name and namespace (fluxcd/notification-controller, api/v1/receiver_types.go,
+// GetWebhookPath).
+func fluxPath(token string) string {
+	return fmt.Sprintf("/hook/%x", sha256.Sum256([]byte(token+"muster"+"flux-system")))
 }
 
 // argoEvent returns GitHub's push event (docs.github.com/webhooks/webhook-events-and-payloads, "push"), with
@@ -68,7 +77,7 @@ func argoEvent(a about, p Push, secret []byte) (event, error) {
 		"ref": "refs/heads/" + a.branch, "before": p.Before, "after": p.After, "commits": commitsOf(p),
 		"repository": map[string]string{"html_url": address, "clone_url": address + ".git", "default_branch": a.branch},
 	})
-	return event{body, hubHeader("push", body, secret)}, nil
+	return event{body: body, header: hubHeader("push", body, secret)}, nil
 }
 
 // hubHeader returns the headers of GitHub's events (docs.github.com/webhooks, "Validating webhook deliveries").

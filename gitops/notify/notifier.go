@@ -3,7 +3,9 @@ package notify
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -16,6 +18,9 @@ type Config struct {
 	// the branch that is pushed to.
 	Repository, Branch string
 	Receivers          []Receiver
+	// FilesLater permits receivers whose files do not exist yet. [Notifier.Start] logs them, and the
+	// first push after their files exist notifies them.
+	FilesLater bool
 	// Log is optional.
 	Log *slog.Logger
 	// Now is the clock by which the duration of notifications is measured.
@@ -45,7 +50,7 @@ type Notifier struct {
 }
 
 // New returns a notifier, which [Notifier.Start] starts. It returns an error if a file of a receiver
-// is missing or invalid.
+// is invalid, or missing without FilesLater.
 func New(cfg Config) (*Notifier, error) {
 	n := &Notifier{}
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
@@ -55,14 +60,12 @@ func New(cfg Config) (*Notifier, error) {
 			return nil, fmt.Errorf("two receivers are named %s: give each a name=", r.Name)
 		}
 		known[r.Name] = true
-		post, err := newPost(r, about{cfg.Repository, cfg.Branch})
-		if err == nil {
-			_, _, err = post.event(Push{Unlisted: true})
-		}
-		if err != nil {
+		post := newPost(r, about{cfg.Repository, cfg.Branch})
+		_, _, err := post.event(Push{Unlisted: true})
+		if err != nil && !(cfg.FilesLater && errors.Is(err, fs.ErrNotExist)) {
 			return nil, fmt.Errorf("the receiver %s: %w", r.Name, err)
 		}
-		n.senders = append(n.senders, &sender{post: post, log: log, now: cfg.Now, patience: patience{maxTry, maxRound}, trigger: make(chan struct{}, 1)})
+		n.senders = append(n.senders, &sender{post: post, log: log, now: cfg.Now, patience: patience{maxTry, maxRound}, trigger: make(chan struct{}, 1), missing: err})
 	}
 	return n, nil
 }
@@ -73,6 +76,9 @@ func (n *Notifier) Start(ctx context.Context) {
 	sending, end := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() { time.AfterFunc(gracePeriod, end) })
 	for _, t := range n.senders {
+		if t.missing != nil {
+			t.failed(t.missing)
+		}
 		n.running.Go(func() { t.run(sending) })
 	}
 }
@@ -131,10 +137,11 @@ func (n *Notifier) Stats() []Stats {
 
 // sender notifies one receiver.
 type sender struct {
-	post    post
+	post    *post
 	log     *slog.Logger
 	now     func() time.Time
 	trigger chan struct{} // has room for one: there is something new
+	missing error         // a file that did not exist at the start
 	patience
 
 	mu    sync.Mutex // guards what follows

@@ -35,7 +35,8 @@ type Receiver struct {
 	Name string
 	Kind Kind
 	URL  string
-	// SecretFile contains the secret that Flux or Argo CD is configured with.
+	// SecretFile contains the secret that Flux or Argo CD is configured with. A URL of Flux without a
+	// path gets that of the Receiver that muster init writes, which follows from the secret.
 	SecretFile string
 	// Repository is the receiver's address of the repository; empty means muster's.
 	Repository string

@@ -3,9 +3,14 @@ package notify_test
 import (
 	encoding "encoding/pem"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/gitops/branch"
 	"muster/gitops/leaktest"
@@ -68,6 +73,68 @@ func TestNew(t *testing.T) {
 		_, err := notify.New(notify.Config{Repository: "/srv/fleet.git", Branch: "main", Receivers: receivers, Now: clock()})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestFilesLater: a receiver whose files do not exist is logged once at the start, is a finding of Check,
+// and is notified once they exist.
+func TestFilesLater(t *testing.T) {
+	t.Parallel()
+	s, secure := newSyncer(t, leaktest.GitPassword, nil), httptest.NewTLSServer(nil)
+	t.Cleanup(secure.Close)
+	secret, authority := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "ca.crt")
+	r, err := notify.Parse(fmt.Sprintf("kind=flux,url=%s/hook/0123,ca-file=%s,secret-file=%s,name=flux", s.URL, authority, secret))
+	must(t, err)
+	l := &log{}
+	cfg := notify.Config{Repository: fleet, Branch: "main", Receivers: []notify.Receiver{r}, FilesLater: true, Log: slog.New(slog.NewTextHandler(l, nil)), Now: clock()}
+	n, err := notify.New(cfg)
+	must(t, err)
+	if found := n.Check(t.Context()); len(found) != 1 || !strings.Contains(found[0].Error(), "ca.crt: no such file or directory") {
+		t.Errorf("findings: %q", found)
+	}
+	n.Impatient(time.Second, time.Second)
+	n.Start(t.Context())
+	n.Landed(push(1))
+	settle(t, n, 1)
+	must(t, os.WriteFile(authority, []byte(pem(secure.Certificate().Raw)), 0o600))
+	must(t, os.WriteFile(secret, []byte(leaktest.GitPassword), 0o600))
+	n.Landed(push(2))
+	n.Close()
+	if got := s.requests(); len(got) != 1 || after(t, got[0]) != push(2).After {
+		t.Errorf("it was sent %v", got)
+	}
+	lines := l.all()
+	if len(lines) != 2 {
+		t.Fatalf("the log has %q", lines)
+	}
+	contains(t, lines[0], "level=WARN", "receiver=flux", "no such file or directory")
+	contains(t, lines[1], `level=INFO msg="resolved: `)
+
+	cfg.Receivers[0].CAFile = file(t, "no certificate")
+	if _, err := notify.New(cfg); err == nil || !strings.Contains(err.Error(), "has none in PEM") {
+		t.Errorf("an invalid file: %v", err)
+	}
+}
+
+// TestFluxPath: a URL of Flux without a path gets that of the Receiver muster in flux-system, from the current
+// token. Test values: printf %s sesamemusterflux-system | sha256sum. The receiver's 404 is explained.
+func TestFluxPath(t *testing.T) {
+	t.Parallel()
+	paths := make(chan string, 2)
+	s := newSyncer(t, "sesame", func(_ int, rw http.ResponseWriter, r *http.Request) bool {
+		paths <- r.URL.Path
+		rw.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	for _, slash := range []string{"", "/"} {
+		n, _ := notifier(t, "kind=flux,url="+s.URL+slash+",secret-file="+file(t, "sesame")+",name=flux")
+		found := n.Check(t.Context())
+		if got, want := <-paths, "/hook/16db2c30ddd1d9b1f2768e2d1b5dc2d4b54f9678898cc5c5ff21e4ebdc2f1b38"; got != want {
+			t.Errorf("path %s, want %s", got, want)
+		}
+		if len(found) != 1 || !strings.HasSuffix(found[0].Error(), "404 Not Found: the namespace flux-system has no Receiver muster whose token is that of secret-file") {
+			t.Errorf("findings: %q", found)
 		}
 	}
 }

@@ -32,27 +32,39 @@ const (
 type post struct {
 	Receiver
 	about  about
-	client *http.Client
+	client *http.Client // nil until its files have been read
 }
 
-// newPost returns a post for a receiver. Only their context ends requests.
-func newPost(r Receiver, a about) (post, error) {
+// newPost returns a post for a receiver.
+func newPost(r Receiver, a about) *post {
 	a.repository = cmp.Or(r.Repository, a.repository)
-	pool, err := r.authorities()
+	return &post{Receiver: r, about: a}
+}
+
+// connect reads the certificate authorities, once. Only their context ends requests.
+func (p *post) connect() error {
+	if p.client != nil {
+		return nil
+	}
+	pool, err := p.authorities()
 	if err != nil {
-		return post{}, err
+		return err
 	}
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableCompression: true,
 		TLSClientConfig:        &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		MaxResponseHeaderBytes: 64 << 10, MaxIdleConns: 1, IdleConnTimeout: time.Minute,
 	}
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return post{r, a, client}, nil
+	p.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return nil
 }
 
-// event returns the request for a push, from the current content of the files, and the secrets in it.
-func (p post) event(push Push) (made event, secrets []string, err error) {
+// event returns the request for a push, from the current content of the files, and the secrets in it. It
+// also connects.
+func (p *post) event(push Push) (made event, secrets []string, err error) {
+	if err := p.connect(); err != nil {
+		return event{}, nil, err
+	}
 	if p.Kind == URL {
 		return p.custom(push)
 	}
@@ -66,7 +78,12 @@ func (p post) event(push Push) (made event, secrets []string, err error) {
 	}
 	secrets = []string{key}
 	if p.Kind == Flux {
-		return fluxEvent(p.about, push, []byte(key)), secrets, nil
+		made = fluxEvent(p.about, push, []byte(key))
+		if u, err := url.Parse(p.URL); err == nil && strings.Trim(u.Path, "/") == "" {
+			made.path = fluxPath(key)
+			secrets = append(secrets, made.path)
+		}
+		return made, secrets, nil
 	}
 	made, err = argoEvent(p.about, push, []byte(key))
 	return made, secrets, err
@@ -74,7 +91,7 @@ func (p post) event(push Push) (made event, secrets []string, err error) {
 
 // custom returns the request for a URL: the filled template or a document, and the headers of the
 // file.
-func (p post) custom(push Push) (made event, secrets []string, err error) {
+func (p *post) custom(push Push) (made event, secrets []string, err error) {
 	made = event{body: inJSON(documentOf(p.about, push)), header: http.Header{}}
 	if p.TemplateFile != "" {
 		template, err := read(p.TemplateFile)
@@ -156,7 +173,7 @@ func again(err error) bool {
 }
 
 // send sends a push. The error contains neither the URL nor a secret.
-func (p post) send(ctx context.Context, push Push) error {
+func (p *post) send(ctx context.Context, push Push) error {
 	made, secrets, err := p.event(push)
 	if err != nil {
 		return err
@@ -166,10 +183,13 @@ func (p post) send(ctx context.Context, push Push) error {
 
 // do sends a request. It does not follow redirects: the request is signed for this receiver, and a
 // redirected POST may become a GET.
-func (p post) do(ctx context.Context, method string, made event, secrets []string) error {
+func (p *post) do(ctx context.Context, method string, made event, secrets []string) error {
 	request, err := http.NewRequestWithContext(ctx, method, p.URL, bytes.NewReader(made.body))
 	if err != nil {
 		return errors.New("its url cannot be read: write it as https://HOST/PATH")
+	}
+	if made.path != "" {
+		request.URL.Path = made.path
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "muster")
@@ -191,6 +211,9 @@ func (p post) do(ctx context.Context, method string, made event, secrets []strin
 		return nil
 	case answer.StatusCode < http.StatusBadRequest:
 		return refused{answer.StatusCode, redirection(answer)}
+	}
+	if made.path != "" && answer.StatusCode == http.StatusNotFound {
+		return refused{answer.StatusCode, "the namespace flux-system has no Receiver muster whose token is that of secret-file"}
 	}
 	return refused{answer.StatusCode, branch.OneLine(string(text), longestWords, secrets...)}
 }
