@@ -46,6 +46,9 @@ func TestDeployedSecrets(t *testing.T) {
 		if err := yaml.Unmarshal(manifest, &m); err != nil {
 			t.Fatalf("%s: %v", pod, err)
 		}
+		if !strings.Contains(string(text), "\nMUSTER_AGENT_TOKEN_FILE=/secrets/buildkite/agent-token\n") {
+			t.Errorf("%s does not set MUSTER_AGENT_TOKEN_FILE", env)
+		}
 		shown := regexp.MustCompile(`(?m)^# (MUSTER_\w+=\S+)$`).ReplaceAllString(string(text), "$1")
 		checkCommand(t, env, []string{"run"}, strings.Fields(withoutComments(shown)))
 		named, needed := secretDirs(shown), secretDirs(withoutComments(string(text)))
@@ -67,7 +70,7 @@ func TestDeployedSecrets(t *testing.T) {
 		if slices.Sort(mounted); !slices.Equal(mounted, named) {
 			t.Errorf("%s mounts %v, and %s names %v", pod, mounted, env, named)
 		}
-		for _, want := range []string{"MUSTER_AGENT_TOKEN_FILE", "MUSTER_BUILDKITE_WEBHOOK_SECRET_FILE", "MUSTER_GIT_WEBHOOK_SECRET_FILE", "MUSTER_NOTIFY"} {
+		for _, want := range []string{"MUSTER_BUILDKITE_WEBHOOK_SECRET_FILE", "MUSTER_GIT_WEBHOOK_SECRET_FILE", "MUSTER_NOTIFY"} {
 			if !strings.Contains(string(text), "\n# "+want+"=") {
 				t.Errorf("%s does not show %s", env, want)
 			}

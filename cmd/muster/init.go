@@ -159,9 +159,9 @@ const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite org
 const deployHint = "\nTo run muster itself: edit deploy/base/muster.env, the image in\n" +
 	"deploy/base/kustomization.yaml and, without --repo, the repository in\n" +
 	"deploy/overlays/argocd or deploy/overlays/flux, create the Secrets\n" +
-	"muster-buildkite and muster-git by hand, push, and kubectl apply -k one of these two\n" +
-	"directories, once. Everyone who can write deploy/ controls muster: restrict who may\n" +
-	"approve changes to it.\n"
+	"muster-buildkite, muster-git and muster-notify by hand, push, and kubectl apply -k one\n" +
+	"of these two directories, once. Everyone who can write deploy/ controls muster:\n" +
+	"restrict who may approve changes to it.\n"
 
 // promptQueue prompts for the queue's key; it returns "" without an answer.
 func (p program) promptQueue(ctx context.Context, out io.Writer) (string, error) {
@@ -230,18 +230,18 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 	if o.image != "" {
 		o.writeImage(dir, parts)
 	}
+	if err := otherSyncer(dir, o); err != nil {
+		return err
+	}
+	m, ok := readSyncer(os.DirFS(dir), ".")
 	if o.withDeploy {
-		own, err := deployment(o.version)
+		own, err := deployment(o.version, cmp.Or(o.syncer, m.syncer))
 		if err != nil {
 			return err
 		}
 		o.writeAddress(own.Files)
 		parts = append(parts, own)
 	}
-	if err := otherSyncer(dir, o); err != nil {
-		return err
-	}
-	m, ok := readSyncer(os.DirFS(dir), ".")
 	added := o.syncer == "" && ok && m.byInit() && !m.applied[o.Name]
 	if o.Name != o.Queue && o.Name == plan.Slug(o.Queue) {
 		fmt.Fprintf(out, "the overlay of the queue %s is called %s: --overlay gives it another name\n", o.Queue, o.Name)
@@ -520,12 +520,16 @@ func writeNewFile(name string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// deployment returns muster's own deployment, with the image of a version.
-func deployment(version string) (starter.Directory, error) {
+// deployment returns muster's own deployment, with the image of a version. It notifies the syncer, if that is known.
+func deployment(version, syncer string) (starter.Directory, error) {
 	files, err := starter.Embedded(deploy.Files, ".")
 	for name, content := range files {
-		if path.Base(name) == "kustomization.yaml" {
+		switch path.Base(name) {
+		case "kustomization.yaml":
 			files[name] = bytes.Replace(content, []byte("newTag: "+invocation.Version+"\n"), []byte("newTag: "+strings.ReplaceAll(version, "+", "-")+"\n"), 1)
+		case "muster.env":
+			notify := "MUSTER_NOTIFY=kind=" + syncer + ","
+			files[name] = bytes.Replace(content, []byte("# "+notify), []byte(notify), 1)
 		}
 	}
 	return starter.Directory{Path: "deploy", Files: files}, err

@@ -63,7 +63,7 @@ func TestInitPrompts(t *testing.T) {
 // TestDeployedVersion asserts that init writes the program's version, as a valid tag, for each
 // image.
 func TestDeployedVersion(t *testing.T) {
-	part, err := deployment("v9.8.7+6")
+	part, err := deployment("v9.8.7+6", "")
 	check(t, err)
 	images := 0
 	for name, content := range part.Files {

@@ -26,7 +26,7 @@ var deployments = map[string]map[string]int{
 	"deploy/overlays/two-replicas":       own(nil),
 	"deploy/overlays/argocd":             own(map[string]int{"Application": 1}),
 	"deploy/overlays/flux":               own(map[string]int{"GitRepository": 1, "Kustomization": 1}),
-	"deploy/secrets":                     {"Secret": 2},
+	"deploy/secrets":                     {"Secret": 3},
 	"testdata/apiserver/testdata/syncer": {"ConfigMap": 1, "Deployment": 1},
 	"testdata/apiserver/testdata/monitored": own(map[string]int{
 		"Application": 1, "PodMonitor": 1, "PrometheusRule": 1, "ConfigMap": 2, "Service": 1,

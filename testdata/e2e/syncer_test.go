@@ -109,8 +109,8 @@ func startFlux(ctx context.Context, t tb, s *suite, c *cluster, prefix string) *
 	return f
 }
 
-// introduce applies what all overlays share, and finds the Receiver's path.
-func (f *flux) introduce(ctx context.Context, t tb, fleet string) string {
+// introduce applies what all overlays share, and waits for the Receiver's path, which muster derives.
+func (f *flux) introduce(ctx context.Context, t tb, fleet string) {
 	secret := map[string]any{"metadata": map[string]any{"name": "muster-receiver"}, "stringData": map[string]string{"token": tellSecret}}
 	must(t, f.cluster.Post(ctx, kube.Path("v1", "secrets", "flux-system", ""), secret))
 	must(t, f.cluster.applyFiles(ctx, filepath.Join(fleet, "syncer", "fleet.yaml")))
@@ -126,7 +126,6 @@ func (f *flux) introduce(ctx context.Context, t tb, fleet string) string {
 		}
 		return nil
 	}))
-	return receiver.Status.WebhookPath
 }
 
 func (f *flux) notify() string {

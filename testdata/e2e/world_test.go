@@ -78,7 +78,7 @@ func (w *world) introduce(t tb) {
 		return nil
 	}))
 	if f, ok := w.syncers["flux"].(*flux); ok {
-		f.receiver += f.introduce(w.ctx, t, w.git.clone)
+		f.introduce(w.ctx, t, w.git.clone)
 	}
 	if _, ok := w.syncers["argocd"]; ok {
 		must(t, w.cluster.applyFiles(w.ctx, filepath.Join(w.git.clone, "syncer", "project.yaml")))
