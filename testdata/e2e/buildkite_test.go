@@ -59,7 +59,7 @@ func startBuildkite(ctx context.Context, t tb, dir string, left func(fakebuildki
 	b.tls.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	b.tls.StartTLS()
 	b.agentURL = b.tls.URL
-	b.plain = httptest.NewServer(handler)
+	b.plain = httptest.NewServer(seen.note(handler))
 	b.url = b.plain.URL + "/"
 	b.certificate = filepath.Join(dir, "buildkite.pem")
 	must(t, os.WriteFile(b.certificate, text, 0o600))

@@ -39,7 +39,8 @@ type seenPod struct {
 	UID, Name, Job, Overlay string
 	Index                   int
 	Created                 time.Time // by the API server's clock, to the second
-	Added, Running          time.Time
+	Added, Scheduled        time.Time
+	Running                 time.Time
 	Phase                   string
 	Ready                   bool // it was once
 	killed                  bool
@@ -109,6 +110,9 @@ func (e *events) pod(event kube.Event) {
 		}
 		p.Index, _ = strconv.Atoi(o.Metadata.Annotations["batch.kubernetes.io/job-completion-index"])
 		e.pods[o.Metadata.UID] = p
+	}
+	if p.Scheduled.IsZero() && o.Spec.NodeName != "" {
+		p.Scheduled = now
 	}
 	p.Phase, p.Ready = o.Status.Phase, p.Ready || slices.ContainsFunc(o.Status.Conditions, func(c node.Condition) bool { return c.Type == "Ready" && c.Status == "True" })
 	// Of a real node the API server is the only witness.

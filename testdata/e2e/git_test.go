@@ -55,7 +55,7 @@ func startGit(t tb, dir, muster string) *gitHost {
 
 // wrap notes when dispatches arrive, and lets the server be away.
 func (g *gitHost) wrap(next http.Handler) http.Handler {
-	g.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g.handler = seen.note(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.away.Load() {
 			http.Error(w, "away", http.StatusServiceUnavailable)
 			return
@@ -73,7 +73,7 @@ func (g *gitHost) wrap(next http.Handler) http.Handler {
 		if before != "" && after != before {
 			g.note(before, after, now)
 		}
-	})
+	}))
 	return g.handler
 }
 

@@ -22,7 +22,7 @@ var (
 	withSyncers  = flag.String("syncers", "flux,argocd", "the syncers to try")
 	versionsFlag = flag.String("versions", "", "the set of versions: NAME.mod beside each go.mod of build/; empty: the current ones")
 	buildOnly    = flag.Bool("build-only", false, "build what is missing, and run nothing")
-	tableFlag    = flag.String("table", "", "the section of docs/reference/syncers.md, tried, previous or long, to write from what was seen, if all of it held")
+	tableFlag    = flag.String("table", "", "the section of docs/reference/syncers.md, tried, previous or long, to write from what was seen, if all of it held; or trace, of docs/explanation/performance.md")
 	keepFlag     = flag.Bool("keep", false, "keep the folder of logs and data, also where all passed")
 )
 
@@ -87,11 +87,15 @@ func hasSection() error {
 	if *tableFlag == "" {
 		return nil
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(record.Page)))
+	of := record.Page
+	if *tableFlag == record.Trace {
+		of = record.TracePage
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(of)))
 	if err != nil {
 		return err
 	}
-	_, err = record.Replace(page, *tableFlag, record.Run{})
+	_, err = record.Replace(page, *tableFlag, "")
 	return err
 }
 

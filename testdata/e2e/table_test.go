@@ -20,6 +20,9 @@ type table struct {
 	promises []record.Promise
 	figures  []record.Figure
 	nodes    []string
+
+	pods   string                     // on what the traced ones ran
+	traces map[string][]time.Duration // by syncer, how long each of traceParts took
 }
 
 // ran notes on what else pods ran.
@@ -58,8 +61,16 @@ func (r *table) measured(text, syncer, value string) {
 	r.figures[i].Values[syncer] = value
 }
 
-// write writes docs/reference/syncers.md.
+// write writes docs/reference/syncers.md, and the trace into its page.
 func (r *table) write(s *suite) error {
+	if r.traces != nil && *tableFlag != record.Previous {
+		if err := replace(s, record.TracePage, record.Trace, r.trace(s)); err != nil {
+			return err
+		}
+	}
+	if *tableFlag == record.Trace {
+		return nil
+	}
 	sum, err := record.Sum(os.DirFS(s.root))
 	if err != nil {
 		return err
@@ -81,15 +92,20 @@ func (r *table) write(s *suite) error {
 		busy := strings.Join(strings.Fields(string(load))[:3], ", ")
 		run.Versions = append(run.Versions, fmt.Sprintf("%d processors; load averages at the end: %s", runtime.NumCPU(), busy))
 	}
-	path := filepath.Join(s.root, record.Page)
-	page, err := os.ReadFile(path)
+	return replace(s, record.Page, *tableFlag, run.Markdown())
+}
+
+// replace writes a section of a page.
+func replace(s *suite, page, section, text string) error {
+	path := filepath.Join(s.root, page)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if page, err = record.Replace(page, *tableFlag, run); err != nil {
+	if content, err = record.Replace(content, section, text); err != nil {
 		return err
 	}
-	return os.WriteFile(path, page, 0o644)
+	return os.WriteFile(path, content, 0o644)
 }
 
 // rank is where a test's rows are on the page.

@@ -58,7 +58,7 @@ func newWorld(ctx context.Context, t tb, s *suite) *world {
 
 // scenarios are the overlays of the tests, without their syncer.
 var scenarios = []string{
-	"life", "edits", "failures", "deleted", "left", "eviction", "twice", "corrected", "namespace", "told", "node", "priority", "reuse", "clock-fast", "clock-slow",
+	"life", "edits", "failures", "deleted", "left", "eviction", "twice", "corrected", "namespace", "told", "trace", "node", "priority", "reuse", "clock-fast", "clock-slow",
 	"policy", "policy-beside", "webhook", "webhook-beside", "quota", "quota-beside", "many", "two", "real", "deployed", "chaos-0", "chaos-1", "chaos-2",
 	"rights", "rewritten", "transformed", "unstarted", "drain", "crash", "preempted", "date-fast", "date-slow",
 }

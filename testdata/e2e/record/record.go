@@ -18,6 +18,9 @@ import (
 // Page is the document, from the top of the repository.
 const Page = "docs/reference/syncers.md"
 
+// TracePage is the document with the section [Trace].
+const TracePage = "docs/explanation/performance.md"
+
 // Tried are the directories whose files the suite tries: the agent Job, the overlay
 // that init writes, muster's own deployment, and what syncers are told.
 var Tried = []string{"base", "overlays/default", "deploy"}
@@ -32,6 +35,8 @@ const (
 	Whole    = "tried"
 	Previous = "previous"
 	Long     = "long"
+	// Trace is where the seconds from a job to its agent go. A whole run writes it, too.
+	Trace = "trace"
 )
 
 // markers are the lines around a section.
@@ -156,17 +161,17 @@ func (r Run) result(p Promise) string {
 }
 
 // errNoMarkers says that the page has no place for a section, or nothing in it.
-var errNoMarkers = errors.New(Page + " lacks the lines around the section, or what is in it")
+var errNoMarkers = errors.New("the page lacks the lines around the section, or what is in it")
 
-// Replace puts a run's table into a section of the page.
-func Replace(page []byte, section string, r Run) ([]byte, error) {
+// Replace puts a text into a section of a page.
+func Replace(page []byte, section, text string) ([]byte, error) {
 	begin, end := markers(section)
 	before, rest, found := bytes.Cut(page, begin)
 	_, after, ended := bytes.Cut(rest, end)
 	if !found || !ended {
 		return nil, errNoMarkers
 	}
-	return slices.Concat(before, begin, []byte(r.Markdown()), end, after), nil
+	return slices.Concat(before, begin, []byte(text), end, after), nil
 }
 
 // Block returns the YAML between two markers of a page: what it tells its reader to apply.

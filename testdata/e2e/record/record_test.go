@@ -108,7 +108,7 @@ func TestReplace(t *testing.T) {
 		Figures:  []Figure{{Text: "f", Values: map[string]string{"flux": "1 s", "argocd": "2 s"}}},
 	}
 	begin, end := markers(Whole)
-	page, err := Replace(slices.Concat([]byte("before\n"), begin, []byte("old\n"), end, []byte("after\n")), Whole, run)
+	page, err := Replace(slices.Concat([]byte("before\n"), begin, []byte("old\n"), end, []byte("after\n")), Whole, run.Markdown())
 	must(t, err)
 	for _, want := range []string{"before\n", "\nResult: passed with Flux, not run with Argo CD.\n\n- p (`T`)\n", "| f | 1 s | 2 s |", string(end) + "after\n"} {
 		if !strings.Contains(string(page), want) {
@@ -126,7 +126,7 @@ func TestReplace(t *testing.T) {
 	if text := run.Markdown(); !strings.Contains(text, want) {
 		t.Errorf("a brief run lacks\n%s:\n%s", want, text)
 	}
-	if _, err := Replace([]byte("no markers"), Whole, run); err == nil {
+	if _, err := Replace([]byte("no markers"), Whole, ""); err == nil {
 		t.Error("a page without markers was taken")
 	}
 }
