@@ -58,7 +58,9 @@ this user push, if the git host reports it; what they require of a commit shows 
 at the first push.
 
 Placeholders are warnings, and so are overlays that no manifest in syncer/ applies
-while others are applied. Exit code 2: invalid files; 3: problems outside of them.`,
+while others are applied, and a max or maxPerHour that limited at least three orders
+and 5 % of those of the last seven days. Exit code 2: invalid files; 3: problems
+outside of them.`,
 		Example: `  muster check
   muster check . -o github
   muster check --repo https://git.example.com/fleet.git --buildkite-org acme`,
@@ -104,7 +106,7 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	p.Progress.Doing("reading the fleet repository")
-	tree, failures, err := s.treeToCheck(cmd.Context(), dir, k.offline, interval)
+	tree, log, failures, err := s.treeToCheck(cmd.Context(), dir, k.offline, interval)
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,11 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	inLog := s.git.Overlays
 	if dir == "" {
+		if err := k.logDelays(cmd.Context(), loader, tree, interval); err != nil {
+			return err
+		}
 		if top, err := p.CloneAt(""); err == nil {
 			if _, err := os.Stat(filepath.Join(top, s.git.Overlays)); err == nil {
 				p.PrintMessage("this is the branch %s of the repository; muster check . validates the files of this clone", s.git.Branch)
@@ -141,12 +147,18 @@ func (k *checkFlags) run(cmd *cobra.Command, args []string) error {
 		if len(findings) == 0 {
 			p.printUnpublished(clone, tree, reading.names)
 		}
+		log, inLog = clone.log(p), path.Join(clone.below, inLog)
 	}
 	result := checkResult{tree: tree, dir: ".", findings: findings, failures: failures, warnings: findPlaceholders(tree, path.Dir(s.git.Overlays), s.git.Overlays)}
 	if dir != "" {
 		result.dir = relativeDir(dir)
 	}
 	result.warnings = append(result.warnings, findUnapplied(tree, s.git.Overlays, cmp.Or(dir, "."))...)
+	if log != nil {
+		p.Progress.Doing("reading the history")
+		result.warnings = append(result.warnings, findLimits(cmd.Context(), tree, s.git.Overlays, log, inLog, p.Clock.Now())...)
+		p.Progress.Done()
+	}
 	if err := show(cmd.OutOrStdout(), result); err != nil {
 		return err
 	}
@@ -165,40 +177,40 @@ func (c checkResult) err() error {
 	return err
 }
 
-// treeToCheck returns the files to check: those of a directory or, if dir is empty, of the repository. The second
-// result has problems of credentials, and of queues in Buildkite.
-func (s *settings) treeToCheck(ctx context.Context, dir string, offline bool, interval time.Duration) (fs.FS, []error, error) {
+// treeToCheck returns the files to check: those of a directory or, if dir is empty, of the repository, and then also
+// its history unless offline. The third result has problems of credentials, and of queues in Buildkite.
+func (s *settings) treeToCheck(ctx context.Context, dir string, offline bool, interval time.Duration) (fs.FS, branch.History, []error, error) {
 	if dir != "" {
 		root, err := os.OpenRoot(dir) // no link leads out of it
 		if err != nil {
-			return nil, nil, output.Usage(fmt.Errorf("%w: give the directory of the fleet repository", err))
+			return nil, nil, nil, output.Usage(fmt.Errorf("%w: give the directory of the fleet repository", err))
 		}
-		return root.FS(), nil, nil
+		return root.FS(), nil, nil, nil
 	}
 	log, err := s.git.Logger()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if _, err := s.git.Style(); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	repository, err := s.git.Writer(log)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	head, err := repository.Head(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if offline {
-		return head.Tree, nil, nil
+		return head.Tree, nil, nil, nil
 	}
 	if err := s.makeNotifier(log, true); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	client, err := s.client(log)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	s.program.Progress.Doing("reading git and Buildkite")
 	var failures []error
@@ -209,7 +221,7 @@ func (s *settings) treeToCheck(ctx context.Context, dir string, offline bool, in
 		failures = append(failures, err)
 	}
 	failures = append(failures, s.checkBuildkite(ctx, client, log, head.Tree, interval)...)
-	return head.Tree, append(failures, s.checkReceivers(ctx)...), nil
+	return head.Tree, repository, append(failures, s.checkReceivers(ctx)...), nil
 }
 
 // checkBuildkite returns problems of the token and the overlays in Buildkite. It logs lesser
@@ -382,7 +394,8 @@ type checkResult struct {
 	// or queues in Buildkite.
 	findings []finding.Finding
 	failures []error
-	// warnings are placeholders and overlays without a manifest for their syncer. They do not change the exit code.
+	// warnings are placeholders, overlays without a manifest for their syncer, and limits that made jobs wait. They do
+	// not change the exit code.
 	warnings []finding.Finding
 }
 
@@ -410,7 +423,7 @@ type checkDocument struct {
 	Findings   []finding.Finding `json:"findings"`
 	// Failures are problems outside of the files.
 	Failures []string `json:"failures"`
-	// Warnings are placeholders in the files, and overlays without a manifest for their syncer.
+	// Warnings are placeholders in the files, overlays without a manifest for their syncer, and limits that made jobs wait.
 	Warnings []finding.Finding `json:"warnings"`
 }
 

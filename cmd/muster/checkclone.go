@@ -59,6 +59,8 @@ func (r *readFiles) Stat(name string) (fs.FileInfo, error) { return fs.Stat(r.FS
 
 // cloned is what git contains of a directory: its index, which the next commit has.
 type cloned struct {
+	// top is the top of the clone, and below the path from there to the directory.
+	top, below string
 	// modes are those of the files, by path.
 	modes map[string]string
 	// folded are the paths without case, and ignored the files that git leaves out.
@@ -105,7 +107,7 @@ func (p program) clonedIn(dir string) *cloned {
 		}
 		return strings.TrimPrefix(name, below+"/")
 	}
-	c := &cloned{modes: map[string]string{}, folded: map[string][]string{}, ignored: map[string]bool{}, filtered: map[string]bool{}, hidden: map[string]bool{}, blobs: map[string]string{}, staged: map[string]bool{}}
+	c := &cloned{top: top, below: below, modes: map[string]string{}, folded: map[string][]string{}, ignored: map[string]bool{}, filtered: map[string]bool{}, hidden: map[string]bool{}, blobs: map[string]string{}, staged: map[string]bool{}}
 	list(func(line string) {
 		stat, name, _ := strings.Cut(line, "\t")
 		name = local(name)

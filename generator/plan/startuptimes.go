@@ -96,6 +96,16 @@ func (b StartupTimes) Within(percent int) time.Duration {
 	return 0
 }
 
+// Spread returns a time by which at least half of the agents took longer than the fastest tenth: a lower bound, because
+// times are rounded up.
+func (b StartupTimes) Spread() time.Duration {
+	half, below := int(b.Within(50)/time.Second), 0
+	for bound := 1; bound < half; bound = startupBound(bound + 1) {
+		below = bound
+	}
+	return max(0, time.Duration(below)*time.Second-b.Within(10))
+}
+
 // within returns how many agents took at most a time.
 func (b StartupTimes) within(limit time.Duration) (agents int) {
 	for _, c := range b.counts {

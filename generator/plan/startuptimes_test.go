@@ -58,6 +58,17 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+// TestSpread asserts that the spread never exceeds the true one: the median is above the bound below its own.
+func TestSpread(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"": 0, "30:20": 0, "30:10 33:10": 0, "30:9 33:10": 0, "30:2 60:18": 25, "30:2 46:7 60:11": 25, "30:1 46:9 60:10": 0, "1:10 2:90": 0, "1:10 3:90": 1,
+	} {
+		if got := startupTimesOf(t, text).Spread(); got != want*time.Second {
+			t.Errorf("%q: the spread is %s, want %ds", text, got, want)
+		}
+	}
+}
+
 // TestLearnHalves: above 500 the counts are halved, the long ones with the others, so that
 // what has changed shows after as many again.
 func TestLearnHalves(t *testing.T) {
