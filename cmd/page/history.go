@@ -79,10 +79,12 @@ type history struct {
 	from     time.Time          // the first tick; zero: none
 	gap      time.Duration      // the longest time between two ticks in which the figures are known
 	problem  string             // why git's history is missing; empty: it is present
+	limited  audit.Limited
+	policies map[string]plan.Policy // by overlay
 }
 
 func newHistory(overlays string, gap time.Duration) *history {
-	return &history{overlays: path.Clean(overlays), gap: gap, tracks: map[string]*track{}, problem: "it has not been read yet"}
+	return &history{overlays: path.Clean(overlays), gap: gap, tracks: map[string]*track{}, policies: map[string]plan.Policy{}, problem: "it has not been read yet"}
 }
 
 func (h *history) track(name string) *track {
@@ -107,8 +109,13 @@ func (h *history) addTick(r generator.Report) {
 			}
 			e := a.Operation("")
 			dispatched[a.Decision.Overlay] += e.Agents()
-			h.track(a.Decision.Overlay).mark(mark{at: a.Decision.At(), agents: e.Agents(), text: e.Subject(), key: strings.Join(e.Dispatches(), " ")})
+			if h.track(a.Decision.Overlay).mark(mark{at: a.Decision.At(), agents: e.Agents(), text: e.Subject(), key: strings.Join(e.Dispatches(), " ")}) {
+				h.limited.Add(e)
+			}
 		}
+	}
+	for _, o := range r.Result.Input.Overlays {
+		h.policies[o.Name] = o.Policy
 	}
 	if own := r.Result.Operations; len(own) > 0 && !r.DryRun && r.Err == nil {
 		last := own[len(own)-1].Operation("") // its commit is the head; those of the others are read from git
@@ -128,6 +135,7 @@ func (h *history) addTick(r generator.Report) {
 		}
 	}
 	h.prune(r.Ended.Add(-keptFor))
+	h.limited.Forget(r.Ended)
 }
 
 func known(waiting, running, free, ordered, most int32, oldest time.Time) figures {
@@ -158,11 +166,17 @@ func (t *track) addPoint(at time.Time, gap time.Duration, f figures) {
 	t.points = append(t.points, point{at: at.Unix(), until: at.Unix(), figures: f})
 }
 
-// mark adds a dispatch, once.
-func (t *track) mark(m mark) {
-	if !slices.ContainsFunc(t.marks, func(x mark) bool { return x.key == m.key }) {
-		t.marks = append(t.marks, m)
+// mark adds a dispatch, once. It reports whether it was new.
+func (t *track) mark(m mark) bool {
+	if t.marked(m.key) {
+		return false
 	}
+	t.marks = append(t.marks, m)
+	return true
+}
+
+func (t *track) marked(key string) bool {
+	return t != nil && slices.ContainsFunc(t.marks, func(x mark) bool { return x.key == key })
 }
 
 // prune drops data from before a time, and overlays without any data left.
@@ -188,6 +202,17 @@ func dropOld[T any](all []T, most int, old func(T) bool) []T {
 	return all
 }
 
+// addOld counts operations from git that are too old for the timeline. from is the time of the oldest one if the history
+// was not read to the end of the period; otherwise zero.
+func (h *history) addOld(operations []ledger.Operation, from time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.limited.From = from
+	for _, e := range operations {
+		h.limited.Add(e)
+	}
+}
+
 // addCommits adds operations from git, newest first. first reports whether this is the first read.
 func (h *history) addCommits(operations []ledger.Operation, first bool) {
 	h.mu.Lock()
@@ -207,6 +232,10 @@ func (h *history) addCommits(operations []ledger.Operation, first bool) {
 		})
 		if t := replayed.tracks[e.Overlay]; t != nil && e.Kind == ledger.Dispatch {
 			t.mark(mark{at: e.Decided, agents: e.Agents(), text: e.Subject(), key: strings.Join(e.Dispatches(), " ")})
+		}
+		// Of a later time, addTick counts the orders of this process.
+		if first && e.Decided.Before(h.from) || !first && !h.tracks[e.Overlay].marked(strings.Join(e.Dispatches(), " ")) {
+			h.limited.Add(e)
 		}
 		e.Observation = plan.Observation{}
 		past = append(past, e)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/generator"
+	audit "muster/generator/history"
 	"muster/generator/ledger"
 	"muster/gitops/branch"
 )
@@ -69,11 +70,17 @@ func (l *loader) tick(r generator.Report) {
 // read reads from a commit back to the start of the previous read.
 func (l *loader) read(head string, now time.Time) {
 	defer func() { <-l.busy }()
-	var operations []ledger.Operation
+	var operations, old []ledger.Operation
+	var oldest, from time.Time
+	first, since := l.scanned == "", now.Add(-keptFor)
 	limit := branch.Limit{Commits: maxCommits, Known: l.scanned}
-	stop := ledger.Stop{Since: now.Add(-keptFor), Known: l.scanned}
+	stop := ledger.Stop{Since: since, Known: l.scanned}
+	if first {
+		stop.Since = now.Add(-audit.LimitedPeriod)
+	}
 	for r, err := range stop.Apply(ledger.Read(l.history.overlays, l.commits.Commits(l.ctx, head, limit))) {
 		if errors.Is(err, ledger.ErrCut) {
+			from = oldest
 			break
 		}
 		if err != nil {
@@ -83,6 +90,13 @@ func (l *loader) read(head string, now time.Time) {
 			l.history.mu.Unlock()
 			return
 		}
+		oldest = r.At
+		if first && r.ByMuster() && r.At.Before(since) && r.Decided.Before(since) {
+			if !r.Decided.Before(stop.Since) {
+				old = append(old, ledger.Operation{Kind: r.Kind, Overlay: r.Overlay, Decided: r.Decided, Limit: r.Limit, Orders: r.Orders})
+			}
+			continue
+		}
 		if r.ByMuster() && len(operations) < maxEntries {
 			if r.Message = ""; len(operations) >= maxPast {
 				r.Text = ""
@@ -90,7 +104,10 @@ func (l *loader) read(head string, now time.Time) {
 			operations = append(operations, r)
 		}
 	}
-	l.history.addCommits(operations, l.scanned == "")
+	if first {
+		l.history.addOld(old, from)
+	}
+	l.history.addCommits(operations, first)
 	l.scanned = head
 	l.onChange()
 }

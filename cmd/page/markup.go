@@ -178,7 +178,20 @@ func (v view) overlays() g.Node {
 				h.TBody(g.Map(v.Queues, unserved)),
 			)),
 		),
+		h.Div(h.ID("delays"), live(), g.If(len(v.Delays) > 0, g.Group{
+			h.H3(g.Text("What makes jobs wait")),
+			h.Ul(g.Map(v.Delays, v.delay)),
+		})),
 	)
+}
+
+// delay returns a delay, with a link to its page of the documentation if the address is known.
+func (v view) delay(d delay) g.Node {
+	page := g.Node(g.Text(d.Page))
+	if docs != "" {
+		page = h.A(h.Href(docs+strings.TrimPrefix(d.Page, "docs")), g.Text(d.Page))
+	}
+	return h.Li(g.If(d.Overlay != "" && v.Only == "", g.Group{h.A(h.Href(overlayQuery(d.Overlay)), g.Text(d.Overlay)), g.Text(": ")}), g.Text(d.Text+": "), page)
 }
 
 func (v view) overlay(o overlay) g.Node {

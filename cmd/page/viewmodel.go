@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/generator/condition"
+	audit "muster/generator/history"
 	"muster/generator/ledger"
 	"muster/generator/plan"
 	"muster/generator/status"
@@ -33,8 +34,13 @@ type view struct {
 	From       time.Time
 	Operations []operation
 	Queues     []status.Queue
+	Delays     []delay
 	links      links
 }
+
+// delay is what makes jobs wait, by the fleet's own figures. Overlay is empty if it is muster itself.
+// Page is that of the documentation.
+type delay struct{ Overlay, Text, Page string }
 
 // verdict is the state of everything in a sentence. Class is that of the style sheet and of the icon.
 type verdict struct{ Class, Text, Note string }
@@ -64,8 +70,8 @@ type operation struct {
 }
 
 const (
-	// maxLines limits the timelines without a chosen overlay, and maxShown the operations.
-	maxLines, maxShown = 2, 20
+	// maxLines limits the timelines without a chosen overlay, maxShown the operations, and maxDelays the delays.
+	maxLines, maxShown, maxDelays = 2, 20, 5
 )
 
 // view returns the current view; false if the overlay does not exist.
@@ -107,12 +113,41 @@ func (p *Page) view(only string, hours int) (view, bool) {
 	for _, o := range p.history.operations(s.Operations, only, maxShown) {
 		v.Operations = append(v.Operations, operation{o, fmt.Sprintf("d%d-%x-%s", o.Decided.Unix(), o.Overlay, o.Kind)})
 	}
+	v.Delays = p.delays(s, only)
 	for _, q := range s.Queues {
 		if q.Unmatched > 0 && (only == "" || len(v.Active) == 1 && v.Active[0].Queue == q.Key) {
 			v.Queues = append(v.Queues, q)
 		}
 	}
 	return v, exists
+}
+
+// delays returns what makes jobs of an overlay wait, or of all if the name is empty. Of all overlays,
+// only the one whose start-up times vary most has a delay by the syncer.
+func (p *Page) delays(s status.Snapshot, only string) []delay {
+	var limits, syncer, poll []delay
+	var most time.Duration
+	p.history.mu.Lock()
+	defer p.history.mu.Unlock()
+	for _, o := range s.Overlays {
+		if only != "" && o.Name != only {
+			continue
+		}
+		for _, x := range p.history.limited.By(o.Name, p.history.policies[o.Name]) {
+			limits = append(limits, delay{o.Name, x.Field + " " + x.String() + "; " + x.Remedy(), audit.TuningPage})
+		}
+		if o.Decision == nil || !o.Decision.State.StartupTimes.Known() {
+			continue
+		}
+		times := o.Decision.State.StartupTimes
+		if text := audit.SyncerDelay(times); text != "" && len(s.Receivers) == 0 && times.Spread() > most {
+			most, syncer = times.Spread(), []delay{{o.Name, text, audit.NotificationsPage}}
+		}
+		if text := audit.PollDelay(s.Interval()); text != "" && !s.Muster.Triggered {
+			poll = []delay{{"", text, audit.NotificationsPage}}
+		}
+	}
+	return slices.Concat(limits[:min(len(limits), maxDelays)], syncer, poll)
 }
 
 func (v *view) addTimelines(p *Page, hours int) {

@@ -63,6 +63,8 @@ type Muster struct {
 	// CommitURL is the page of a commit, with {commit} in place of its ID; empty: that of the host of
 	// Repository, if it is known.
 	CommitURL string `json:"-"`
+	// Triggered reports whether scheduled jobs trigger ticks, by webhooks or by the agent metrics.
+	Triggered bool `json:"-"`
 	// DryRun reports that nothing is committed.
 	DryRun bool `json:"dryRun,omitempty"`
 }
