@@ -1,13 +1,17 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"muster/cmd/invocation"
+	"muster/generator/policy"
 )
 
 // TestInitPrompts asserts that init prompts for the queue on a terminal, and that an empty
@@ -247,5 +251,80 @@ func TestInitAddsManifest(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestInitTable compares the table of what init writes, and why, with the fields that it writes other than their
+// defaults, and the figures of the table with those of the page that they are from.
+func TestInitTable(t *testing.T) {
+	page, quality := readText(t, "docs/how-to/tune-waits-and-cost.md"), readText(t, "docs/explanation/scaling-quality.md")
+	fields := map[string][]string{} // by situation
+	_, table, _ := strings.Cut(page, "## What `muster init` writes, and why\n")
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, " | "); len(cells) == 3 {
+			fields[strings.TrimPrefix(cells[0], "| ")] = strings.Split(strings.Trim(cells[1], "`"), "`, `")
+		}
+	}
+	for _, c := range []struct {
+		args, answer string
+		situations   []string
+	}{
+		{"", "n", []string{"every queue", "capacity of the nodes unknown", "builds do not share a pod"}},
+		{"", "y", []string{"every queue", "capacity of the nodes unknown", "builds may share a pod"}},
+		{"--max=40", "n", []string{"every queue", "nodes hold 40 agents: `--max 40`", "builds do not share a pod"}},
+		{"--max=40", "y", []string{"every queue", "nodes hold 40 agents: `--max 40`", "builds may share a pod"}},
+	} {
+		dir := filepath.Join(t.TempDir(), "fleet")
+		args := append([]string{"init", dir, "--queue", "default"}, strings.Fields(c.args)...)
+		if code, _, errs := execute(t, program{invocation.Program{Args: args, Stdin: strings.NewReader(c.answer + "\n"), Terminal: true}}); code != invocation.ExitOK {
+			t.Fatal(errs)
+		}
+		written, err := os.ReadFile(filepath.Join(dir, "overlays", "default", "scaling.yaml"))
+		check(t, err)
+		var want, got []string
+		for _, s := range c.situations {
+			want = append(want, fields[s]...)
+		}
+		for _, f := range policy.Fields() {
+			line := regexp.MustCompile(`(?m)^  (` + f.Name + `: .*?) +#`).FindStringSubmatch(string(written))
+			if line != nil && f.Name != "queue" && line[1] != f.Name+": "+f.Default {
+				got = append(got, line[1])
+			}
+		}
+		slices.Sort(want)
+		if slices.Sort(got); !slices.Equal(want, got) {
+			t.Errorf("%s %s: the table has %q, and init writes %q", c.args, c.answer, want, got)
+		}
+	}
+	for _, syncer := range []string{"flux", "argocd"} {
+		dir := filepath.Join(t.TempDir(), "fleet")
+		if code, _, errs := execute(t, program{invocation.Program{Args: []string{"init", dir, "--with-deploy", "--syncer", syncer}}}); code != invocation.ExitOK {
+			t.Fatal(errs)
+		}
+		settings, err := os.ReadFile(filepath.Join(dir, "deploy", "base", "muster.env"))
+		check(t, err)
+		for _, name := range fields["`--with-deploy --syncer flux` or `argocd`"] {
+			if !strings.Contains(string(settings), "\n"+name+"=") {
+				t.Errorf("init --with-deploy --syncer %s does not set %s", syncer, name)
+			}
+		}
+	}
+	figure := func(row string, column int) float64 {
+		_, rest, _ := strings.Cut(quality, "\n| "+row)
+		line, _, _ := strings.Cut(rest, "\n")
+		cells := strings.Split(line, " | ")
+		v, err := strconv.ParseFloat(cells[min(column, len(cells)-1)], 64)
+		check(t, err)
+		return v
+	}
+	const told, reused = "`muster-told`", "`muster-told-reuse-auto`"
+	for _, text := range []string{
+		fmt.Sprintf("the mean wait is %.0f s instead of %.0f s", figure("1 of 20 agents lost", 4), figure("1 of 20 agents lost", 3)),
+		fmt.Sprintf("mean wait times %.2f, p95 times %.2f, pod-hours times %.2f", figure(reused, 1)/figure(told, 1), figure(reused, 2)/figure(told, 2), figure(reused, 3)/figure(told, 3)),
+		fmt.Sprintf("mean wait times %.2f (Flux) or %.2f (Argo CD)", figure(told, 1)/figure("`muster-flux`", 1), figure(told, 1)/figure("`muster-argocd`", 1)),
+	} {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page lacks %q", text)
+		}
 	}
 }
