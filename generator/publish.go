@@ -27,8 +27,6 @@ type publisher struct {
 	// operations of different overlays are not pushed separately.
 	refused  map[string]refusal
 	together time.Time
-	// overlays is the number of overlays in the last head.
-	overlays int
 	// left is the overlay whose operations are pushed first if they are pushed one by one; empty
 	// means the first overlay.
 	left string
@@ -64,16 +62,35 @@ func affectsOneOperation(err error) bool {
 // memory grows with the product of both.
 const (
 	maxTogether = 25
-	// maxInTrees is the maximum number of overlays in all of their trees.
-	maxInTrees = 100_000
+	// maxTrees is the maximum size of all of their trees, in bytes.
+	maxTrees = 4 << 20
+	// treeEntry is the size of an entry of a tree without its name (git-mktree(1): mode, space, zero byte, hash).
+	treeEntry = 27
 )
 
-// mostTogether returns how many operations are pushed together.
-func (p *publisher) mostTogether() int {
-	return min(maxTogether, max(1, maxInTrees/max(1, p.overlays)))
+// mostTogether returns how many operations are pushed together: by the size of the largest directory that contains a
+// directory of theirs.
+func mostTogether(tree fs.FS, ops []ledger.Draft) int {
+	sizes, largest := map[string]int{}, 1
+	for _, op := range ops {
+		for dir := path.Dir(op.Path); ; dir = path.Dir(dir) {
+			if _, known := sizes[dir]; known {
+				break
+			}
+			entries, _ := fs.ReadDir(tree, dir) // an error: the push returns it
+			for _, e := range entries {
+				sizes[dir] += len(e.Name()) + treeEntry
+			}
+			largest = max(largest, sizes[dir])
+			if dir == "." {
+				break
+			}
+		}
+	}
+	return min(maxTogether, max(1, maxTrees/largest))
 }
 
-// commit pushes the operations in parts of [publisher.mostTogether]. After a refused part it continues with the next,
+// commit pushes the operations in parts of [mostTogether]. After a refused part it continues with the next,
 // and stores the overlays that are refused. It returns the new head and the operations that were committed. The error
 // is that of the last refused push if no refusal could be attributed to an overlay, or one that does not concern a
 // single overlay.
@@ -84,10 +101,10 @@ func (p *publisher) commit(ctx context.Context, head branch.Head, ops []ledger.D
 	start, failed := head, map[string]error{}
 	var done, part []ledger.Draft
 	var refused, whole error // whole is of a part whose overlays were not pushed separately
-	groups := byOverlay(ops)
+	groups, most := byOverlay(ops), mostTogether(head.Tree, ops)
 	for i, group := range groups {
 		part = append(part, group...)
-		if i+1 < len(groups) && len(part)+len(groups[i+1]) <= p.mostTogether() {
+		if i+1 < len(groups) && len(part)+len(groups[i+1]) <= most {
 			continue
 		}
 		before := len(failed)
@@ -198,7 +215,6 @@ func (p *publisher) remember(head branch.Head, overlay string, err error, others
 // withRefused suspends the overlays whose operations were refused, and forgets those that are gone or
 // whose files have changed.
 func (p *publisher) withRefused(head branch.Head, loaded []fleet.Overlay) []fleet.Overlay {
-	p.overlays = len(loaded)
 	if len(p.refused) == 0 {
 		return loaded
 	}

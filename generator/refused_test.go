@@ -594,6 +594,26 @@ func TestPushedInParts(t *testing.T) {
 	}
 }
 
+// TestFewInLargeTrees asserts that fewer operations are pushed together in a directory with many names, each of which
+// is in the tree of each commit.
+func TestFewInLargeTrees(t *testing.T) {
+	b, _ := newLargeBench(20)
+	var others []branch.Change
+	for i := range 2000 {
+		others = append(others, branch.Change{Path: fmt.Sprintf("overlays/%0200d/README", i), Content: []byte("other")})
+	}
+	b.fleet.edit("a person", others...)
+	var parts []int
+	b.onCommit = func(ops []ledger.Draft) error {
+		parts = append(parts, len(ops))
+		return nil
+	}
+	tick(t, b.generator())
+	if want := []int{9, 9, 2}; !slices.Equal(parts, want) {
+		t.Errorf("the parts have %v operations, want %v", parts, want)
+	}
+}
+
 // TestPartRefused: if the server refuses all operations of a part, muster pushes the next parts too, and suspends
 // only the overlays that were refused.
 func TestPartRefused(t *testing.T) {
