@@ -176,10 +176,10 @@ func (g *generation) drawn(o organisation) {
 	}
 }
 
-// build adds a build of one of the pipelines. What is uploaded is a build that its first step triggers, or, where the
-// build is cancelled, waits for the first step: cancelling a build does not cancel those that it has triggered.
+// build adds a build of one of the pipelines.
 func (g *generation) build(o organisation, at time.Duration) {
-	p := o.pipelines[g.random.IntN(len(o.pipelines))]
+	n := g.random.IntN(len(o.pipelines))
+	p := o.pipelines[n]
 	var steps []fakebuildkite.Step
 	for i, s := range p.stages {
 		if i > 0 {
@@ -189,19 +189,16 @@ func (g *generation) build(o organisation, at time.Duration) {
 	}
 	cancelled := g.random.Float64() < o.cancelled
 	if p.uploads {
-		upload := []fakebuildkite.Step{{Label: "upload", Duration: g.within(4*time.Second, 12*time.Second)}, wait()}
-		if cancelled {
-			steps = append(upload, steps...)
-		} else {
-			for i := range steps {
-				steps[i].Label, steps[i].Retries = fmt.Sprintf("uploaded %d", i+1), retries
-			}
-			steps = append(upload, fakebuildkite.Step{Type: fakebuildkite.Trigger, Build: &fakebuildkite.Build{Steps: steps}})
+		for i := range steps {
+			steps[i].Label, steps[i].Retries = fmt.Sprintf("uploaded %d", i+1), retries
 		}
+		steps = []fakebuildkite.Step{{Label: "upload", Duration: g.within(4*time.Second, 12*time.Second), Uploads: steps}}
 	}
 	g.add(at, steps...)
+	added := &g.arrivals[len(g.arrivals)-1]
+	added.Build.Pipeline = fmt.Sprintf("pipeline-%d", n+1)
 	if cancelled {
-		g.arrivals[len(g.arrivals)-1].Cancel = time.Second + g.exponential(5*time.Minute)
+		added.Cancel = time.Second + g.exponential(5*time.Minute)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"muster/generator/buildkite/fakebuildkite"
 )
 
 // TestDrawn asserts that a seed always makes the same workload, and that all kinds of workloads are among those drawn.
@@ -41,7 +39,7 @@ func TestDrawn(t *testing.T) {
 			"fan-out":   func(a Arrival) bool { return a.Build.Steps[0].Parallelism > 1 },
 			"chain":     func(a Arrival) bool { return len(a.Build.Steps) > 5 },
 			"failing":   func(a Arrival) bool { return a.Build.Steps[0].Fail > 0 },
-			"upload":    func(a Arrival) bool { return a.Build.Steps[len(a.Build.Steps)-1].Type == fakebuildkite.Trigger },
+			"upload":    func(a Arrival) bool { return len(a.Build.Steps[0].Uploads) > 0 },
 		} {
 			if slices.ContainsFunc(w.Arrivals, is) {
 				kinds[kind]++

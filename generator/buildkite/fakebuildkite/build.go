@@ -58,6 +58,9 @@ type Step struct {
 	Eager            bool
 	// Build is what a trigger step makes; the step ends with that build.
 	Build *Build
+	// Uploads are steps that a job of the step adds to its build when it passes, directly after the step: docs
+	// agent/cli/reference/pipeline.md and pipelines/configure/dynamic-pipelines.md, "immediately after".
+	Uploads []Step
 }
 
 // Build is a build to create.
@@ -153,9 +156,42 @@ func (s *Server) addStep(b *build, step *Step) {
 	}
 }
 
+// upload adds the steps that a job uploads directly after its step. Jobs of its stage that follow do not
+// wait for them: they are runnable.
+func (s *Server) upload(j *job) {
+	b, stage := j.build, j.build.stage
+	last := len(b.jobs) - 1
+	for b.jobs[last].step != j.step {
+		last--
+	}
+	jobs, barriers, stages := slices.Clone(b.jobs[last+1:]), slices.Clone(b.barriers[stage:]), slices.Clone(b.stages[stage+1:])
+	open := len(b.stages[stage])
+	b.jobs, b.barriers, b.stages = b.jobs[:last+1], b.barriers[:stage], b.stages[:stage+1]
+	for i := range j.step.Uploads {
+		s.addStep(b, &j.step.Uploads[i])
+	}
+	b.jobs, b.barriers, b.stages = append(b.jobs, jobs...), append(b.barriers, barriers...), append(b.stages, stages...)
+	b.open += len(b.stages[stage]) - open
+	s.hold(b)
+	for _, added := range slices.Clone(b.stages[stage][open:]) {
+		s.releaseJob(added)
+	}
+}
+
 // release lets the jobs of the stage under way go.
 func (s *Server) release(b *build) {
 	b.open = len(b.stages[b.stage])
+	s.hold(b)
+	for _, j := range slices.Clone(b.stages[b.stage]) {
+		if j.state == statePending || j.state == stateWaiting || j.state == stateBlocked {
+			s.releaseJob(j)
+		}
+	}
+	s.settle(b)
+}
+
+// hold sets the states of what stands behind the stage under way.
+func (s *Server) hold(b *build) {
 	for i, j := range b.barriers[b.stage:] {
 		// What stands behind the first barrier not passed waits for it.
 		state := stateWaiting
@@ -173,12 +209,6 @@ func (s *Server) release(b *build) {
 			j.state = state
 		}
 	}
-	for _, j := range slices.Clone(b.stages[b.stage]) {
-		if j.state == statePending || j.state == stateWaiting || j.state == stateBlocked {
-			s.releaseJob(j)
-		}
-	}
-	s.settle(b)
 }
 
 // settle moves a build on when the jobs of its stage have finished: past a

@@ -231,6 +231,8 @@ func (s *Server) endJob(j *job, passed bool) {
 	}
 	b := j.build
 	switch {
+	case passed && len(j.step.Uploads) > 0 && b.state != "canceling":
+		s.upload(j)
 	case passed || j.step.SoftFail:
 	case j.attempt < j.step.Retries && b.state != "canceling":
 		s.retry(j)
@@ -350,7 +352,7 @@ func (s *Server) cancelJob(j *job) {
 			}
 		}
 		switch {
-		case j.agent.remote != nil: // it asks, and ends its command
+		case j.agent != nil && j.agent.remote != nil: // it asks, and ends its command
 		case s.opts.CancelTime > 0:
 			s.schedule(s.now.Add(s.opts.CancelTime), end)
 		default:

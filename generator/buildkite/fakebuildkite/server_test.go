@@ -421,6 +421,35 @@ func TestTrigger(t *testing.T) {
 	wantBuild(t, s, id, "passed")
 }
 
+// TestUpload asserts that the steps that a job uploads stand directly after its step, also after a retry.
+func TestUpload(t *testing.T) {
+	s := newServer()
+	connect(t, s, agent{})
+	uploads := []step{{Key: "a"}, {Type: fakebuildkite.Wait}, {Key: "b", Duration: time.Minute}, {Type: fakebuildkite.Block}, {Key: "c"}}
+	id := s.CreateBuild(build{Steps: []step{
+		{Key: "upload", Duration: time.Minute, Fail: 1, Retries: 1, Uploads: uploads}, {Key: "free"}, {Type: fakebuildkite.Wait}, {Key: "after"},
+	}})
+	s.Advance(time.Minute)
+	wantStates(t, s, "failed passed waiting running")
+	s.Advance(time.Minute)
+	wantStates(t, s, "failed passed waiting passed passed running blocked")
+	s.Advance(time.Minute)
+	wantBuild(t, s, id, "passed blocked")
+	s.Unblock(id)
+	s.Advance(time.Second)
+	wantStates(t, s, "failed passed passed passed passed passed passed")
+	wantBuild(t, s, id, "passed")
+
+	canceled := s.CreateBuild(build{Steps: []step{{Duration: time.Minute, Uploads: uploads}}})
+	s.Advance(time.Second)
+	s.CancelBuild(canceled)
+	s.Advance(time.Hour)
+	wantBuild(t, s, canceled, "canceled")
+	if n := len(s.Jobs()); n != 8 {
+		t.Errorf("%d jobs, want 8: a cancelled job uploads nothing", n)
+	}
+}
+
 func TestStats(t *testing.T) {
 	s := newServer()
 	connect(t, s, agent{AfterJob: true})

@@ -84,9 +84,10 @@ func order(s *plan.Snapshot) {
 func happen(r *rand.Rand, s *fakebuildkite.Server, home string) {
 	seconds := func(most int) time.Duration { return time.Duration(r.IntN(most*1000)) * time.Millisecond }
 	rules := [][]string{nil, {"queue=fast"}, {"queue=slow", "os=linux"}, {"queue=*"}, {"*"}, {"queue=large", "size=*"}}
+	uploads := [][]step{nil, {{Duration: time.Minute}, {Type: fakebuildkite.Wait}, {Duration: time.Minute}}}
 	for range r.IntN(3) {
 		id := s.CreateBuild(build{Cluster: home, Steps: []step{
-			{Parallelism: 1 + r.IntN(4), Duration: seconds(300), Agents: rules[r.IntN(len(rules))], Fail: r.IntN(3), Retries: r.IntN(3), Priority: r.IntN(2)},
+			{Uploads: uploads[r.IntN(2)], Parallelism: 1 + r.IntN(4), Duration: seconds(300), Agents: rules[r.IntN(len(rules))], Fail: r.IntN(3), Retries: r.IntN(3), Priority: r.IntN(2)},
 			{Type: []fakebuildkite.StepType{fakebuildkite.Wait, fakebuildkite.Block, fakebuildkite.Trigger}[r.IntN(3)], Duration: seconds(60)},
 			{Duration: seconds(100), Agents: rules[r.IntN(len(rules))]},
 			{Type: fakebuildkite.Wait},
