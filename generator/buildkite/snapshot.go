@@ -251,7 +251,7 @@ func (s *session) jobs(jobs []plan.Job, b *readBuild, limited *[]plan.Job) []pla
 		j := &b.jobs[i]
 		job := j.Job
 		if job.State == plan.JobUpcoming {
-			job.Due, job.Stage = moments[j.place].Due, moments[j.place].Stage
+			job.Due, job.Stage, job.Freed = moments[j.place].Due, moments[j.place].Stage, moments[j.place].Freed
 		}
 		job.Cluster = k.home(j, b)
 		job.Rules = k.rules(j, job.Cluster)

@@ -42,6 +42,9 @@ func (r *buildReader) time(j *jobRecord) {
 	case "waiter", "manual":
 		t.Barrier, t.Over = steptime.ID(j.ID), released(state)
 	default:
+		if string(j.Type) == script {
+			t.Rules = steptime.ID(j.Rules)
+		}
 		step := j.Key
 		if len(step) == 0 {
 			step = j.Name

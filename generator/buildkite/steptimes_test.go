@@ -23,7 +23,7 @@ func moments(s plan.Snapshot) map[string]string {
 	all := map[string]string{}
 	for _, j := range s.Jobs {
 		if j.State == plan.JobUpcoming || !j.Due.IsZero() || j.Stage != "" {
-			all[j.ID] = fmt.Sprint(j.Due, j.Stage)
+			all[j.ID] = fmt.Sprint(j.Due, j.Stage, j.Freed)
 		}
 	}
 	return all
@@ -87,7 +87,7 @@ func TestStepTimes(t *testing.T) {
 				t.Fatalf("seed %d: at %s (-simulator +client):\n%s", seed, s.Now(), diff)
 			}
 			fresh := observe(t, newClient(t, buildkite.Config{HTTP: s.Transport()}), s.Now(), since)
-			if diff := cmp.Diff(fresh, got, cmpopts.IgnoreFields(plan.Job{}, "Due", "Stage")); diff != "" {
+			if diff := cmp.Diff(fresh, got, cmpopts.IgnoreFields(plan.Job{}, "Due", "Stage", "Freed")); diff != "" {
 				t.Fatalf("seed %d: at %s (-fresh +old):\n%s", seed, s.Now(), diff)
 			}
 			for _, j := range got.Jobs {
@@ -98,7 +98,7 @@ func TestStepTimes(t *testing.T) {
 		}
 		c.overlays = nil
 		for id, m := range moments(observe(t, c, s.Now(), time.Time{})) {
-			if m != fmt.Sprint(time.Time{}, "") {
+			if m != fmt.Sprint(time.Time{}, "", false) {
 				t.Fatalf("seed %d: of job %s %s is said where nobody looks ahead", seed, id, m)
 			}
 		}

@@ -114,7 +114,7 @@ func (c Config) own(ctx context.Context, e *ledger.Operation) (Explanation, erro
 		return x, nil
 	}
 	d, follows := r.Decision, len(r.Differences) == 0
-	x.Uncounted = uncounted(d, r.Overlay.Policy.Lookahead)
+	x.Uncounted = uncounted(d, r.Overlay.Policy)
 	if follows {
 		x.Steps, x.Limits = d.Steps(), d.Limits()
 	}

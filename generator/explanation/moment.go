@@ -183,7 +183,7 @@ func (c Config) moment(ctx context.Context, o *fleet.Overlay, all []fleet.Overla
 		x.Poll = m.before.Observation.At
 		x.Steps = m.decision.Steps()
 		x.Limits = m.decision.Limits()
-		x.Uncounted = uncounted(m.decision, o.Policy.Lookahead)
+		x.Uncounted = uncounted(m.decision, o.Policy)
 	}
 	x.Conditions = m.conditions(p.at, all)
 	x.Why = m.why(x.Conditions)

@@ -16,7 +16,7 @@ type Uncounted struct {
 }
 
 // uncounted returns the jobs and agents that are not in the arithmetic of an overlay.
-func uncounted(d plan.Decision, lookahead float64) []Uncounted {
+func uncounted(d plan.Decision, p plan.Policy) []Uncounted {
 	var all []Uncounted
 	say := func(n int, format string, args ...any) {
 		if n > 0 {
@@ -33,11 +33,15 @@ func uncounted(d plan.Decision, lookahead float64) []Uncounted {
 	}
 	say(limited, "%s limited: a concurrency group, a plan's limit or a reservation. No agent would help", ledger.Pick(limited, "job is", "jobs are"))
 	say(blocked, "%s blocked: behind a block step that nobody has released", ledger.Pick(blocked, "job is", "jobs are"))
-	if upcoming -= d.Figures.Lookahead; lookahead == 0 {
-		say(upcoming, "%s upcoming: behind a wait step or a dependency, and the policy has no lookahead", ledger.Pick(upcoming, "job is", "jobs are"))
-	} else {
-		say(upcoming, "%s upcoming, and not in the lookahead of %v", ledger.Pick(upcoming, "job is", "jobs are"), lookahead)
+	why := fmt.Sprintf(", and not in the lookahead of %v", p.Lookahead)
+	switch {
+	case p.Lookahead == 0:
+		why = ": behind a wait step or a dependency, and the policy has no lookahead"
+	case p.Reuse.On():
+		why += ": when they can run is unknown, or agents of earlier jobs of their build are free by then"
 	}
+	upcoming -= d.Figures.Lookahead
+	say(upcoming, "%s upcoming%s", ledger.Pick(upcoming, "job is", "jobs are"), why)
 	for _, j := range d.Observation.Jobs {
 		if j.Later > 0 && slices.Contains(j.Overlays, d.Overlay) {
 			say(j.Later, "%s", laterWhy(j))

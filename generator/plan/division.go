@@ -306,14 +306,16 @@ func (d *division) lookAhead(now time.Time) {
 				continue
 			}
 			s.lookAheadTo(group, now)
-			s.figures.Lookahead += group.Upcoming - group.known()
-			s.newJobs += group.New
-			s.covered += group.Partial[s.overlay.Name]
+			if !s.policy.Reuse.On() { // otherwise agents would idle out before jobs at an unknown time
+				s.figures.Lookahead += group.Upcoming - group.known()
+				s.newJobs += group.New
+				s.covered += group.Partial[s.overlay.Name]
+				if group.Newest != nil {
+					s.newest = later(*group.Newest, s.newest)
+				}
+			}
 			if group.Upcoming > 0 {
 				s.aheadOf = append(s.aheadOf, group.Overlays)
-			}
-			if group.Newest != nil && group.Newest.After(s.newest) {
-				s.newest = *group.Newest
 			}
 			break
 		}

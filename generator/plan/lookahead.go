@@ -15,13 +15,17 @@ import (
 // commit and 48 of start-up were measured, plus a margin.
 const startupAndTransport = 75 * time.Second
 
-// lead returns how long before a job can run an agent is ordered for it: the 90th percentile of the
-// overlay's start-up times, if it is known, and a tick.
+// lead returns how long before a job can run an agent is ordered for it: if the overlay's start-up times are known,
+// their 90th percentile and a tick. Agents that take further jobs are ordered later, by the median: one that is early
+// may idle out, and one that is late is less missed.
 func lead(v Overlay) time.Duration {
-	if v.Policy.LeaseAuto && v.State.StartupTimes.Known() {
-		return v.State.StartupTimes.Within(90) + tickTime
+	switch p := v.Policy; {
+	case !p.learnsStartupTimes() || !v.State.StartupTimes.Known():
+		return startupAndTransport
+	case p.Reuse.On():
+		return v.State.StartupTimes.Within(50)
 	}
-	return startupAndTransport
+	return v.State.StartupTimes.Within(90) + tickTime
 }
 
 // tickTime is the mean time until the next poll.
@@ -39,8 +43,10 @@ type Stage struct {
 	Name string `json:"name"`
 	// Due is the predicted time at which they can run; nil if unknown.
 	Due *time.Time `json:"due,omitempty"`
-	// Jobs is the number of jobs; zero if they count in another queue.
-	Jobs int `json:"jobs,omitempty"`
+	// Jobs is the number of jobs; zero if they count in another queue. Of these, Freed need no agents of overlays whose
+	// agents take further jobs: those that earlier jobs of the build have are free by then.
+	Jobs  int `json:"jobs,omitempty"`
+	Freed int `json:"freed,omitempty"`
 	// Ordered agents were dispatched for them by overlays that can take them, the first at Since;
 	// nil if Ordered is zero.
 	Ordered int        `json:"ordered,omitempty"`
@@ -71,9 +77,9 @@ func (a AheadOf) Equal(other AheadOf) bool {
 
 // staged is a group of upcoming jobs of a class that become runnable together.
 type staged struct {
-	due     time.Time
-	jobs    int
-	created []creation
+	due         time.Time
+	jobs, freed int
+	created     []creation
 }
 
 // addUpcoming adds an upcoming job.
@@ -88,6 +94,9 @@ func (c *class) addUpcoming(j *Job) {
 	}
 	s := c.staged[j.Stage]
 	s.jobs++
+	if j.Freed {
+		s.freed++
+	}
 	s.created = addCreated(s.created, j.Created)
 	s.due = earlier(j.Due, s.due)
 	c.staged[j.Stage] = s
@@ -121,7 +130,7 @@ func (c *class) findStages(now time.Time) {
 	}
 	for _, stage := range slices.Sorted(maps.Keys(c.staged)) {
 		jobs := c.staged[stage]
-		s := Stage{Name: c.stageName(stage), Jobs: jobs.jobs}
+		s := Stage{Name: c.stageName(stage), Jobs: jobs.jobs, Freed: jobs.freed}
 		if !jobs.due.IsZero() {
 			s.Due = new(jobs.due.UTC().Truncate(time.Second))
 		}
@@ -130,7 +139,7 @@ func (c *class) findStages(now time.Time) {
 		}
 		switch {
 		case c.counted && s.Ordered > 0:
-			s.Jobs = 0
+			s.Jobs, s.Freed = 0, 0
 			c.stages = append(c.stages, s)
 		case c.counted || within == 0:
 		case s.Ordered > 0, s.Due != nil && !jobs.due.After(now.Add(within)):
@@ -239,6 +248,9 @@ type ahead struct {
 // missing, another job took it. After that no agents are dispatched for them again.
 func (s *allocation) lookAheadTo(group Demand, now time.Time) {
 	for _, stage := range group.Stages {
+		if s.policy.Reuse.On() {
+			stage.Jobs -= stage.Freed
+		}
 		a := ahead{name: stage.Name, share: portion(s.policy.Lookahead, stage), since: stage.Since}
 		a.new = max(0, a.share-stage.Ordered)
 		a.wants = a.new

@@ -418,3 +418,40 @@ func TestWhoLooksAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestLookAheadBesideReuse: with reusable agents, only stages with a known due time count, less the jobs for which agents
+// of their build are free by then; the start-up times that "idle: auto" learns shorten the time before.
+func TestLookAheadBesideReuse(t *testing.T) {
+	reuse := func(o *Overlay) { o.Policy.Reuse = Reuse{Idle: time.Minute, Uptime: time.Hour} }
+	auto := func(o *Overlay) {
+		o.Policy.Reuse = Reuse{Idle: FirstIdle, Uptime: time.Hour, Auto: true}
+		o.State.StartupTimes.Add(10*time.Second, MinStartupTimes)
+	}
+	due := func(in time.Duration) func(*Job) { return func(j *Job) { j.Stage, j.Due = "one", orderedAt.Add(in) } }
+	freed := func(j *Job) { due(time.Minute)(j); j.Freed = true }
+	for name, c := range map[string]struct {
+		change func(*Overlay)
+		jobs   []func(*Job)
+		want   int
+	}{
+		"unknown":                 {nil, []func(*Job){func(*Job) {}}, 1},
+		"unknown, with reuse":     {reuse, []func(*Job){func(*Job) {}}, 0},
+		"no time, with reuse":     {reuse, []func(*Job){func(j *Job) { j.Stage = "one" }}, 0},
+		"due":                     {nil, []func(*Job){due(time.Minute), freed}, 2},
+		"due, with reuse":         {reuse, []func(*Job){due(time.Minute), freed}, 1},
+		"due, with a fast start":  {auto, []func(*Job){due(time.Minute)}, 0},
+		"soon, with a fast start": {auto, []func(*Job){due(10 * time.Second)}, 1},
+	} {
+		s := Snapshot{At: orderedAt}
+		for i, change := range c.jobs {
+			j := Job{ID: fmt.Sprint(i), Rules: []string{"queue=q"}, State: JobUpcoming, Created: orderedAt}
+			change(&j)
+			s.Jobs = append(s.Jobs, j)
+		}
+		overlays := []Overlay{looking("a", c.change)}
+		observed := Observe(overlays, s, &Registrations{})
+		if got := Decide("c0ffee", overlays, observed[0])[0].Figures.Dispatch; got != c.want {
+			t.Errorf("%s: %d agents are ordered, want %d", name, got, c.want)
+		}
+	}
+}

@@ -48,6 +48,9 @@ func drawSmall(t *rapid.T) drawn {
 			Lookahead: rapid.SampledFrom([]float64{0, 0, 0.5, 1}).Draw(t, "lookahead"),
 			Lease:     lease, IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour, Paused: chance(6, "paused"),
 		}
+		if chance(2, "reuse") {
+			p.Reuse = Reuse{Idle: time.Duration(1+up(5, "idle")) * time.Minute, Uptime: time.Hour, Auto: chance(1, "idle: auto")}
+		}
 		o := Overlay{Name: string(rune('a' + i)), Policy: p}
 		drawStartupTimes(t, &o, now)
 		if o.Policy.LeaseAuto && chance(1, "many") { // more than the first agents
@@ -234,7 +237,7 @@ func (d drawn) drawMoment(t *rapid.T, j *Job) {
 	if j.State != JobUpcoming || stage == "" {
 		return
 	}
-	j.Stage = stage
+	j.Stage, j.Freed = stage, rapid.Bool().Draw(t, "freed")
 	for _, other := range d.snapshot.Jobs {
 		if other.Stage == stage {
 			j.Due = other.Due

@@ -261,7 +261,7 @@ func (r *reference) askForJobs() (upcoming, before []int) {
 		case !served: // "is unmatched: never counted"
 		case j.State == JobPending:
 			r.wants = append(r.wants, &refWant{kind: wantJob, job: j, by: -1})
-		case j.State == JobUpcoming && ahead >= 0 && r.moment(*j) != momentUnknown:
+		case j.State == JobUpcoming && ahead >= 0 && (r.moment(*j) != momentUnknown || r.overlays[ahead].Policy.Reuse.On()):
 		case j.State == JobUpcoming && ahead >= 0:
 			upcoming[ahead]++
 			if r.lookedAhead(*j) {
@@ -400,7 +400,7 @@ func (r *reference) fresh(i int, upcoming, before []int) int {
 	share := func(n int) int { return int(o.Policy.Lookahead * float64(n)) }
 	part := 0
 	for _, j := range r.snapshot.Jobs {
-		if j.State == JobUpcoming && r.looksAhead(j) == i && r.moment(j) == momentUnknown && !r.lookedAhead(j) && !j.Created.After(o.State.Partial.Until) {
+		if !o.Policy.Reuse.On() && j.State == JobUpcoming && r.looksAhead(j) == i && r.moment(j) == momentUnknown && !r.lookedAhead(j) && !j.Created.After(o.State.Partial.Until) {
 			part++
 		}
 	}
@@ -421,8 +421,8 @@ const (
 	momentDue
 )
 
-// lead: "75 seconds, or with `lease: auto` and 20 known start-up times their 90th percentile
-// and 8 seconds for a tick. The longest time of the overlays that look ahead and could take
+// lead: "75 seconds, or with `lease: auto` or `reuse.idle: auto` and 20 known start-up times their 90th percentile
+// and 8 seconds for a tick, and with `reuse` the median. The longest time of the overlays that look ahead and could take
 // the job counts", in the queue for which the job counts.
 func (r *reference) lead(j Job) (longest time.Duration) {
 	first := r.looksAhead(j)
@@ -437,8 +437,11 @@ func (r *reference) lead(j Job) (longest time.Duration) {
 			fmt.Sscanf(part, "%d:%d", &took, &agents)
 			seconds = append(seconds, slices.Repeat([]int{took}, agents)...)
 		}
-		if o.Policy.LeaseAuto && len(seconds) >= 20 {
+		if (o.Policy.LeaseAuto || o.Policy.Reuse.Auto) && len(seconds) >= 20 {
 			lead = time.Duration(seconds[(90*len(seconds)+99)/100-1]+8) * time.Second
+			if o.Policy.Reuse.On() {
+				lead = time.Duration(seconds[(50*len(seconds)+99)/100-1]) * time.Second
+			}
 		}
 		longest = max(longest, lead)
 	}
@@ -487,7 +490,9 @@ func (r *reference) stages(i int) (jobs, newJobs, reserved int) {
 	for _, j := range r.snapshot.Jobs {
 		if j.State == JobUpcoming && r.looksAhead(j) == i && r.moment(j) == momentDue {
 			first[nameOf(j)] = j
-			count[nameOf(j)]++
+			if !j.Freed || !o.Policy.Reuse.On() { // "an agent of an earlier job of its build"
+				count[nameOf(j)]++
+			}
 		}
 	}
 	for name, j := range first {
@@ -496,7 +501,7 @@ func (r *reference) stages(i int) (jobs, newJobs, reserved int) {
 		agents, since := r.dispatchedFor(j)
 		jobs += share
 		newJobs += max(0, share-agents)
-		if r.snapshot.At.Sub(since) < 5*time.Minute {
+		if r.snapshot.At.Sub(since) < o.Policy.DemandIdleTimeout() {
 			reserved += min(share, agents)
 		}
 	}

@@ -196,6 +196,9 @@ type Job struct {
 	// predicts no times.
 	Due   time.Time
 	Stage string
+	// Freed reports that agents which take further jobs have finished an earlier job of its build by then, enough for
+	// this one.
+	Freed bool
 	// URL is the job's page, for reports.
 	URL string
 }

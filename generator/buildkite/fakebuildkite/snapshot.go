@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"muster/generator/buildkite/steptime"
@@ -222,7 +223,10 @@ func (j *job) timed() steptime.Job {
 	case stateCanceled, stateWaitingFailed, stateBlockedFailed:
 		t.Over = true
 	}
-	if j.step.Type == Wait || j.step.Type == Block {
+	switch j.step.Type {
+	case Command:
+		t.Rules = steptime.ID([]byte(strings.Join(j.match, "\n")))
+	case Wait, Block:
 		t.Barrier, t.Step = steptime.ID([]byte(j.id)), 0
 	}
 	return t
@@ -240,7 +244,7 @@ func (r *reading) tell() {
 	for _, f := range r.predicted {
 		for _, p := range r.times.Predict(f.build, r.snapshot.At) {
 			if i, ok := f.jobs[p.Job]; ok {
-				r.snapshot.Jobs[i].Due, r.snapshot.Jobs[i].Stage = p.Due, p.Stage
+				r.snapshot.Jobs[i].Due, r.snapshot.Jobs[i].Stage, r.snapshot.Jobs[i].Freed = p.Due, p.Stage, p.Freed
 			}
 		}
 	}

@@ -14,6 +14,9 @@ type Prediction struct {
 	// Stage identifies the jobs that become runnable at the same time: those of the build behind
 	// the same wait step, or the copies of a step that waits for others by depends_on.
 	Stage string
+	// Freed reports that an agent of an earlier job of the build, with the same rules, has no job by then, unless it
+	// takes one of another build.
+	Freed bool
 }
 
 // Predict returns when the upcoming jobs of a build can run. Jobs behind a wait step can run
@@ -23,11 +26,12 @@ type Prediction struct {
 // creation as in other builds.
 func (t *Times) Predict(b Build, now time.Time) []Prediction {
 	var all []Prediction
-	p := pass{ready: now, known: time.Unix(0, 0)}
+	p := pass{ready: now, known: time.Unix(0, 0), agents: agents{}}
 	for i := range b.Jobs {
 		j := &b.Jobs[i]
 		if j.Barrier != 0 {
 			p.barrier, p.closed, p.ready, p.before = j.Barrier, !j.Over, latest(p.end, now), p.known
+			p.agents.pass()
 			continue
 		}
 		s, ready := t.steps[j.Step], p.ready
@@ -41,8 +45,10 @@ func (t *Times) Predict(b Build, now time.Time) []Prediction {
 			case p.closed && made(j, p.before):
 				prediction.Due = p.ready
 			}
+			prediction.Freed = p.agents.free(j.Rules, prediction.Stage, p.closed)
 			all = append(all, prediction)
 		}
+		p.agents.add(j)
 		p.next(j, s, ready, now)
 	}
 	return all
@@ -56,6 +62,57 @@ type pass struct {
 	before  time.Time // since when all steps before the barrier are known; zero if they are not
 	end     time.Time // end of all jobs so far
 	known   time.Time // since when all steps so far are known; zero if they are not
+	agents  agents
+}
+
+// agents counts, by the rules of jobs, those that the jobs of a build have or will have.
+type agents map[uint64]*agentsOf
+
+type agentsOf struct {
+	before   int            // the most of a stage before the last barrier
+	here     int            // of the jobs since
+	runnable int            // of them, those that have an agent or need one now
+	ahead    map[string]int // upcoming jobs by stage
+}
+
+func (a agents) of(rules uint64) *agentsOf {
+	if a[rules] == nil {
+		a[rules] = &agentsOf{ahead: map[string]int{}}
+	}
+	return a[rules]
+}
+
+// pass passes a barrier.
+func (a agents) pass() {
+	for _, n := range a {
+		n.before, n.here, n.runnable = max(n.before, n.here), 0, 0
+	}
+}
+
+// free reports whether an agent of an earlier job is free for an upcoming job: one of those before the barrier, and for
+// one that waits by depends_on, of those that run.
+func (a agents) free(rules uint64, stage string, closed bool) bool {
+	if rules == 0 {
+		return false
+	}
+	n := a.of(rules)
+	n.ahead[stage]++
+	if closed {
+		return n.ahead[stage] <= n.before
+	}
+	return n.ahead[stage] <= max(n.before, n.runnable)
+}
+
+// add adds a job.
+func (a agents) add(j *Job) {
+	if j.Rules == 0 || j.Over || !j.Upcoming && j.Runnable.IsZero() {
+		return
+	}
+	n := a.of(j.Rules)
+	n.here++
+	if !j.Upcoming {
+		n.runnable++
+	}
 }
 
 // next adds a job, which can run at ready if it has not started.

@@ -58,6 +58,9 @@ type Job struct {
 	Step uint64
 	// Barrier is the [ID] of a wait or a block step; zero for other jobs.
 	Barrier uint64
+	// Rules identifies the agents that can take the job: equal rules have the same [ID]. It is zero if the job needs
+	// none.
+	Rules uint64
 	// Upcoming reports that the job waits for others, Over that it has ended, and Passed that the
 	// build could continue.
 	Upcoming, Over, Passed bool

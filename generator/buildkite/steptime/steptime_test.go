@@ -75,6 +75,47 @@ func TestPredict(t *testing.T) {
 	}
 }
 
+// TestFreed: of the jobs of a stage, as many need no other agent as one stage before it still has or will have.
+func TestFreed(t *testing.T) {
+	rules := func(rules uint64, jobs ...Job) []Job {
+		for i := range jobs {
+			jobs[i].Rules = rules
+		}
+		return jobs
+	}
+	b := func(n int) []Job { return rules(1, slices.Repeat([]Job{upcoming("b", 50)}, n)...) }
+	a := rules(1, running("a", 50, 55))
+	wait, wait2, wait3 := []Job{barrier(1, false)}, []Job{barrier(2, false)}, []Job{barrier(3, false)}
+	times := taught()
+	times.Learn(Build{ID: 9, Jobs: []Job{passed("free", 0, 12, 13)}})
+	times.EndPoll(at(41))
+	free := rules(1, upcoming("free", 50), upcoming("free", 50))
+	for name, c := range map[string]struct {
+		jobs []Job
+		want int
+	}{
+		"a chain":                     {slices.Concat(a, wait, b(1)), 1},
+		"a fan-out":                   {slices.Concat(a, wait, b(5)), 1},
+		"the largest stage before":    {slices.Concat(a, wait, b(3), wait2, b(5)), 1 + 3},
+		"also if a smaller one comes": {slices.Concat(a, wait, b(3), wait2, b(1), wait3, b(4)), 1 + 1 + 3},
+		"what is over has no agent":   {slices.Concat(rules(1, passed("a", 50, 55, 58)), wait, b(2)), 0},
+		"what needs no agent":         {slices.Concat([]Job{running("a", 50, 55)}, wait, b(2)), 0},
+		"what other agents run":       {slices.Concat(rules(2, running("a", 50, 55)), wait, b(2)), 0},
+		"a job that waits for one":    {slices.Concat(a, free), 1},
+		"both":                        {slices.Concat(a, free, wait, b(4)), 1 + 3},
+	} {
+		freed := 0
+		for _, p := range times.Predict(Build{ID: 99, Jobs: c.jobs}, at(60)) {
+			if p.Freed {
+				freed++
+			}
+		}
+		if freed != c.want {
+			t.Errorf("%s: %d jobs need no other agent, want %d", name, freed, c.want)
+		}
+	}
+}
+
 // TestDependencies: a job with dependencies is due as long after its creation as in other builds,
 // whatever wait steps precede it.
 func TestDependencies(t *testing.T) {
