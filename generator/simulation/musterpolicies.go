@@ -25,6 +25,7 @@ func policies() []Named {
 		policy("muster-told-reuse-5s", "the same, reuse: {idle: 5s, uptime: 30m}", notifiedByGit, func(w *Scenario) { withWebhooks(w); stay(5*time.Second, 30*time.Minute)(w) }),
 		policy("muster-told-reuse-auto", "the same, reuse: {idle: auto, uptime: 30m}", notifiedByGit, func(w *Scenario) {
 			withWebhooks(w)
+			w.Policy.Lookahead = 1 // its default then
 			w.Policy.Reuse = plan.Reuse{Idle: plan.FirstIdle, Uptime: 30 * time.Minute, Auto: true}
 		}),
 		policy("muster-reuse", "reuse: {idle: 1m, uptime: 30m}", ThroughGit, stay(time.Minute, 30*time.Minute)),
