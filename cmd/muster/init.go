@@ -180,10 +180,11 @@ const sharedPods = "idle:auto,uptime:30m"
 const soleIdleTimeout = "1m"
 
 // defaultMax is max if the size of the cluster is unknown: a small one makes jobs of busy hours wait. defaultMaxPerHour
-// bounds what an error in a pipeline can start.
+// bounds what an error in a pipeline can start: with less, jobs that take half a minute wait although fewer than max
+// agents run.
 const (
 	defaultMax        = 100
-	defaultMaxPerHour = "1000"
+	defaultMaxPerHour = "5000"
 )
 
 // promptSharing prompts whether builds may share a pod.

@@ -55,7 +55,7 @@ func TestInitPrompts(t *testing.T) {
 		if set := strings.Contains(string(policy), "\n  idleTimeout: 1m           # how long"); set == shares {
 			t.Errorf("%s: sets the idle time-out: %t\n%s", test.name, set, policy)
 		}
-		if !strings.Contains(string(policy), "\n  max: 100                  # maximum") || !strings.Contains(string(policy), "\n  maxPerHour: 1000          # maximum") || !strings.Contains(out, "max is 100. If the nodes hold fewer agents, set it in overlays/") {
+		if !strings.Contains(string(policy), "\n  max: 100                  # maximum") || !strings.Contains(string(policy), "\n  maxPerHour: 5000          # maximum") || !strings.Contains(out, "max is 100. If the nodes hold fewer agents, set it in overlays/") {
 			t.Errorf("%s: %s\n%s", test.name, out, policy)
 		}
 		if hints := strings.Contains(out, "of that name: create"); hints != test.hints {
