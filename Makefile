@@ -242,7 +242,7 @@ writers: ## Race three writers for RACED of simulated time, and verify every com
 
 quality: build ## Play every workload through every algorithm, and write docs/explanation/scaling-quality.md and its picture
 	GOGC=400 bin/muster-sim simulate --workload $(QUALITY) --algorithms all --out testdata/scaling-quality/results.json >testdata/scaling-quality/results.txt
-	GOGC=400 bin/muster-sim simulate --faults requests=50 --workload short-busy --algorithms muster,muster-told >testdata/scaling-quality/requests.txt
+	GOGC=400 bin/muster-sim simulate --faults requests=50 --workload short-busy --algorithms muster,muster-reuse-auto >testdata/scaling-quality/requests.txt
 	$(GO) test ./cmd/laboratory -run ScalingQuality -args -update
 
 reference: ## Compare decisions on CHECKS random fleets with those of a second, brute-force program

@@ -15,7 +15,7 @@ import (
 )
 
 // Drawn are the algorithms in charts, in order.
-var Drawn = []string{"muster", "muster-told-reuse", "agent-stack-k8s-max", "keda-accurate", "elastic-ci-stack"}
+var Drawn = []string{"muster", "muster-reuse-auto", "agent-stack-k8s-max", "keda-accurate", "elastic-ci-stack"}
 
 // InChart returns the algorithms that a chart shows: those in [Drawn], then the others in the
 // given order, at most [chart.MaxSeries].
@@ -164,6 +164,8 @@ type scenarioDocument struct {
 	Sync       float64 `json:"syncSeconds"`
 	Jitter     float64 `json:"syncJitterSeconds"`
 	Notified   float64 `json:"syncNotifiedSeconds"`
+	Delivery   float64 `json:"webhookDeliverySeconds"`
+	Push       float64 `json:"pushSeconds"`
 	Requests   int     `json:"requestsPerMinute"`
 	StartupMin float64 `json:"startupMinSeconds"`
 	StartupMax float64 `json:"startupMaxSeconds"`
@@ -223,7 +225,7 @@ func Compared(cases []simulation.Case, algorithms []simulation.Named, rows []sim
 	d := Comparison{
 		APIVersion: "muster.dev/v1alpha1", Kind: "Simulation", Seed: w.Seed,
 		Scenario: scenarioDocument{
-			w.Interval.Seconds(), w.Sync.Seconds(), w.Jitter.Seconds(), w.Notified.Seconds(), w.Requests, w.Startup[0].Seconds(), w.Startup[1].Seconds(),
+			w.Interval.Seconds(), w.Sync.Seconds(), w.Jitter.Seconds(), w.Notified.Seconds(), w.Delivery.Seconds(), w.Push.Seconds(), w.Requests, w.Startup[0].Seconds(), w.Startup[1].Seconds(),
 			w.Policy.Max, w.Policy.Min, w.Policy.Buffer,
 		},
 	}

@@ -118,7 +118,7 @@ func TestInChart(t *testing.T) {
 	if got := InChart(algorithmNames()); !slices.Equal(got, Drawn) {
 		t.Errorf("of all: %v, want %v", got, Drawn)
 	}
-	got := InChart([]string{"plain-cooldown", "keda-accurate", "muster", "arc", "keda-default", "muster-told"})
+	got := InChart([]string{"plain-cooldown", "keda-accurate", "muster", "arc", "keda-default", "muster-flux"})
 	if want := []string{"muster", "keda-accurate", "plain-cooldown", "arc", "keda-default"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -137,9 +137,9 @@ func TestSimulateSyncers(t *testing.T) {
 		}
 		return d.Workloads[0].Results[0].Wait.P95
 	}
-	argocd, flux, told, changed := p95("--syncer", "argocd"), p95("--syncer", "flux"), p95("--syncer", "told"), p95("--syncer", "60s")
-	if argocd <= flux || flux <= told || changed != flux {
-		t.Errorf("p95 waits of %v with Argo CD, %v with Flux, %v told, and %v with Argo CD as Flux is set up", argocd, flux, told, changed)
+	argocd, flux, notified, changed := p95("--syncer", "argocd"), p95("--syncer", "flux"), p95("--syncer", "notified"), p95("--syncer", "60s")
+	if argocd <= flux || flux <= notified || changed != flux {
+		t.Errorf("p95 waits of %v with Argo CD, %v with Flux, %v notified, and %v with Argo CD as Flux is set up", argocd, flux, notified, changed)
 	}
 	if all, limited := p95(), p95("--faults", "requests=20"); limited <= all {
 		t.Errorf("a p95 wait of %v without a limit of requests, and %v with one of 20 a minute", all, limited)
@@ -170,8 +170,8 @@ func TestSimulateRunsOneWorkloadByDefault(t *testing.T) {
 // TestSimulateDrawn asserts that two drawn workloads are simulated, and their means printed.
 func TestSimulateDrawn(t *testing.T) {
 	unraced.Only(t)
-	code, table, stderr := simulated(t, "--workload", "drawn-1,drawn-2", "--length", "2h", "--algorithms", "muster-told,muster-told-reuse")
-	if code != invocation.ExitOK || !strings.HasPrefix(table, "drawn-1: ") || !strings.Contains(table, "\n  muster-told        1.00       1.00  1.00       1.00     1.00 (drawn-") {
+	code, table, stderr := simulated(t, "--workload", "drawn-1,drawn-2", "--length", "2h", "--algorithms", "muster,muster-reuse-1m")
+	if code != invocation.ExitOK || !strings.HasPrefix(table, "drawn-1: ") || !strings.Contains(table, "\n  muster           1.00       1.00  1.00       1.00     1.00 (drawn-") {
 		t.Errorf("exit code %d: %s%s", code, table, stderr)
 	}
 }

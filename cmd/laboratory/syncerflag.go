@@ -21,9 +21,7 @@ type syncerFlag struct {
 // addTo adds the flag.
 func (s *syncerFlag) addTo(c *cobra.Command) {
 	names := invocation.Map(simulation.Syncers(), func(s simulation.Syncer) string { return s.Name })
-	w := simulation.DefaultScenario()
-	polls := durationRange{w.Sync, w.Sync + w.Jitter}
-	usage := "how the syncer is set up: " + strings.Join(names, ", ") + ", or its shortest and longest time between two polls (default " + polls.String() + ")"
+	usage := "how the syncer is set up: " + strings.Join(names, ", ") + ", or its shortest and longest time between two polls; unless notified, without webhooks of Buildkite too (default notified)"
 	invocation.ParsedVar(c.Flags(), "syncer", "", "string", "", names[0], usage, func(text string) error {
 		*s = syncerFlag{}
 		switch {
@@ -40,7 +38,7 @@ func (s *syncerFlag) addTo(c *cobra.Command) {
 // use sets up the syncer of a scenario.
 func (s syncerFlag) use(w *simulation.Scenario) {
 	if s.polls[0] > 0 {
-		w.Sync, w.Jitter = s.polls[0], s.polls[1]-s.polls[0]
+		simulation.Syncer{Sync: s.polls[0], Jitter: s.polls[1] - s.polls[0]}.Use(w)
 	}
 	for _, known := range simulation.Syncers() {
 		if known.Name == s.name {

@@ -49,8 +49,8 @@ func Algorithms() []Named {
 // muster's most different policies, and other autoscalers.
 func DefaultAlgorithms() []string {
 	return []string{
-		"muster", "muster-buffer", "muster-argocd", "muster-flux", "muster-told", "muster-told-buffer-4", "muster-told-reuse",
-		"keda-accurate", "elastic-ci-stack", "agent-stack-k8s", "agent-stack-k8s-max", "arc",
+		"muster", "muster-argocd", "muster-flux", "muster-buffer-4", "muster-reuse-auto", "muster-reuse-1m",
+		"keda-accurate", "keda-5s-stay", "elastic-ci-stack", "elastic-ci-stack-60s", "agent-stack-k8s", "agent-stack-k8s-max", "arc",
 	}
 }
 

@@ -25,7 +25,7 @@ type rival struct {
 
 func (r rival) named() Named {
 	return Named{Name: r.name, Source: r.source, Transport: direct, New: r.make, Scenario: func(w *Scenario) {
-		w.Direct, w.Stateless, w.Makers, w.Client = true, r.stateless, r.makers, nil
+		w.Direct, w.Stateless, w.Makers, w.Client, w.Triggered = true, r.stateless, r.makers, nil, 0
 		w.Interval, w.Startup = cmp.Or(r.interval, w.Interval), cmp.Or(r.startup, w.Startup)
 	}}
 }
@@ -65,7 +65,7 @@ func rivals() []rival {
 	}
 }
 
-// reuseIdle is the idle time of reusable agents: that of muster-told-reuse, for comparison.
+// reuseIdle is the idle time of reusable agents: that of muster-reuse-1m, for comparison.
 const reuseIdle = 60 * time.Second
 
 // staying is a rule whose agents take job after job: buildkite-agent without --disconnect-after-job,

@@ -22,8 +22,8 @@ func TestSyncers(t *testing.T) {
 		}
 		waits[s.Name] = m.Wait.Mean
 	}
-	// Ordered at 75s. Flux looks at 120s; who is told has applied it at 76.5s.
-	if waits["flux"] != 89*time.Second || waits["told"] != 45500*time.Millisecond {
+	// Ordered at 75s, and at 62.25s after a webhook. Flux polls at 120s; a notified syncer applies it at 66.85s.
+	if waits["flux"] != 89*time.Second || waits["notified"] != 35850*time.Millisecond {
 		t.Errorf("waits of %v", waits)
 	}
 	if argo := waits["argocd"]; argo < 89*time.Second || argo > 149*time.Second {

@@ -92,7 +92,7 @@ func TestCSVLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := DefaultScenario()
-		w.Policy.Lookahead = lookahead
+		w.Policy.Lookahead, w.Policy.IdleTimeout = lookahead, 5*time.Minute
 		return Play(w, workload, &Muster{}, nil)
 	}
 	off, unlabelled, on := play(0, "build", "test"), play(1, "", ""), play(1, "build", "test")

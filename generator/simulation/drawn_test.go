@@ -59,7 +59,7 @@ func TestDrawn(t *testing.T) {
 
 // TestUploadedStepsRun asserts that muster's agents run the jobs of steps that a first step uploads.
 func TestUploadedStepsRun(t *testing.T) {
-	a := algorithmNamed(t, "muster-told")
+	a := algorithmNamed(t, "muster")
 	w := Drawn(55).Generate(1, 0)
 	if m := Play(a.In(Drawn(55).Scenario(DefaultScenario())), w, a.New(), nil); m.Unserved > 0 || m.Jobs <= w.Jobs() {
 		t.Errorf("%d jobs, %d never served, of builds with %d jobs before uploads", m.Jobs, m.Unserved, w.Jobs())

@@ -38,7 +38,7 @@ func TestEventsAreThoseOfTheDocumentation(t *testing.T) {
 func TestWaitsWithoutEventsOfAgents(t *testing.T) {
 	for _, load := range []string{"steady", "time-zones"} {
 		p95 := func(interval time.Duration) time.Duration {
-			a := algorithmNamed(t, "muster-told-reuse-5s")
+			a := algorithmNamed(t, "muster-reuse-5s")
 			w := a.In(DefaultScenario())
 			w.Interval = interval
 			return Play(w, loadNamed(t, load).Generate(1, 2*time.Hour), a.New(), nil).Wait.P95
@@ -53,7 +53,7 @@ func TestWaitsWithoutEventsOfAgents(t *testing.T) {
 // TestEventsOfAgentsAtMax asserts that an agent that exits triggers a tick while max withholds agents.
 func TestEventsOfAgentsAtMax(t *testing.T) {
 	mean := func(events []string) time.Duration {
-		a := algorithmNamed(t, "muster-told")
+		a := algorithmNamed(t, "muster")
 		w := a.In(DefaultScenario())
 		w.Policy.Max = 12
 		w.plan = func(r *run) { r.events = events }
@@ -71,13 +71,12 @@ func TestEventsOfAgentsAtMax(t *testing.T) {
 func TestWaitsWithinTheRateLimit(t *testing.T) {
 	unraced.Only(t)
 	for name, policy := range map[string]func(*Scenario){
-		"one job per agent": func(w *Scenario) { w.Policy.IdleTimeout = time.Minute },
+		"one job per agent": func(*Scenario) {},
 		"shared pods":       stay(20*time.Second, 30*time.Minute),
 	} {
 		p95 := func(requests int) (sum time.Duration) {
-			a := algorithmNamed(t, "muster-told")
+			a := algorithmNamed(t, "muster")
 			w := a.In(DefaultScenario())
-			w.Policy.Max, w.Policy.LeaseAuto = 100, true
 			policy(&w)
 			if w.Requests = requests; requests > 0 {
 				w.Client = func(s *fakebuildkite.Server) Client {

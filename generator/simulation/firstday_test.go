@@ -27,11 +27,11 @@ func firstHour(t *testing.T, load string, seed uint64) Workload {
 	return w
 }
 
-// playFirstHour plays that hour with lease: auto, and returns how many agents were ordered.
+// playFirstHour plays that hour, and returns how many agents were ordered.
 func playFirstHour(t *testing.T, load string, seed uint64, change func(*Scenario)) (m Measures, ordered int) {
 	t.Helper()
 	w := DefaultScenario()
-	w.Seed, w.Policy.LeaseAuto = seed, true
+	w.Seed = seed
 	change(&w)
 	m = Play(w, firstHour(t, load, seed), &Muster{}, func(o Operation) {
 		for _, d := range o.Order {

@@ -14,7 +14,8 @@ func TestBoundOfEqualTimes(t *testing.T) {
 	unraced.Only(t)
 	for _, sync := range []time.Duration{15 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute} {
 		w := DefaultScenario()
-		w.Sync, w.Jitter = sync, 0
+		Syncer{Sync: sync}.Use(&w)
+		w.Push = 0
 		m := Play(w, loadNamed(t, "steady").Generate(1, 6*time.Hour), &Muster{}, nil)
 		if m.Unused != 0 || m.Wait != m.Bound {
 			t.Errorf("a look every %s: waits of %+v, and the bound is %+v", sync, m.Wait, m.Bound)

@@ -7,8 +7,8 @@ import (
 	"muster/gitops/unraced"
 )
 
-// auto is muster with a lease that goes by boots.
-const auto = "muster-auto"
+// fixedLease gives a policy a fixed lease.
+func fixedLease(w *Scenario) { w.Policy.LeaseAuto = false }
 
 // playWith plays some hours of steady load in a changed scenario.
 func playWith(t *testing.T, name string, seed uint64, hours int, change func(*Scenario)) Measures {
@@ -30,7 +30,8 @@ func TestNoShows(t *testing.T) {
 		t.Run(string(rune('0'+seed)), func(t *testing.T) {
 			t.Parallel()
 			lossy := func(w *Scenario) { w.Faults.NoShow = 0.02 }
-			fixed, learned := playWith(t, "muster", seed, 24, lossy), playWith(t, auto, seed, 24, lossy)
+			fixed := playWith(t, "muster", seed, 24, func(w *Scenario) { lossy(w); fixedLease(w) })
+			learned := playWith(t, "muster", seed, 24, lossy)
 			if learned.Unserved > 0 || learned.Agents != learned.Jobs || learned.Unused > 0 {
 				t.Errorf("%d agents for %d jobs, %d unused, %d jobs never served", learned.Agents, learned.Jobs, learned.Unused, learned.Unserved)
 			}
@@ -38,7 +39,7 @@ func TestNoShows(t *testing.T) {
 				rival := playWith(t, name, seed, 24, func(w *Scenario) {
 					lossy(w)
 					d := DefaultScenario()
-					w.Direct, w.Stateless, w.Makers, w.Interval = d.Direct, d.Stateless, d.Makers, d.Interval
+					w.Direct, w.Stateless, w.Makers, w.Interval, w.Triggered = d.Direct, d.Stateless, d.Makers, d.Interval, d.Triggered
 				})
 				ratio := float64(learned.Wait.P95) / float64(rival.Wait.P95)
 				t.Logf("p95 %s, of %s %s: %.3f times; with a fixed lease %s", learned.Wait.P95, name, rival.Wait.P95, ratio, fixed.Wait.P95)
@@ -93,7 +94,7 @@ func TestFalselyOverdue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := playWith(t, auto, 3, 10, change)
+			m := playWith(t, "muster", 3, 10, change)
 			if m.Unserved > 0 || m.Agents > m.Jobs || m.Unused > 0 {
 				t.Errorf("%d agents for %d jobs, %d unused, %d jobs never served", m.Agents, m.Jobs, m.Unused, m.Unserved)
 			}

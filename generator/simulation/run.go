@@ -19,6 +19,7 @@ type run struct {
 	buildkite *fakebuildkite.Server
 	cluster   Cluster
 	overlay   plan.Overlay
+	head      []plan.Dispatch // that have been pushed
 	sync      *rand.Rand
 	ticks     *rand.Rand
 

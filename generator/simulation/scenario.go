@@ -22,9 +22,12 @@ type Scenario struct {
 	// Interval is the time from tick to tick.
 	Interval time.Duration
 	// Sync is the time from one poll of the repository by the syncer to the next, and Jitter the
-	// maximum that is added to each. Notified, if not zero, is the time from a push until the
+	// maximum that is added to each. Notified, if not zero, is the time from the end of a push until the
 	// syncer has applied it because of a notification.
 	Sync, Jitter, Notified time.Duration
+	// Delivery is the time from an event to muster's receipt of its webhook, and Push that from the beginning of a
+	// tick to the end of its push: the next tick begins later. Orders that are Direct take no time.
+	Delivery, Push time.Duration
 	// Direct says that there is no syncer: what is ordered is made at once, by an
 	// algorithm that talks to its cluster itself.
 	Direct bool
@@ -58,18 +61,20 @@ type Scenario struct {
 	plan func(*run)
 }
 
-// DefaultScenario is a scenario without faults: a tick every 15 seconds, a syncer
-// that polls every 20 to 30, Kubernetes' Job controller, and agents that are up 25 to 70
-// seconds after their pod was made.
+// DefaultScenario is a scenario without faults: the policy that muster init writes if builds may not share a pod, a
+// tick every 15 seconds and after webhooks, a syncer that muster notifies, Kubernetes' Job controller, and agents that
+// are up 25 to 70 seconds after their pod was made.
 func DefaultScenario() Scenario {
-	return Scenario{
+	w := Scenario{
 		Policy: plan.Policy{
-			Queue: "default", Max: 500, Lease: 15 * time.Minute,
-			IdleTimeout: 5 * time.Minute, WarmIdleTimeout: time.Hour,
+			Queue: "default", Max: 100, MaxPerHour: 5000, Lease: 15 * time.Minute, LeaseAuto: true,
+			IdleTimeout: time.Minute, WarmIdleTimeout: time.Hour,
 		},
-		Interval: 15 * time.Second, Sync: 20 * time.Second, Jitter: 10 * time.Second,
+		Interval: 15 * time.Second, Delivery: time.Second, Push: time.Second,
 		Makers: []Maker{jobController(1)}, Startup: [2]time.Duration{25 * time.Second, 70 * time.Second}, Seed: 1,
 	}
+	syncer("notified").Use(&w)
+	return w
 }
 
 // drain is how long the simulation continues, at most, after the last build has arrived, to let the

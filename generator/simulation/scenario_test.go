@@ -55,7 +55,7 @@ func TestBounds(t *testing.T) {
 			case !a.Policy: // most tick each second
 				hours = 1
 			}
-			if a.Policy && a.Name != "muster" && a.Name != "muster-buffer" || i >= len(plainLoads()) {
+			if a.Policy && a.Name != "muster" && a.Name != "muster-buffer-4" || i >= len(plainLoads()) {
 				// A sample. make quality plays all, and those of thousands of jobs.
 				if hours = 1; (i+j)%12 != 0 || g.Name == "herd" || g.Name == "short-busy" {
 					continue
@@ -125,10 +125,10 @@ func TestDemandAsked(t *testing.T) {
 // TestOneJob follows one job by hand.
 func TestOneJob(t *testing.T) {
 	w := DefaultScenario()
-	w.Sync, w.Jitter = 20*time.Second, 0
+	Syncer{Sync: 20 * time.Second}.Use(&w)
 	w.Startup = [2]time.Duration{30 * time.Second, 30 * time.Second}
 	workload := Workload{Length: time.Hour, Arrivals: loadNamed(t, "steady").Generate(1, time.Hour).Arrivals[:1]}
-	workload.Arrivals[0].At = 16 * time.Second // heard of at 30s, applied at 40s, up at 70s
+	workload.Arrivals[0].At = 16 * time.Second // polled at 30s, pushed at 31s, applied at 40s, up at 70s
 	m := Play(w, workload, &Muster{}, nil)
 	want := Waits{Mean: 54 * time.Second, P50: 54 * time.Second, P95: 54 * time.Second, Max: 54 * time.Second}
 	if m.Wait != want || m.Bound != want || m.Agents != 1 || m.Highest != 1 {

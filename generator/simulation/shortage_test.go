@@ -80,7 +80,7 @@ func shortages() []shortage {
 
 // playShortage plays steady jobs, and sixty at once every hour from eventAt on. It also returns the
 // largest number of pods whose agents had not registered.
-func playShortage(t *testing.T, name string, s shortage) (m Measures, waiting int) {
+func playShortage(t *testing.T, s shortage, policy func(*Scenario)) (m Measures, waiting int) {
 	t.Helper()
 	const hours = 6
 	l := loadNamed(t, "steady").Generate(3, hours*time.Hour)
@@ -88,10 +88,9 @@ func playShortage(t *testing.T, name string, s shortage) (m Measures, waiting in
 		herd := fakebuildkite.Step{Label: "herd", Parallelism: 60, Duration: 4 * time.Minute}
 		l.Arrivals = append(l.Arrivals, Arrival{At: at, Build: fakebuildkite.Build{Steps: []fakebuildkite.Step{herd}}})
 	}
-	a := algorithmNamed(t, name)
 	w := DefaultScenario()
 	w.Seed = 3
-	w = a.In(w)
+	policy(&w)
 	s.change(&w)
 	begin := w.plan
 	w.plan = func(r *run) {
@@ -105,7 +104,7 @@ func playShortage(t *testing.T, name string, s shortage) (m Measures, waiting in
 		}
 		sample()
 	}
-	return Play(w, l, a.New(), nil), waiting
+	return Play(w, l, &Muster{}, nil), waiting
 }
 
 // TestShortage compares `lease: auto` with a fixed lease. It orders no pod beside one that waits for
@@ -119,8 +118,8 @@ func TestShortage(t *testing.T) {
 		for i, s := range all {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
-				fixed, before := playShortage(t, "muster", s)
-				m, waiting := playShortage(t, auto, s)
+				fixed, before := playShortage(t, s, fixedLease)
+				m, waiting := playShortage(t, s, func(*Scenario) {})
 				seconds := func(d time.Duration) string { return fmt.Sprintf("%.0f", d.Seconds()) }
 				rows[i] = fmt.Sprintf("| %s | %d | %d | %s | %s | %s | %s |\n", s.name, before, waiting, seconds(fixed.Wait.Mean), seconds(m.Wait.Mean), seconds(fixed.Wait.Max), seconds(m.Wait.Max))
 				if m.Unserved > 0 {

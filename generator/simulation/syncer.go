@@ -14,16 +14,16 @@ type Syncer struct {
 	Name string
 	// Source says where its times are from.
 	Source string
-	// Sync, Jitter and Told are those of [Scenario].
-	Sync, Jitter, Notified time.Duration
+	// Sync, Jitter, Notified and Triggered are those of [Scenario].
+	Sync, Jitter, Notified, Triggered time.Duration
 }
 
 // Syncers are those that are known by name.
 func Syncers() []Syncer {
 	return []Syncer{
-		{"argocd", "Argo CD 3: timeout.reconciliation 120s and its jitter, 60s", 2 * time.Minute, time.Minute, 0},
-		{"flux", "Flux: a GitRepository with interval 1m", time.Minute, 0, 0},
-		{"told", "Flux's Receiver or Argo CD's webhook, by muster run --notify: docs/reference/syncers.md, and a line to the git host", time.Minute, 0, 1500 * time.Millisecond},
+		{"argocd", "Argo CD 3: timeout.reconciliation 120s and its jitter, 60s", 2 * time.Minute, time.Minute, 0, 0},
+		{"flux", "Flux: a GitRepository with interval 1m", time.Minute, 0, 0, 0},
+		{"notified", "muster run --notify and a webhook of Buildkite; docs/reference/syncers.md: the mean of the medians with Flux and Argo CD", time.Minute, 0, 3600 * time.Millisecond, WebhookInterval},
 	}
 }
 
@@ -37,8 +37,10 @@ func syncer(name string) Syncer {
 	panic("simulation: no syncer " + name)
 }
 
-// Use gives a world the syncer.
-func (s Syncer) Use(w *Scenario) { w.Sync, w.Jitter, w.Notified = s.Sync, s.Jitter, s.Notified }
+// Use gives a scenario the syncer, with or without notifications.
+func (s Syncer) Use(w *Scenario) {
+	w.Sync, w.Jitter, w.Notified, w.Triggered = s.Sync, s.Jitter, s.Notified, s.Triggered
+}
 
 // nextSync lets the syncer look again after its time.
 func (r *run) nextSync() {
@@ -53,26 +55,29 @@ func (r *run) nextSync() {
 	})
 }
 
-// pushed lets what was decided take effect at once, or tells the syncer of it.
+// pushed lets what was decided take effect at once, or when it is pushed and the syncer finds it.
 func (r *run) pushed() {
-	switch {
-	case r.scenario.Direct:
-		r.apply()
-	case r.scenario.Notified > 0: // it fetches what is there now
-		pushed := slices.Clone(r.overlay.Dispatches)
-		r.buildkite.At(r.buildkite.Now().Add(r.scenario.Notified), func() { r.applyUpTo(pushed) })
+	if r.scenario.Direct {
+		r.applyUpTo(r.overlay.Dispatches)
+		return
+	}
+	commit, at := slices.Clone(r.overlay.Dispatches), r.buildkite.Now().Add(r.scenario.Push)
+	r.buildkite.At(at, func() { r.head = commit })
+	if r.scenario.Notified > 0 { // it fetches that commit
+		r.buildkite.At(at.Add(r.scenario.Notified), func() { r.applyUpTo(commit) })
 	}
 }
 
 // applied returns when the cluster applies the commit of a tick: at the syncer's next poll, or
-// after a notification. A poll at the moment of the tick precedes it; see [Play]. False means
+// after a notification. A poll at the moment of the push precedes it; see [Play]. False means
 // never.
 func (r *run) applied(tick time.Time) (time.Time, bool) {
 	if r.scenario.Direct {
 		return tick, true
 	}
-	i := sort.Search(len(r.synced), func(i int) bool { return r.synced[i].After(tick) })
-	if notified := tick.Add(r.scenario.Notified); r.scenario.Notified > 0 && (i == len(r.synced) || notified.Before(r.synced[i])) {
+	push := tick.Add(r.scenario.Push)
+	i := sort.Search(len(r.synced), func(i int) bool { return r.synced[i].After(push) })
+	if notified := push.Add(r.scenario.Notified); r.scenario.Notified > 0 && (i == len(r.synced) || notified.Before(r.synced[i])) {
 		return notified, true
 	}
 	if i == len(r.synced) {
@@ -83,16 +88,14 @@ func (r *run) applied(tick time.Time) (time.Time, bool) {
 
 // The transports.
 const (
-	// ThroughGit is by commits that a syncer finds when it looks.
+	// ThroughGit is by commits that a syncer applies.
 	ThroughGit = "git"
-	// notifiedByGit works by commits and notifies the syncer of them, after webhooks.
-	notifiedByGit = "git, told"
 	// direct is by the cluster's own API.
 	direct = "direct"
 )
 
 // apply creates the Jobs of manifests that are new to the cluster.
-func (r *run) apply() { r.applyUpTo(r.overlay.Dispatches) }
+func (r *run) apply() { r.applyUpTo(r.head) }
 
 // applyUpTo does so with what was in git at an earlier moment, since when nothing can have
 // left that was not applied. A manifest without a lease belongs to an algorithm that keeps

@@ -123,7 +123,7 @@ func Events() []string {
 // receiveEvent triggers muster by an event for which it has a webhook; see webhook.Receiver.
 func (r *run) receiveEvent(event string) {
 	if r.triggered.IsZero() && slices.Contains(r.events, event) && (event == "job.scheduled" || r.missing) {
-		r.triggered = r.buildkite.Now()
+		r.triggered = r.buildkite.Now().Add(r.scenario.Delivery)
 	}
 }
 
@@ -142,7 +142,7 @@ func (r *run) next(at time.Time) time.Time {
 		r.buildkite.AdvanceTo(event)
 	}
 	r.lastCall = r.triggered
-	next := r.triggered.Add(max(gather, r.pace.Wait(r.triggered, at)))
+	next := r.triggered.Add(max(gather, r.pace.Wait(r.triggered, at), at.Add(r.scenario.Push).Sub(r.triggered)))
 	if r.client != nil && next.Before(due) {
 		next = next.Add(min(r.client.Spare(next, r.scenario.Interval), due.Sub(next)))
 	}
