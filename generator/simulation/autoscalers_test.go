@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"flag"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,3 +76,36 @@ func TestRivalsAtTheirBest(t *testing.T) {
 		}
 	}
 }
+
+var frontierLoads = flag.Uint64("frontier", 2, "number of drawn workloads of TestFrontier")
+
+// TestFrontier asserts that in 95 % of the drawn workloads no other autoscaler is below muster's frontier: at least as
+// good as each of muster's policies in mean wait, p95 and pod time, and by more than 2 % better in one of them.
+func TestFrontier(t *testing.T) {
+	unraced.Only(t)
+	below := uint64(0)
+	for seed := uint64(1); seed <= *frontierLoads; seed++ {
+		l := Drawn(seed)
+		rows, err := Compare(t.Context(), []Case{{Scenario: l.Scenario(DefaultScenario()), Workload: l.Generate(1, 0)}}, Algorithms(), 2, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		policies := len(policies())
+		better := slices.IndexFunc(rows[policies:], func(r Row) bool {
+			return !slices.ContainsFunc(rows[:policies], func(m Row) bool {
+				mean, p95, pods := ratio(r.Wait.Mean, m.Wait.Mean), ratio(r.Wait.P95, m.Wait.P95), ratio(r.Pods, m.Pods)
+				return max(mean, p95, pods) > 1 || min(mean, p95, pods) >= 0.98
+			})
+		})
+		if better >= 0 {
+			below++
+			t.Logf("%s: %s is better than each policy of muster", l.Name, rows[policies+better].Algorithm)
+		}
+	}
+	if 20*below > *frontierLoads {
+		t.Errorf("another autoscaler is below muster's frontier in %d of %d workloads", below, *frontierLoads)
+	}
+}
+
+// ratio compares durations, with a second added to each.
+func ratio(a, b time.Duration) float64 { return float64(a+time.Second) / float64(b+time.Second) }

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"cmp"
+	"math"
 	"testing"
 	"time"
 
@@ -74,6 +76,59 @@ func TestFirstHour(t *testing.T) {
 				if m.Agents > 0 || ordered > 3*plan.FirstAgents {
 					t.Errorf("%d agents are ordered, of which %d register", ordered, m.Agents)
 				}
+			}
+		})
+	}
+}
+
+// fromBusiest returns a day of a workload that begins with its busiest five minutes, when a new fleet waits longest for
+// its first agents.
+func fromBusiest(w Workload) Workload {
+	jobsAt := map[time.Duration]int{}
+	for _, a := range w.Arrivals {
+		jobsAt[a.At.Truncate(5*time.Minute)] += Workload{Arrivals: []Arrival{a}}.Jobs()
+	}
+	var from time.Duration
+	for at, jobs := range jobsAt {
+		if jobs > jobsAt[from] || jobs == jobsAt[from] && at < from {
+			from = at
+		}
+	}
+	var day []Arrival
+	for _, a := range w.Arrivals {
+		if a.At -= from; a.At >= 0 && a.At < 24*time.Hour {
+			day = append(day, a)
+		}
+	}
+	w.Arrivals, w.Length, w.Start = day, min(24*time.Hour, w.Length-from), cmp.Or(w.Start, Start()).Add(from)
+	return w
+}
+
+// TestFirstDay asserts that on the first day of a healthy fleet, which begins when it is busiest, jobs wait on
+// average at most 1.1 times as long as if agents had registered before, with both policies that init writes.
+func TestFirstDay(t *testing.T) {
+	unraced.Only(t)
+	loads := []Load{loadNamed(t, "merge-queue"), loadNamed(t, "fan"), loadNamed(t, "cron")}
+	for _, seed := range []uint64{1, 2, 3, 4, 6, 14} { // two of each kind of start-up
+		loads = append(loads, Drawn(seed))
+	}
+	for _, name := range []string{"muster", "muster-reuse-auto"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			logs := 0.0
+			for _, l := range loads {
+				mean := func(first bool) time.Duration {
+					a := algorithmNamed(t, name)
+					w := a.In(l.Scenario(DefaultScenario()))
+					w.FirstDay = first
+					return Play(w, fromBusiest(l.Generate(1, 0)), a.New(), nil).Wait.Mean
+				}
+				before, m := mean(false), mean(true)
+				t.Logf("%s: mean wait %s, %s if agents have registered before", l.Name, m, before)
+				logs += math.Log(m.Seconds() / before.Seconds())
+			}
+			if ratio := math.Exp(logs / float64(len(loads))); ratio > 1.1 {
+				t.Errorf("jobs wait %.2f times as long as if agents had registered before", ratio)
 			}
 		})
 	}
