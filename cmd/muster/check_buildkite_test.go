@@ -182,7 +182,7 @@ func TestCheckWaitsOutRateLimitOfMetrics(t *testing.T) {
 	s.Fail(fakebuildkite.Fault{Path: "/metrics", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"7"}}})
 	server := serveHTTP(t, s)
 	settings := &settings{program: program{invocation.Program{Clock: s}}}
-	settings.org, settings.agent.files, settings.agent.url = "acme", []string{agentTokenFile(t)}, server.URL
+	settings.buildkite.Org, settings.agent.files, settings.agent.url = "acme", []string{agentTokenFile(t)}, server.URL
 	began := s.Now()
 	findings := settings.checkMetrics(t.Context(), slog.New(slog.DiscardHandler), nil, plan.Snapshot{})
 	if waited := s.Now().Sub(began); len(findings) > 0 || waited != 7*time.Second {

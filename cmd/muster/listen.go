@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/cmd/output"
 	"muster/cmd/page"
 	"muster/generator"
@@ -254,7 +255,7 @@ func (f *webhookFlags) readers() (buildkite, git func() ([]byte, error), invalid
 			return nil
 		}
 		read := func() ([]byte, error) {
-			secret, err := readSecret(what, file)
+			secret, err := invocation.ReadSecret(what, file)
 			return []byte(secret), err
 		}
 		if _, err := read(); err != nil {
@@ -278,7 +279,7 @@ func (s *settings) webhooks(f webhookFlags, ends *endpoints, client *buildkite.C
 		return nil, output.Usage(invalid[0])
 	}
 	ends.hooks = webhook.New(webhook.Config{
-		BuildkiteSecret: buildkiteSecret, GitSecret: gitSecret, Organisation: s.org,
+		BuildkiteSecret: buildkiteSecret, GitSecret: gitSecret, Organisation: s.buildkite.Org,
 		Branch: s.git.Branch, Now: s.program.Clock.Now, Log: log,
 		Count: func(source webhook.Source, result webhook.Result) {
 			ends.metrics.Webhooks(string(source), string(result), 1)

@@ -195,7 +195,7 @@ func (s *settings) run(ctx context.Context, f runFlags) error {
 		return err
 	}
 	log.Info("starting", "version", p.Build.Name(), "commit", p.Build.Commit, "repository", s.git.Shown, "branch", s.git.Branch, "overlays", s.git.Overlays,
-		"organisation", s.org, "interval", f.interval, "dry-run", f.dryRun)
+		"organisation", s.buildkite.Org, "interval", f.interval, "dry-run", f.dryRun)
 	for _, gap := range gaps {
 		log.Warn(gap)
 	}
@@ -221,7 +221,7 @@ func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Con
 	return status.Config{
 		Muster: status.Muster{
 			Version: s.program.Build.Name(), Commit: s.program.Build.Commit, Repository: s.git.Shown, Branch: s.git.Branch,
-			Overlays: s.git.Overlays, Organisation: s.org, DryRun: f.dryRun, CommitURL: f.commitURL, Triggered: f.webhooks.buildkite != "" || s.trigger != nil,
+			Overlays: s.git.Overlays, Organisation: s.buildkite.Org, DryRun: f.dryRun, CommitURL: f.commitURL, Triggered: f.webhooks.buildkite != "" || s.trigger != nil,
 		},
 		Started: s.program.Clock.Now(), Interval: f.interval, Longest: longestTick + f.jitter,
 		Receivers:    s.receivers,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -40,37 +39,34 @@ type settings struct {
 	trigger     *buildkite.Metrics // of ticks; nil: they trigger none
 	jobNotifier *jobNotifier       // nil: no job notifications
 
-	program             program
-	org, url, tokenFile string
-	countLimited        bool
-	pause               func(context.Context, time.Duration) error // of run between two ticks; nil: the clock's
-	watchToken          bool                                       // not a flag: set by long-running commands
-	filesLater          bool                                       // not a flag: run starts without the files of receivers and of the metrics
-	progress            *output.Progress                           // nil: no progress, as in long-running commands
+	program      program
+	buildkite    invocation.Buildkite
+	countLimited bool
+	pause        func(context.Context, time.Duration) error // of run between two ticks; nil: the clock's
+	watchToken   bool                                       // not a flag: set by long-running commands
+	filesLater   bool                                       // not a flag: run starts without the files of receivers and of the metrics
+	progress     *output.Progress                           // nil: no progress, as in long-running commands
 }
 
 // newSettings returns settings with the flags of Buildkite and of the log. The caller adds those of the repository.
 func newSettings(p program, c *cobra.Command) *settings {
-	s := &settings{program: p, git: invocation.Repository{Program: p.Program}}
-	f := c.Flags()
-	f.StringVar(&s.org, "buildkite-org", "", "slug of the organisation in Buildkite")
-	f.StringVar(&s.url, "buildkite-url", "https://api.buildkite.com/", "Buildkite REST API URL")
-	f.StringVar(&s.tokenFile, "buildkite-token-file", "", "file with the API access token, read at each tick; or set "+invocation.VariableToken)
-	f.BoolVar(&s.countLimited, "count-limited", false, "count scheduled jobs without runnable_at, which are presumed limited by concurrency")
+	s := &settings{program: p, git: invocation.Repository{Program: p.Program}, buildkite: invocation.Buildkite{Program: p.Program}}
+	s.buildkite.AddTo(c)
+	c.Flags().BoolVar(&s.countLimited, "count-limited", false, "count scheduled jobs without runnable_at, which are presumed limited by concurrency")
 	s.git.AddLog(c)
 	return s
 }
 
 // client returns the client for Buildkite.
 func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
-	if s.org == "" {
-		return nil, output.Usage(errors.New("which organisation? give --buildkite-org or set MUSTER_BUILDKITE_ORG"))
+	if err := s.buildkite.RequireOrg(); err != nil {
+		return nil, err
 	}
-	cfg := buildkite.Config{Org: s.org, URL: s.url, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken, Clock: s.program.Clock}
-	agentTokenOnly := s.agent.source == "stacks" && s.tokenFile == "" && s.program.Variable(invocation.VariableToken) == ""
+	cfg := buildkite.Config{Org: s.buildkite.Org, URL: s.buildkite.URL, Log: log, CountLimited: s.countLimited, WatchToken: s.watchToken, Clock: s.program.Clock}
+	agentTokenOnly := s.agent.source == "stacks" && s.buildkite.TokenFile == "" && s.program.Variable(invocation.VariableToken) == ""
 	var err error
 	if !agentTokenOnly {
-		if cfg.Token, err = s.token(); err != nil {
+		if cfg.Token, err = s.buildkite.Token(); err != nil {
 			return nil, err
 		}
 	}
@@ -91,37 +87,6 @@ func (s *settings) client(log *slog.Logger) (*buildkite.Client, error) {
 	cfg.Stacks, cfg.Metrics = s.agent.stacks, s.agent.counter
 	client, err := buildkite.New(cfg)
 	return client, output.Usage(err)
-}
-
-// token returns the source of Buildkite's token. It reads a file each time, so that a rotated
-// token needs no restart.
-func (s *settings) token() (func() (string, error), error) {
-	fixed := s.program.Variable(invocation.VariableToken)
-	switch {
-	case s.tokenFile != "" && fixed != "":
-		return nil, output.Usage(fmt.Errorf("the Buildkite token is given by %s and --buildkite-token-file: keep one", invocation.VariableToken))
-	case s.tokenFile == "" && fixed == "" && s.program.Variable(invocation.VariableAgentToken) != "":
-		return nil, output.Usage(fmt.Errorf("no Buildkite API token: %s is the agents' token, not the API's; set %s or give --buildkite-token-file", invocation.VariableAgentToken, invocation.VariableToken))
-	case s.tokenFile == "" && fixed == "":
-		return nil, output.Usage(fmt.Errorf("no Buildkite token: set %s or give --buildkite-token-file", invocation.VariableToken))
-	case s.tokenFile == "":
-		return func() (string, error) { return fixed, nil }, nil
-	}
-	read := func() (string, error) { return readSecret("Buildkite's token", s.tokenFile) }
-	_, err := read()
-	return read, output.Usage(err)
-}
-
-// readSecret returns the content of a file without surrounding space.
-func readSecret(what, file string) (string, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", what, err)
-	}
-	if secret := strings.TrimSpace(string(text)); secret != "" {
-		return secret, nil
-	}
-	return "", fmt.Errorf("reading %s: %s is empty", what, file)
 }
 
 // generator wires the tick. patience is how long overlays wait for a template that takes long to
@@ -217,23 +182,9 @@ func (a *agentSettings) addTo(c *cobra.Command) {
 	invocation.OneOf(c, "source", "rest", "stacks")
 }
 
-// tokens returns a function for each token, which reads it, and the first error of reading them now.
-func (a *agentSettings) tokens() (all []func() (string, error), err error) {
-	for _, value := range a.files {
-		for file := range strings.FieldsSeq(value) {
-			read := func() (string, error) { return readSecret("the agent token", file) }
-			if _, unreadable := read(); err == nil {
-				err = output.Usage(unreadable)
-			}
-			all = append(all, read)
-		}
-	}
-	return all, err
-}
-
 // metrics returns the client of the metrics; nil without agent tokens.
 func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
-	tokens, err := s.agent.tokens()
+	tokens, err := invocation.AgentTokens(s.agent.files)
 	s.agent.awaited = s.filesLater && s.agent.source != "stacks" && errors.Is(err, fs.ErrNotExist)
 	if s.agent.awaited {
 		log.Warn(noAgentTokenText, "reason", err)
@@ -242,7 +193,7 @@ func (s *settings) metrics(log *slog.Logger) (*buildkite.Metrics, error) {
 	if len(tokens) == 0 || err != nil {
 		return nil, err
 	}
-	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Clock: s.program.Clock})
+	m, err := buildkite.NewMetrics(buildkite.AgentConfig{Org: s.buildkite.Org, URL: s.agent.url, Tokens: tokens, Log: log, Clock: s.program.Clock})
 	if err != nil {
 		return nil, output.Usage(err)
 	}
@@ -300,7 +251,7 @@ func (s *settings) agentAPI() (all buildkite.Stats, used bool) {
 // stacksFor returns a client of the Stacks API for a flag that needs one. All clients are the
 // same stack.
 func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, error) {
-	tokens, err := s.agent.tokens()
+	tokens, err := invocation.AgentTokens(s.agent.files)
 	switch {
 	case err != nil:
 		return nil, err
@@ -310,7 +261,7 @@ func (s *settings) stacksFor(flag string, log *slog.Logger) (*buildkite.Stacks, 
 	k, err := buildkite.NewStacks(buildkite.StacksConfig{
 		Clock:       s.program.Clock,
 		Key:         s.agent.key,
-		AgentConfig: buildkite.AgentConfig{Org: s.org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout, Clock: s.program.Clock},
+		AgentConfig: buildkite.AgentConfig{Org: s.buildkite.Org, URL: s.agent.url, Tokens: tokens, Log: log, Timeout: buildkite.DefaultTimeout, Clock: s.program.Clock},
 	})
 	if err != nil {
 		return nil, output.Usage(err)
