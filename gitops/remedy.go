@@ -8,8 +8,8 @@ import (
 	"muster/gitops/git/remote"
 )
 
-// withRemedy adds to an error of git how to fix it with muster. It returns other errors unchanged.
-func withRemedy(err error) error {
+// WithRemedy adds to an error of git how to fix it with muster. It returns other errors unchanged.
+func WithRemedy(err error) error {
 	for _, known := range []struct {
 		cause  error
 		remedy string

@@ -38,7 +38,7 @@ func New(c Config) (*Repository, error) {
 		return nil, fmt.Errorf("the overlays directory: %w", err)
 	}
 	c.ReadFirst = []string{path.Join(path.Dir(c.ReadAhead), baseDir)}
-	c.Remedy = withRemedy
+	c.Remedy = WithRemedy
 	r, err := git.New(c)
-	return r, withRemedy(err)
+	return r, WithRemedy(err)
 }

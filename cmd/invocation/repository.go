@@ -178,12 +178,41 @@ func (s *Repository) Reader(log *slog.Logger) (*gitops.Repository, error) {
 
 // Repository returns the fleet repository over git. app and sign may be nil.
 func (s *Repository) Repository(log *slog.Logger, app *github.App, sign git.Signer) (*gitops.Repository, error) {
-	if err := s.requireRepo(); err != nil {
+	config, err := s.config(log, app)
+	if err != nil {
 		return nil, err
+	}
+	config.Sign = sign
+	repository, err := gitops.New(config)
+	if err != nil {
+		return nil, output.Usage(err)
+	}
+	s.Shown, s.Traffic = repository.String(), repository.Stats
+	return repository, nil
+}
+
+// Connection returns a connection to the server of the fleet repository, for reading. It does not connect yet.
+func (s *Repository) Connection(log *slog.Logger) (*remote.Connection, error) {
+	app, err := s.GitHubApp()
+	if err != nil {
+		return nil, err
+	}
+	config, err := s.config(log, app)
+	if err != nil {
+		return nil, err
+	}
+	connection, err := git.Connect(config)
+	return connection, output.Usage(gitops.WithRemedy(err))
+}
+
+// config returns the address and the credentials of the fleet repository. app may be nil.
+func (s *Repository) config(log *slog.Logger, app *github.App) (gitops.Config, error) {
+	if err := s.requireRepo(); err != nil {
+		return gitops.Config{}, err
 	}
 	password, err := s.password(app)
 	if err != nil {
-		return nil, output.Usage(err)
+		return gitops.Config{}, output.Usage(err)
 	}
 	read, push := s.Program.insteadOf(s.Repo)
 	credentials := s.credentials(password, read, push)
@@ -193,16 +222,11 @@ func (s *Repository) Repository(log *slog.Logger, app *github.App, sign git.Sign
 	if unused := s.unusedSSHConfig(read); unused != "" {
 		log.Warn(unused)
 	}
-	repository, err := gitops.New(gitops.Config{
+	return gitops.Config{
 		URL: read, PushURL: push, Branch: s.Branch, ReadAhead: s.Overlays,
-		AuthorName: s.Author.Name, AuthorEmail: s.Author.Email, Sign: sign, Log: log, TempDir: os.TempDir(),
+		AuthorName: s.Author.Name, AuthorEmail: s.Author.Email, Log: log, TempDir: os.TempDir(),
 		Credentials: credentials,
-	})
-	if err != nil {
-		return nil, output.Usage(err)
-	}
-	s.Shown, s.Traffic = repository.String(), repository.Stats
-	return repository, nil
+	}, nil
 }
 
 // Writer returns the writer of the fleet repository.

@@ -71,6 +71,15 @@ func New(c Config) (*Branch, error) {
 	}, nil
 }
 
+// Connect validates the configuration and returns a connection to its URL. It does not connect yet.
+func Connect(c Config) (*remote.Connection, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return c.connect(c.URL)
+}
+
 // connect validates an address and its credentials. It does not connect yet.
 func (c Config) connect(url string) (*remote.Connection, error) {
 	address, err := branch.ParseAddress(url)

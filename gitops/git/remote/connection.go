@@ -69,6 +69,27 @@ func (c *Connection) Learn(fork *Connection) {
 	}
 }
 
+// Neighbor returns a connection to the address with a suffix, on the same server and with the same password. A
+// credential helper is not notified if the server rejects the password there.
+func (c *Connection) Neighbor(suffix string) (*Connection, error) {
+	f := c.Fork()
+	f.Reset()
+	f.Caps = nil
+	if f.login != nil {
+		f.Credentials.Password, f.login = StaticPassword(f.login.username, f.login.password), nil
+	}
+	f.Credentials.Refused, f.Credentials.Helper = nil, nil
+	without := func(address string) string { return strings.TrimSuffix(strings.TrimSuffix(address, "/"), ".git") }
+	if !c.OverHTTP() {
+		f.Address.Path = without(c.Address.Path) + suffix
+		return f, nil
+	}
+	address, err := branch.ParseAddress(without(c.Address.Base()) + suffix)
+	address.User, address.Password = c.Address.User, c.Address.Password
+	f.Address = address
+	return f, err
+}
+
 // Reset drops redirects, so that the next session starts at the address again, in version 0 of the
 // protocol.
 func (c *Connection) Reset() { c.base, c.manyRefs = "", false }

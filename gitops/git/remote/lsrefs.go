@@ -65,43 +65,49 @@ func (c *Connection) lsRefs(ctx context.Context, branch string) (plumbing.Hash, 
 }
 
 // askLsRefs requests one ref by its full name; zero if the ref does not exist.
-func (c *Connection) askLsRefs(ctx context.Context, name string) (plumbing.Hash, error) {
+func (c *Connection) askLsRefs(ctx context.Context, name string) (head plumbing.Hash, err error) {
+	err = c.ListRefs(ctx, name, func(ref string, at plumbing.Hash) bool {
+		if ref == name {
+			head = at
+		}
+		return ref != name
+	})
+	return head, err
+}
+
+// ListRefs requests the refs whose names begin with a prefix, in version 2 of the protocol. It calls each for the
+// refs in the response, until that returns false.
+func (c *Connection) ListRefs(ctx context.Context, prefix string, each func(name string, at plumbing.Hash) bool) error {
 	var question bytes.Buffer
 	pkt := pktline.NewEncoder(&question)
 	_ = pkt.EncodeString("command=ls-refs\n") // a buffer takes everything
 	question.WriteString("0001")              // between capabilities and arguments
-	_ = pkt.EncodeString("ref-prefix " + name + "\n")
+	_ = pkt.EncodeString("ref-prefix " + prefix + "\n")
 	_ = pkt.Flush()
 	ask := c.askStream
 	if c.OverHTTP() {
 		ask = c.askHTTP
 	}
-	var head plumbing.Hash
-	err := ask(ctx, question.Bytes(), func(answer io.Reader) error {
-		var err error
-		head, err = findRef(answer, name)
-		return err
-	})
-	return head, err
+	return ask(ctx, question.Bytes(), func(answer io.Reader) error { return readRefs(answer, each) })
 }
 
-// findRef reads the response to ls-refs up to the ref of that name, or to its end.
-func findRef(answer io.Reader, name string) (plumbing.Hash, error) {
+// readRefs reads the response to ls-refs to its end, or until each returns false.
+func readRefs(answer io.Reader, each func(name string, at plumbing.Hash) bool) error {
 	lines := pktline.NewScanner(io.LimitReader(answer, maxRefs))
 	for lines.Scan() {
 		line := strings.TrimSuffix(string(lines.Bytes()), "\n")
 		if line == "" { // a flush: the end
-			return plumbing.ZeroHash, nil
+			return nil
 		}
 		hash, rest, _ := strings.Cut(line, " ")
 		if !plumbing.IsHash(hash) {
-			return plumbing.ZeroHash, fmt.Errorf("the answer is not in version 2: it begins with %.20q", line)
+			return fmt.Errorf("the answer is not in version 2: it begins with %.20q", line)
 		}
-		if ref, _, _ := strings.Cut(rest, " "); ref == name {
-			return plumbing.NewHash(hash), nil
+		if ref, _, _ := strings.Cut(rest, " "); !each(ref, plumbing.NewHash(hash)) {
+			return nil
 		}
 	}
-	return plumbing.ZeroHash, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
+	return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
 }
 
 // askHTTP sends the request without a discovery request: the server is stateless, and the endpoint is
