@@ -117,7 +117,7 @@ func (s *Server) answer(r *http.Request, header http.Header) answer {
 }
 
 func (s *Server) route(r *http.Request, path []string) answer {
-	scope := map[string]string{"agents": "read_agents", "builds": "read_builds", "clusters": "read_clusters"}[path[0]]
+	scope := map[string]string{"agents": "read_agents", "builds": "read_builds", "clusters": "read_clusters", "pipelines": "read_pipelines"}[path[0]]
 	if scope == "" {
 		return message(http.StatusNotFound, "Not Found")
 	}
@@ -330,6 +330,13 @@ func (s *Server) limit(header http.Header) (answer, bool) {
 		}
 	}
 	return refused, over
+}
+
+// SetLimits changes the limits of requests per minute, as [Options].UserLimit and OrgLimit.
+func (s *Server) SetLimits(user, org int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opts.UserLimit, s.opts.OrgLimit = user, org
 }
 
 // Spend uses up requests of the organisation's limit, as its other users do.

@@ -1,0 +1,147 @@
+// Package evidence compares the beliefs of package belief with what Buildkite and the git host return to requests
+// that only read. Its results contain numbers and names of fields, but no secrets, identifiers, names or contents.
+package evidence
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"muster/generator/belief"
+	"muster/generator/buildkite"
+	"muster/generator/ledger"
+	"muster/gitops/git/remote"
+)
+
+// Verdict is the result for a belief.
+type Verdict string
+
+// The verdicts.
+const (
+	Confirmed    Verdict = "confirmed"
+	Contradicted Verdict = "contradicted"
+	// Unreachable means that nothing was observed that would confirm or contradict the belief.
+	Unreachable Verdict = "not reachable"
+)
+
+// Result is the verdict on a belief, and what it is based on.
+type Result struct {
+	belief.Belief
+	Verdict  Verdict
+	Evidence string
+}
+
+// Config selects the services. Org and Token are required.
+type Config struct {
+	// Org is the organisation, and URL the address of the REST API; empty means Buildkite's own.
+	Org, URL string
+	// Token returns the API token.
+	Token func() (string, error)
+	// AgentToken returns an agent token; nil: the Agent API is not asked. AgentURL is its address.
+	AgentToken func() (string, error)
+	AgentURL   string
+	// Git is a connection to the fleet repository; nil: no git host is asked. Branch is its branch.
+	Git    *remote.Connection
+	Branch string
+	// Budget is the maximum number of requests to the REST API.
+	Budget int
+	Clock  buildkite.Clock
+	// HTTP sends the requests to Buildkite; nil means the default transport.
+	HTTP http.RoundTripper
+	// Doing reports what is read; it may be nil.
+	Doing func(what string)
+}
+
+// The maximum numbers of requests to the REST API, the Agent API and the git host. [DefaultBudget] suffices for all
+// that is read of the REST API, and is below half of Buildkite's limit of a minute for a user.
+const (
+	DefaultBudget = 24
+	AgentRequests = 2
+	GitRequests   = 20
+)
+
+// noRequestsLeft is the reason for what the budget does not suffice for.
+const noRequestsLeft = "no requests left"
+
+// missingName is no token, no password, and a part of the name of no stack and of no repository.
+const missingName = "muster-live-does-not-exist"
+
+// Collect reads the services and returns a result for each belief, in the order of [belief.Kinds] and their IDs. An
+// error means that Buildkite or the git host does not answer to the credentials.
+func Collect(ctx context.Context, c Config) ([]Result, error) {
+	if c.Doing == nil {
+		c.Doing = func(string) {}
+	}
+	git, err := openGit(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	o, err := read(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]finding{}
+	for _, check := range checks {
+		found[check.id] = o.finding(check)
+	}
+	if err := git.read(ctx, c, found); err != nil {
+		return nil, err
+	}
+	var results []Result
+	for _, kind := range belief.Kinds() {
+		for _, b := range belief.All() {
+			if b.About != kind {
+				continue
+			}
+			f, checked := found[b.ID]
+			if !checked {
+				f = unreachable(needs[b.ID])
+			}
+			results = append(results, Result{b, f.verdict, f.evidence})
+		}
+	}
+	return results, nil
+}
+
+// finding is the result of a check.
+type finding struct {
+	verdict  Verdict
+	evidence string
+}
+
+func confirmed(format string, args ...any) finding {
+	return finding{Confirmed, fmt.Sprintf(format, args...)}
+}
+
+func contradicted(format string, args ...any) finding {
+	return finding{Contradicted, fmt.Sprintf(format, args...)}
+}
+
+func unreachable(why string) finding { return finding{Unreachable, why} }
+
+// tally collects cases that agree with a belief, and the first that does not.
+type tally struct {
+	good int
+	bad  string
+}
+
+// add adds a case. The text describes one that does not agree.
+func (t *tally) add(agrees bool, format string, args ...any) {
+	switch {
+	case agrees:
+		t.good++
+	case t.bad == "":
+		t.bad = fmt.Sprintf(format, args...)
+	}
+}
+
+// finding returns the finding: of good cases, such as "3 jobs", text follows; none is the reason without any case.
+func (t *tally) finding(noun, text, none string) finding {
+	switch {
+	case t.bad != "":
+		return contradicted("%s", t.bad)
+	case t.good == 0:
+		return unreachable(none)
+	}
+	return confirmed("%s %s", ledger.Count(t.good, noun), text)
+}
