@@ -29,7 +29,7 @@ import (
 // Exit codes, documented in docs/reference/cli.md.
 const (
 	ExitOK        = 0 // done, or nothing to do
-	ExitChanges   = 1 // plan: there is something to do; verify: commits do not follow; nothing else uses it
+	ExitChanges   = 1 // plan: there is something to do; verify: commits do not follow; live: a belief is contradicted; nothing else uses it
 	ExitUsage     = 2 // wrong usage, or an invalid configuration
 	ExitOutside   = 3 // something outside failed: git, Buildkite, the network
 	ExitConflicts = 4 // run --once: every attempt ended in a conflict

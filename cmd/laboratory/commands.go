@@ -17,6 +17,7 @@ var Commands = invocation.Commands{
 	Root: func(p invocation.Program) *cobra.Command { return program{p}.command() },
 	Unfinished: map[string]string{
 		"demo":     "the morning is incomplete",
+		"live":     "the comparison is incomplete",
 		"serve":    "the simulation did not start",
 		"preview":  "the preview is incomplete",
 		"simulate": "the simulation was not completed",
@@ -29,7 +30,8 @@ func (p program) command() *cobra.Command {
 		Short: "Simulate fleets of muster",
 		Long: `muster-sim plays muster against simulated builds. It demonstrates muster without an
 account, compares policies and other autoscalers on given builds or on those that the
-commits of a fleet record, and shows what a change to a fleet repository would do.
+commits of a fleet record, shows what a change to a fleet repository would do, and
+compares what the simulation relies on with your accounts.
 
 Flags can be given as environment variables: --overlays is MUSTER_OVERLAYS. A flag
 wins over its variable.`,
@@ -38,5 +40,6 @@ wins over its variable.`,
 	return invocation.NewRoot(root,
 		invocation.CommandGroup{Heading: "Try", Commands: []*cobra.Command{p.demoCommand(), p.serveCommand()}},
 		invocation.CommandGroup{Heading: "Compare", Commands: []*cobra.Command{p.simulateCommand(), p.previewCommand()}},
+		invocation.CommandGroup{Heading: "Prove", Commands: []*cobra.Command{p.liveCommand()}},
 		invocation.CommandGroup{Heading: "Other", Commands: []*cobra.Command{p.VersionCommand(), p.ManCommand()}})
 }

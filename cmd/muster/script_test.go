@@ -164,6 +164,7 @@ func scriptParams(files []string) testscript.Params {
 			"fail": cmdFail, "recover": cmdRecover, "conflict": cmdConflict, "password": cmdPassword, "requests": cmdRequests,
 			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "nameless": cmdNameless, "status": cmdStatus, "documented": cmdDocumented,
 			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile, "canaries": cmdCanaries, "notified": cmdNotified, "stacks": cmdStacks,
+			"limit": cmdLimit,
 		},
 	}
 }
@@ -293,6 +294,11 @@ func cmdPublish(ts *testscript.TestScript, _ bool, args []string) {
 func cmdPauseQueue(ts *testscript.TestScript, _ bool, args []string) {
 	w := scenarioOf(ts)
 	w.buildkite.PauseQueue(w.cluster.BuildkiteCluster, args[0])
+}
+
+// cmdLimit limits the requests to Buildkite: limit USER ORGANISATION.
+func cmdLimit(ts *testscript.TestScript, _ bool, args []string) {
+	scenarioOf(ts).buildkite.SetLimits(number(ts, args[0]), number(ts, args[1]))
 }
 
 // cmdFill writes a file of a size: fill FILE BYTES.

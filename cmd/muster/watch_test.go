@@ -123,7 +123,7 @@ func execute(t testing.TB, p program) (code int, stdout, stderr string) {
 
 // programOf returns the commands of muster-sim if a command line is one of its, otherwise those of muster.
 func programOf(args []string) invocation.Commands {
-	if len(args) > 0 && slices.Contains([]string{"demo", "preview", "serve", "simulate"}, args[0]) {
+	if len(args) > 0 && slices.Contains([]string{"demo", "live", "preview", "serve", "simulate"}, args[0]) {
 		return laboratory.Commands
 	}
 	return allCommands

@@ -144,7 +144,7 @@ const intro = `# Beliefs about other services
 
 muster's tests run against simulated services, so it relies on these beliefs about Buildkite, git hosts and syncers.
 [list.go](../../generator/belief/list.go) names, for each of them, the code that relies on it and the test of the
-simulated service.
+simulated service. [muster-sim live](../how-to/compare-with-your-accounts.md) compares them with your accounts.
 `
 
 // TestPage compares docs/reference/beliefs.md with the list.

@@ -1,0 +1,134 @@
+package laboratory
+
+import (
+	"errors"
+	"fmt"
+
+	"muster/cmd/evidence"
+	"muster/cmd/invocation"
+	"muster/cmd/output"
+	"muster/gitops"
+
+	"github.com/spf13/cobra"
+)
+
+// live contains the flags of muster-sim live.
+type live struct {
+	git        invocation.Repository
+	buildkite  invocation.Buildkite
+	agentFiles []string
+	agentURL   string
+	budget     int
+}
+
+func (p program) liveCommand() *cobra.Command {
+	l := &live{git: invocation.Repository{Program: p.Program}, buildkite: invocation.Buildkite{Program: p.Program}}
+	c := &cobra.Command{
+		Use:   "live",
+		Short: "Compare beliefs about Buildkite and git with your accounts",
+		Long: `live reads your organisation in Buildkite, and the fleet repository if --repo is
+given, and compares what it reads with each belief about them on which muster and its
+simulation rely. It sends requests that only read, and first prints how many at most.
+Among them are one with an invalid token, one with an invalid password, and one for a
+repository that does not exist.
+
+A belief is confirmed, contradicted, or not reachable: reading cannot show it, or no
+such case exists now. Run it while builds wait and run. The evidence has numbers and
+names of fields, but no secrets, names, identifiers or contents of jobs.
+
+Exit code 1: a belief is contradicted. docs/how-to/compare-with-your-accounts.md has
+an example.`,
+		Example: `  muster-sim live --buildkite-org acme
+  muster-sim live --buildkite-org acme --agent-token-file token \
+    --repo https://git.example.com/fleet.git`,
+		Args: invocation.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd) },
+	}
+	l.buildkite.AddTo(c)
+	l.git.AddReading(c)
+	l.git.AddLog(c)
+	f := c.Flags()
+	f.StringArrayVar(&l.agentFiles, "agent-token-file", nil, "file with an agent token of a Buildkite cluster: also read the Agent API")
+	f.StringVar(&l.agentURL, "agent-endpoint", "https://agent.buildkite.com/v3/", "Buildkite Agent API URL")
+	invocation.NumberVar(f, &l.budget, "budget", "", evidence.DefaultBudget, 1, 1000, "maximum number of requests to the REST API; Buildkite allows 50 a minute, which muster run shares")
+	return c
+}
+
+func (l *live) run(cmd *cobra.Command) error {
+	p := l.git.Program
+	config, err := l.config()
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("Reading only, with at most %d requests to Buildkite's REST API", config.Budget)
+	if config.AgentToken != nil {
+		text += fmt.Sprintf(", %d to its Agent API", evidence.AgentRequests)
+	}
+	if config.Git != nil {
+		text += fmt.Sprintf(", %d to the git host", evidence.GitRequests)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s.\n\n", text)
+	results, err := evidence.Collect(cmd.Context(), config)
+	p.Progress.Done()
+	if err != nil {
+		return gitops.WithRemedy(err)
+	}
+	return printEvidence(p.Output(), results)
+}
+
+// config returns the settings of the flags.
+func (l *live) config() (evidence.Config, error) {
+	p := l.git.Program
+	c := evidence.Config{
+		Org: l.buildkite.Org, URL: l.buildkite.URL, AgentURL: l.agentURL, Branch: l.git.Branch,
+		Budget: l.budget, Clock: p.Clock, Doing: p.Progress.Doing,
+	}
+	err := l.buildkite.RequireOrg()
+	if err == nil {
+		c.Token, err = l.buildkite.Token()
+	}
+	if err != nil {
+		return c, err
+	}
+	tokens, err := invocation.AgentTokens(l.agentFiles)
+	switch {
+	case err != nil:
+		return c, err
+	case len(tokens) > 1:
+		return c, output.Usage(errors.New("--agent-token-file: live reads one Buildkite cluster: give one agent token"))
+	case len(tokens) == 1:
+		c.AgentToken = tokens[0]
+	}
+	if l.git.Repo == "" {
+		return c, nil
+	}
+	log, err := l.git.Logger()
+	if err == nil {
+		c.Git, err = l.git.Connection(log)
+	}
+	return c, err
+}
+
+// printEvidence prints the table of results, and what each contradiction means.
+func printEvidence(out output.Output, results []evidence.Result) error {
+	styles := map[evidence.Verdict]output.Style{evidence.Confirmed: output.Good, evidence.Contradicted: output.Bad}
+	t := output.Table{Head: []string{"BELIEF", "RESULT", "EVIDENCE"}}
+	count := map[evidence.Verdict]int{}
+	for _, r := range results {
+		count[r.Verdict]++
+		t.Rows = append(t.Rows, []output.Cell{{Text: r.ID}, {Text: string(r.Verdict), Style: styles[r.Verdict]}, {Text: r.Evidence}})
+	}
+	if err := t.Write(out); err != nil {
+		return err
+	}
+	fmt.Fprintf(out.Text, "\n%d confirmed, %d contradicted, %d not reachable\n", count[evidence.Confirmed], count[evidence.Contradicted], count[evidence.Unreachable])
+	for _, r := range results {
+		if r.Verdict == evidence.Contradicted {
+			fmt.Fprintf(out.Text, "\n%s: %s\n  if false: %s\n", r.ID, r.Belief.Belief, r.IfFalse)
+		}
+	}
+	if count[evidence.Contradicted] > 0 {
+		return invocation.ErrChanges
+	}
+	return nil
+}
