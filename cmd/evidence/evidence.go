@@ -37,10 +37,10 @@ type Config struct {
 	Org, URL string
 	// Token returns the API token.
 	Token func() (string, error)
-	// AgentToken returns an agent token; nil: the Agent API is not asked. AgentURL is its address.
+	// AgentToken returns an agent token; nil: without the Agent API. AgentURL is its address.
 	AgentToken func() (string, error)
 	AgentURL   string
-	// Git is a connection to the fleet repository; nil: no git host is asked. Branch is its branch.
+	// Git is a connection to the fleet repository; nil: without a git host. Branch is its branch.
 	Git    *remote.Connection
 	Branch string
 	// Budget is the maximum number of requests to the REST API.
@@ -63,7 +63,7 @@ const (
 // noRequestsLeft is the reason for what the budget does not suffice for.
 const noRequestsLeft = "no requests left"
 
-// missingName is no token, no password, and a part of the name of no stack and of no repository.
+// missingName is sent as a token, a password, and a name that do not exist.
 const missingName = "muster-live-does-not-exist"
 
 // Collect reads the services and returns a result for each belief, in the order of [belief.Kinds] and their IDs. An

@@ -32,7 +32,7 @@ func (r record) objects(key string) (all []record) {
 	return all
 }
 
-// texts returns a list of strings; false if the value is no such list.
+// texts returns a list of strings; false if the value is something else.
 func (r record) texts(key string) (all []string, ok bool) {
 	list, ok := r[key].([]any)
 	for _, x := range list {
@@ -75,7 +75,7 @@ func (r record) kind(key string) string {
 	return "an object"
 }
 
-// word returns a word that is no secret, such as a state.
+// word returns a word of a service, such as a state, without what may be secret.
 func word(text string) string {
 	if text == "" {
 		return "(empty)"
