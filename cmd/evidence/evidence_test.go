@@ -480,6 +480,30 @@ func TestLies(t *testing.T) {
 	}
 }
 
+// TestInvalidResponses asserts that no response ends the reading after the token was accepted, and that errors and
+// texts other than lists contradict nothing.
+func TestInvalidResponses(t *testing.T) {
+	for _, path := range []string{"/clusters?", "/builds?page=", "/agents?page=", "state[]=scheduled", "finished_from", "state[]=blocked", "/queues?", "cluster_queue_id", "/tokens?"} {
+		for _, a := range []answer{
+			{status: 500, body: []byte("<html>")}, {status: 403}, {status: 302}, {status: 200, body: []byte("<html>")}, {status: 200}, {status: 200, body: []byte("{}")},
+			{status: 200, body: []byte("[1]")}, {status: 200, body: []byte("[null]")}, {status: 200, body: []byte("[{}]")}, {status: 200, body: []byte(`[{"id":1,"jobs":[1,null,{}],"meta_data":[null]}]`)},
+		} {
+			s, _ := busy(t)
+			results, err := Collect(t.Context(), configOf(s, roundTrip(func(r *http.Request) (*http.Response, error) {
+				response, err := s.Transport().RoundTrip(r)
+				if strings.Contains(r.URL.RequestURI(), path) {
+					response.StatusCode, response.Body = a.status, io.NopCloser(bytes.NewReader(a.body))
+				}
+				return response, err
+			})))
+			must(t, err)
+			if found := verdicts(results, Contradicted); found != nil && !strings.HasPrefix(string(a.body), "[") {
+				t.Errorf("%s, %d %s: contradicted is %q", path, a.status, a.body, found)
+			}
+		}
+	}
+}
+
 func expectContradiction(t *testing.T, results []Result, id string) {
 	t.Helper()
 	if found := verdicts(results, Contradicted); len(found) != 1 || !strings.HasPrefix(found[0], id+": ") {
