@@ -105,7 +105,7 @@ type recorder struct {
 
 var (
 	errBudget  = errors.New(noRequestsLeft)
-	errRefused = errors.New("Buildkite has refused a request (429)")
+	errRefused = errors.New("a request was refused (429)")
 )
 
 // RoundTrip implements [http.RoundTripper].
