@@ -92,7 +92,7 @@ type jobOf struct{ build, job record }
 func scripts(lists ...[]record) map[string]jobOf {
 	all := map[string]jobOf{}
 	for _, b := range slices.Concat(lists...) {
-		for _, j := range b.objects("jobs") {
+		for _, j := range b.jobs() {
 			if j.text("type") == "script" {
 				all[j.text("id")] = jobOf{b, j}
 			}
@@ -456,7 +456,7 @@ func checkContinueOnFailure(o *observations) finding {
 	var t tally
 	for _, b := range o.latest() {
 		failed := false
-		for _, j := range b.objects("jobs") {
+		for _, j := range b.jobs() {
 			switch j.text("type") {
 			case "script":
 				failed = failed || j.text("state") == "failed" && j.kind("soft_failed") != "true" && j.kind("retried") != "true"
@@ -601,7 +601,7 @@ func checkJobOrder(o *observations) finding {
 	var t tally
 	for _, b := range o.active {
 		unfinished := false
-		for _, j := range b.objects("jobs") {
+		for _, j := range b.jobs() {
 			waits := j.text("state") == "waiting"
 			if j.text("type") == "waiter" && waits {
 				t.add(unfinished, "a wait step waits although nothing listed before it is unfinished")
@@ -772,7 +772,7 @@ func checkUnfinished(o *observations) finding {
 	}
 	var t tally
 	for _, b := range o.newest {
-		if slices.ContainsFunc(b.objects("jobs"), func(j record) bool {
+		if slices.ContainsFunc(b.jobs(), func(j record) bool {
 			return j.text("type") == "script" && j.text("state") == "scheduled" && j.text("runnable_at") != ""
 		}) {
 			t.add(later[b.text("id")], "a build with a job for an agent is not listed (its state is %s)", word(b.text("state")))

@@ -290,7 +290,7 @@ func list(edit func([]record) []record) func(*answer) {
 // jobsOf edits each job for an agent in builds.
 func jobsOf(edit func(record)) func(*answer) {
 	return records(func(b record) {
-		for _, j := range b.objects("jobs") {
+		for _, j := range b.jobs() {
 			if j.text("type") == "script" {
 				edit(j)
 			}
@@ -373,7 +373,7 @@ func lies(gpu, endedJob string) []lie {
 		{belief: "rest-blocked-builds", about: "another state", path: "state[]=blocked", edit: records(set("state", "blocked"))},
 		{belief: "rest-blocked-finished-at", about: "no time", path: "state[]=blocked", edit: records(set("finished_at", nil))},
 		{belief: "rest-continue-on-failure", about: "no field", path: builds, edit: records(func(b record) {
-			for _, j := range b.objects("jobs") {
+			for _, j := range b.jobs() {
 				delete(j, "continue_on_failure")
 			}
 		})},
@@ -435,7 +435,7 @@ func lies(gpu, endedJob string) []lie {
 		{belief: "rest-token-status", about: "another status without a scope", path: "/pipelines?", edit: status(http.StatusNotFound)},
 		{belief: "rest-unfinished-builds", about: "missing builds", path: "state[]=scheduled", edit: list(func(all []record) []record {
 			return slices.DeleteFunc(all, func(b record) bool {
-				return slices.ContainsFunc(b.objects("jobs"), func(j record) bool { return scheduled(j) && j.text("runnable_at") != "" })
+				return slices.ContainsFunc(b.jobs(), func(j record) bool { return scheduled(j) && j.text("runnable_at") != "" })
 			})
 		})},
 	}

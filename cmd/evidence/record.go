@@ -22,8 +22,9 @@ func (r record) object(key string) record {
 	return object
 }
 
-func (r record) objects(key string) (all []record) {
-	list, _ := r[key].([]any)
+// jobs returns the jobs of a build.
+func (r record) jobs() (all []record) {
+	list, _ := r["jobs"].([]any)
 	for _, x := range list {
 		if object, ok := x.(map[string]any); ok {
 			all = append(all, object)
