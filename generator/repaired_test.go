@@ -116,3 +116,19 @@ func TestRepairsInTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestValidRepairedFirst: overlays that are invalid after their repair too do not delay that of a valid one.
+func TestValidRepairedFirst(t *testing.T) {
+	b, names := newLargeBench(231)
+	for _, name := range names {
+		b.fleet.edit("a person", branch.Change{Path: "overlays/" + name + "/dispatches/state.yaml", Content: []byte("nonsense: [")})
+	}
+	for _, name := range names[:230] {
+		b.fleet.edit("a person", branch.Change{Path: "overlays/" + name + "/scaling.yaml", Content: []byte("nonsense: [")})
+	}
+	r := tick(t, b.generator())
+	orders := slices.DeleteFunc(slices.Clone(r.Operations), func(op ledger.Draft) bool { return op.Kind != ledger.Dispatch })
+	if len(orders) != 1 || orders[0].Path != "overlays/"+names[230] {
+		t.Errorf("%d orders, and %d operations", len(orders), len(r.Operations))
+	}
+}

@@ -359,8 +359,8 @@ func (g *Generator) overlaysAt(ctx context.Context, head branch.Head, r *Result)
 	return joined, nil
 }
 
-// maxRepairs is how many overlays are repaired in a tick. Their repairs are in memory until its end, and the other
-// overlays wait for them.
+// maxRepairs is how many overlays are repaired in a tick, valid ones first. Their repairs are in memory until its end,
+// and the other overlays wait for them.
 const maxRepairs = 100
 
 // suspendDamaged suspends the overlays that need repairs, which a later tick makes.
@@ -385,7 +385,15 @@ func (g *Generator) repair(ctx context.Context, head branch.Head, loaded []fleet
 		return nil, nil
 	}
 	if g.unrepaired = len(ops) > maxRepairs && !g.cfg.DryRun; g.unrepaired {
-		ops = g.publisher.inTurn(ops)[:maxRepairs]
+		last := map[string]int{} // invalid overlays: nothing could be ordered for them after their repair either
+		for i := range loaded {
+			if loaded[i].Err() != nil {
+				last[loaded[i].Path] = 1
+			}
+		}
+		ops = slices.Clone(g.publisher.inTurn(ops))
+		slices.SortStableFunc(ops, func(a, b ledger.Draft) int { return cmp.Compare(last[a.Path], last[b.Path]) })
+		ops = ops[:maxRepairs]
 	}
 	g.memory.suspect(ctx, head, ops)
 	if g.cfg.DryRun {
