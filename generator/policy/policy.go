@@ -146,9 +146,6 @@ func (r *policyReader) spec(spec *yaml.Node) {
 			r.bad(spec, "spec."+f.Name, "is missing", "write the "+f.Comment)
 		}
 	}
-	if r.policy.Reuse.Auto && finding.Lookup(spec, "lookahead") == nil {
-		r.policy.Lookahead = 1
-	}
 	if len(r.findings) == 0 && r.policy.Min > r.policy.Max {
 		r.bad(finding.Lookup(spec, "min"), "spec.min", fmt.Sprintf("%d is above max, which is %d", r.policy.Min, r.policy.Max), "raise max or lower min")
 	}

@@ -48,15 +48,8 @@ func TestPolicyLeaseAuto(t *testing.T) {
 	}
 }
 
-// The idle time that is derived from gaps is 20 seconds until they are known. With it, muster looks ahead to all jobs
-// unless the policy has another share.
+// The idle time that is derived from gaps is 20 seconds until they are known.
 func TestPolicyIdleAuto(t *testing.T) {
-	for lookahead, want := range map[string]float64{"": 1, ", lookahead: 0": 0, ", lookahead: 0.5": 0.5} {
-		got, err := Parse("scaling.yaml", []byte(header+"spec: {queue: default, max: 50, reuse: {idle: auto, uptime: 30m}"+lookahead+"}\n"))
-		if err != nil || got.Lookahead != want {
-			t.Errorf("%q: looks ahead to a share of %v, want %v: %v", lookahead, got.Lookahead, want, err)
-		}
-	}
 	for _, idle := range []string{"auto", `"auto"`} {
 		got, err := Parse("scaling.yaml", []byte(header+"spec: {queue: default, max: 50, reuse: {idle: "+idle+", uptime: 30m}}\n"))
 		want := plan.Reuse{Idle: 20 * time.Second, Uptime: 30 * time.Minute, Auto: true}

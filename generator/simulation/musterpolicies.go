@@ -20,7 +20,6 @@ func policies() []Named {
 		policy("muster-buffer-1", "buffer: 1", func(w *Scenario) { w.Policy.Buffer = 1 }),
 		policy("muster-buffer-4", "buffer: 4", func(w *Scenario) { w.Policy.Buffer = 4 }),
 		policy("muster-reuse-auto", "what muster init writes if builds may share a pod, reuse: {idle: auto, uptime: 30m}", func(w *Scenario) {
-			w.Policy.Lookahead = 1 // its default then
 			w.Policy.Reuse = plan.Reuse{Idle: plan.FirstIdle, Uptime: 30 * time.Minute, Auto: true}
 		}),
 		policy("muster-reuse-5s", "reuse: {idle: 5s, uptime: 30m}", stay(5*time.Second, 30*time.Minute)),
