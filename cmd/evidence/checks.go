@@ -286,7 +286,11 @@ func checkPollDuration(o *observations) finding {
 }
 
 func checkNoStack(o *observations) finding {
-	if o.stack.status != http.StatusNotFound {
+	switch o.stack.status {
+	case http.StatusNotFound:
+	case http.StatusUnauthorized, http.StatusForbidden: // such as a token that may only read metrics
+		return unreachable("the agent token may not use stacks")
+	default:
 		return contradicted("a stack that does not exist has the status %d", o.stack.status)
 	}
 	return confirmed("a stack that does not exist has the status 404")

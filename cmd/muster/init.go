@@ -159,9 +159,9 @@ const noQueueHint = "\nThe overlay serves the queue default. A new Buildkite org
 const deployHint = "\nTo run muster itself: edit deploy/base/muster.env, the image in\n" +
 	"deploy/base/kustomization.yaml and, without --repo, the repository in\n" +
 	"deploy/overlays/argocd or deploy/overlays/flux, create the Secrets\n" +
-	"muster-buildkite, muster-git and muster-notify by hand, push, and kubectl apply -k one\n" +
-	"of these two directories, once. Everyone who can write deploy/ controls muster:\n" +
-	"restrict who may approve changes to it.\n"
+	"muster-buildkite, muster-git and muster-notify by hand (docs/how-to/deploy.md), push,\n" +
+	"and kubectl apply -k one of these two directories, once. Everyone who can write deploy/\n" +
+	"controls muster: restrict who may approve changes to it.\n"
 
 // promptQueue prompts for the queue's key; it returns "" without an answer.
 func (p program) promptQueue(ctx context.Context, out io.Writer) (string, error) {
@@ -300,6 +300,9 @@ func initialise(out io.Writer, dir string, o newOverlay) error {
 			hint = syncerHintsWithURL[o.syncer]
 		}
 		fmt.Fprint(out, strings.ReplaceAll(hint, "NAME", plan.Slug(o.Name)))
+		if !o.withDeploy {
+			fmt.Fprint(out, pollHints[o.syncer])
+		}
 		o.printOtherSyncers(out, dir)
 	}
 	if o.withDeploy {
@@ -442,23 +445,23 @@ const syncerDirectory = "syncer"
 var syncerHints = map[string]string{
 	"argocd": "\nTo let Argo CD apply it: create the agents' namespace, edit sourceRepos in\n" +
 		"syncer/project.yaml and repoURL in syncer/agents-NAME.yaml, push, and run\n" +
-		"kubectl apply -f syncer. muster run --notify kind=argocd,... notifies Argo CD of each\n" +
-		"push. Otherwise Argo CD polls git every few minutes.\n",
+		"kubectl apply -f syncer.\n",
 	"flux": "\nTo let Flux apply it: create the agents' namespace, edit url in syncer/fleet.yaml, make\n" +
-		"the Receiver's Secret as that file describes, push, and run kubectl apply -f syncer.\n" +
-		"muster run --notify kind=flux,... notifies Flux of each push. Otherwise Flux polls\n" +
-		"git every minute.\n",
+		"the Receiver's Secret as that file describes, push, and run kubectl apply -f syncer.\n",
 }
 
 // syncerHintsWithURL are those steps if the files have the URL of the repository.
 var syncerHintsWithURL = map[string]string{
 	"argocd": "\nTo let Argo CD apply it: create the agents' namespace, push, and run\n" +
-		"kubectl apply -f syncer. muster run --notify kind=argocd,... notifies Argo CD of each\n" +
-		"push. Otherwise Argo CD polls git every few minutes.\n",
+		"kubectl apply -f syncer.\n",
 	"flux": "\nTo let Flux apply it: create the agents' namespace, create the Receiver's Secret as\n" +
-		"syncer/fleet.yaml describes, push, and run kubectl apply -f syncer.\n" +
-		"muster run --notify kind=flux,... notifies Flux of each push. Otherwise Flux polls\n" +
-		"git every minute.\n",
+		"syncer/fleet.yaml describes, push, and run kubectl apply -f syncer.\n",
+}
+
+// pollHints say what notifies a syncer if muster's own deployment is not written, which does so.
+var pollHints = map[string]string{
+	"argocd": "muster run --notify kind=argocd,... notifies Argo CD of each push. Otherwise Argo CD\npolls git every few minutes.\n",
+	"flux":   "muster run --notify kind=flux,... notifies Flux of each push. Otherwise Flux polls\ngit every minute.\n",
 }
 
 // syncerFiles returns the syncer's configuration files for an overlay, by their path in the
