@@ -221,7 +221,7 @@ func (s *settings) statusConfig(f runFlags, client *buildkite.Client) status.Con
 	return status.Config{
 		Muster: status.Muster{
 			Version: s.program.Build.Name(), Commit: s.program.Build.Commit, Repository: s.git.Shown, Branch: s.git.Branch,
-			Overlays: s.git.Overlays, Organisation: s.buildkite.Org, DryRun: f.dryRun, CommitURL: f.commitURL, Triggered: f.webhooks.buildkite != "" || s.trigger != nil,
+			Overlays: s.git.Overlays, Organisation: s.buildkite.Org, DryRun: f.dryRun, CommitURL: f.commitURL, Triggered: f.webhooks.buildkite != "" || s.trigger != nil && !s.agent.awaited,
 		},
 		Started: s.program.Clock.Now(), Interval: f.interval, Longest: longestTick + f.jitter,
 		Receivers:    s.receivers,

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/cmd/invocation"
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/leaktest"
@@ -139,5 +140,15 @@ func TestAwaitedMetrics(t *testing.T) {
 	}
 	if text := log.String(); strings.Count(text, "resolved: "+noAgentTokenText) != 1 {
 		t.Errorf("the log is %s", text)
+	}
+}
+
+// TestTriggered: jobs trigger no ticks while the file of the agent token does not exist.
+func TestTriggered(t *testing.T) {
+	s := &settings{trigger: &buildkite.Metrics{}, program: program{invocation.Program{Clock: fakebuildkite.New(fakebuildkite.Options{Now: time.Now()})}}}
+	for _, awaited := range []bool{false, true} {
+		if s.agent.awaited = awaited; s.statusConfig(runFlags{}, nil).Muster.Triggered == awaited {
+			t.Errorf("awaited %t: triggered %t", awaited, !awaited)
+		}
 	}
 }
