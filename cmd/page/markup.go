@@ -187,7 +187,7 @@ func (v view) overlays() g.Node {
 
 // delay returns a delay, with a link to its page of the documentation if the address is known.
 func (v view) delay(d delay) g.Node {
-	page := g.Node(g.Text(d.Page))
+	page := g.Text(d.Page)
 	if docs != "" {
 		page = h.A(h.Href(docs+strings.TrimPrefix(d.Page, "docs")), g.Text(d.Page))
 	}
