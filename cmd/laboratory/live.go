@@ -29,8 +29,8 @@ func (p program) liveCommand() *cobra.Command {
 		Long: `live reads your organisation in Buildkite, and the fleet repository if --repo is
 given, and compares what it reads with each belief about them on which muster and its
 simulation rely. It sends requests that only read, and first prints how many at most.
-Some fail on purpose: with an invalid token or password, and for a repository and a
-stack that do not exist.
+Some fail on purpose: with an invalid token or password, without a scope, and for an
+object, a repository and a stack that do not exist.
 
 A belief is confirmed, contradicted, or not reachable: reading cannot show it, or no
 such case exists now. Run it while builds wait and run. The evidence has numbers and

@@ -315,7 +315,7 @@ func All() []Belief {
 			Belief:  "The counts of `/v3/metrics` are at most 30 seconds old.",
 			Source:  "assumed: Buildkite does not document their age",
 			Code:    []string{"generator/plan.countsAge"},
-			IfFalse: "Without an API token, muster counts agents that have exited, and jobs wait.",
+			IfFalse: "Jobs wait for the next tick, and without an API token, muster counts agents that have exited.",
 			Fake:    "generator/buildkite/fakebuildkite.TestMetricsAge",
 		},
 		{
@@ -323,7 +323,7 @@ func All() []Belief {
 			Belief:  "`/v3/metrics` counts idle and connected agents, and scheduled and running jobs, of each queue of the token's cluster, and has the cluster's name.",
 			Source:  docs + "apis/agent-api/metrics",
 			Code:    []string{"generator/buildkite.metricsRecord", "generator/buildkite.Client.reduceInferred"},
-			IfFalse: "Without an API token, muster orders too many agents or too few, or suspends overlays with `spec.cluster`.",
+			IfFalse: "Jobs wait for the next tick, and without an API token, muster orders too many agents or too few, or suspends overlays with `spec.cluster`.",
 			Fake:    "generator/buildkite/fakebuildkite.TestMetrics",
 		},
 		{
