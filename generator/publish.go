@@ -71,20 +71,16 @@ const (
 // mostTogether returns how many operations are pushed together: by the size of the largest directory that contains a
 // directory of theirs.
 func mostTogether(tree fs.FS, ops []ledger.Draft) int {
-	sizes, largest := map[string]int{}, 1
+	read, largest := map[string]bool{}, 1
 	for _, op := range ops {
-		for dir := path.Dir(op.Path); ; dir = path.Dir(dir) {
-			if _, known := sizes[dir]; known {
-				break
-			}
+		for dir := path.Dir(op.Path); !read[dir]; dir = path.Dir(dir) { // the parent of "." is "."
+			read[dir] = true
 			entries, _ := fs.ReadDir(tree, dir) // an error: the push returns it
+			size := 0
 			for _, e := range entries {
-				sizes[dir] += len(e.Name()) + treeEntry
+				size += len(e.Name()) + treeEntry
 			}
-			largest = max(largest, sizes[dir])
-			if dir == "." {
-				break
-			}
+			largest = max(largest, size)
 		}
 	}
 	return min(maxTogether, max(1, maxTrees/largest))

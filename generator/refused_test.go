@@ -594,8 +594,8 @@ func TestPushedInParts(t *testing.T) {
 	}
 }
 
-// TestFewInLargeTrees asserts that fewer operations are pushed together in a directory with many names, each of which
-// is in the tree of each commit.
+// TestFewInLargeTrees asserts that fewer operations are pushed together if their directory has many names: the tree of
+// each commit contains them all.
 func TestFewInLargeTrees(t *testing.T) {
 	b, _ := newLargeBench(20)
 	var others []branch.Change

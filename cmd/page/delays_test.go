@@ -12,7 +12,7 @@ import (
 	"muster/generator/status"
 )
 
-// TestDelays asserts what the page says of limits in a week of commits, and of polls.
+// TestDelays asserts the page's entries on limits, from a week of commits, and on polls.
 func TestDelays(t *testing.T) {
 	limited := plan.Figures{Pending: 5, Missing: 5, Max: 3, Room: 3, Dispatch: 3}
 	var git log

@@ -53,7 +53,7 @@ func TestBeliefs(t *testing.T) {
 		}
 		switch {
 		case (b.Fake == "") == (b.NoFake == ""):
-			t.Errorf("%s: want a test of the fake or the reason why there is none", b.ID)
+			t.Errorf("%s: want either a test of the fake or a reason in NoFake", b.ID)
 		case b.Fake != "" && !declared(t, b.Fake, true):
 			t.Errorf("%s: %s does not exist", b.ID, b.Fake)
 		}
