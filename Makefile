@@ -22,6 +22,8 @@ HOSTILE    ?= 1h
 VERSIONS   ?=
 CHAOS      ?= 1h
 SEED       ?= 1
+# The version that make upgrade comes from.
+OLDER      ?= v0.3.0
 # The workloads of docs/explanation/scaling-quality.md: those of kinds that real organisations have, and a few that show one thing each.
 QUALITY    := steady,unsatisfiable,rough,merge-queue,time-zones,fan,short-busy,short-calm,long,cancelled,herd,weekend,tags,groups,cron,chains
 # What make bench runs on, how often, and where the repositories that it makes
@@ -62,7 +64,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile browser pictures hosts clean
+.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile upgrade browser pictures hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -253,6 +255,13 @@ golden: tools ## Compare decisions, commits, manifests, status and metrics with 
 	$(GO) test -count=1 -trimpath -vet=off ./generator/plan ./cmd/muster -run '^TestGolden' -args -golden $(RECORD)
 	$(GO) test -count=1 -trimpath -vet=off -timeout 30m ./generator/plan ./generator/fleet ./generator/ledger ./cmd/muster \
 		-run '^Test(Decide|CommitBodiesOfCases|Golden|Messages|Scripts|UnracedScripts)$$'
+
+upgrade: ## Let the muster of commit OLDER order agents, this one continue, and that one again
+	@rm -rf bin/older && mkdir -p bin/older
+	git archive --format=tar $(OLDER) | tar -x -C bin/older
+	CGO_ENABLED=0 $(GO) -C bin/older build -trimpath -o muster ./cmd/muster
+	$(GO) test -count=1 -trimpath -vet=off ./cmd/muster -run '^TestUpgrade$$' -args -older $(CURDIR)/bin/older/muster
+	@rm -rf bin/older
 
 browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots
 	$(if $(PICTURES),@mkdir -p $(PICTURES))

@@ -164,7 +164,7 @@ func scriptParams(files []string) testscript.Params {
 			"fail": cmdFail, "recover": cmdRecover, "conflict": cmdConflict, "password": cmdPassword, "requests": cmdRequests,
 			"publish": cmdPublish, "pausequeue": cmdPauseQueue, "fill": cmdFill, "nameless": cmdNameless, "status": cmdStatus, "documented": cmdDocumented,
 			"deny": cmdDeny, "hook": cmdHook, "hostile": cmdHostile, "canaries": cmdCanaries, "notified": cmdNotified, "stacks": cmdStacks,
-			"limit": cmdLimit,
+			"limit": cmdLimit, "restore": cmdRestore,
 		},
 	}
 }
