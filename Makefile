@@ -12,6 +12,7 @@ VULNDB     ?= https://vuln.go.dev
 DOCS       ?=
 # The checker of accessibility that make browser uses, from npm.
 AXE        := axe-4.14.1
+AXE_SHA256 := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 FUZZTIME   ?= 30s
 SEEDS      ?= 20000
 RACED      ?= 5m
@@ -181,7 +182,7 @@ e2e-packages: tools
 		redis-server tini containerd runc containernetworking-plugins busybox-static iproute2 faketime; fi
 
 schema: ## Try the policy's schema in ajv and the YAML language server; needs npm and a network
-	npm install --prefix testdata/schema --ignore-scripts --no-package-lock --no-audit --no-fund
+	npm ci --prefix testdata/schema --ignore-scripts --no-audit --no-fund
 	node testdata/schema/check.mjs
 
 tools: ## Build what the tests need and the machine lacks
@@ -269,7 +270,8 @@ upgrade: ## Let the muster of commit OLDER order agents, this one continue, and 
 browser: ## Try the status page and a report in Chromium, which has to be there; PICTURES is a directory for screenshots
 	$(if $(PICTURES),@mkdir -p $(PICTURES))
 	@test -f bin/$(AXE).js || { mkdir -p bin && cd bin && npm pack --silent axe-core@$(AXE:axe-%=%) >/dev/null && \
-		tar xzf axe-core-$(AXE:axe-%=%).tgz package/axe.min.js && mv package/axe.min.js $(AXE).js && rm -r package axe-core-$(AXE:axe-%=%).tgz; }
+		tar xzf axe-core-$(AXE:axe-%=%).tgz package/axe.min.js && \
+		echo '$(AXE_SHA256)  package/axe.min.js' | sha256sum --check --quiet && mv package/axe.min.js $(AXE).js && rm -r package axe-core-$(AXE:axe-%=%).tgz; }
 	$(GO) -C testdata/browser test -count=1 ./... -args -axe $(abspath bin/$(AXE).js) $(if $(PICTURES),-pictures $(abspath $(PICTURES)))
 
 pictures: ## Write the pictures of README.md, docs/demo-*.svg and docs/page-*.png; needs Chromium
