@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,31 +18,52 @@ import (
 // thirdPartyPage is made by TestThirdParty.
 const thirdPartyPage = "docs/third-party.md"
 
-const thirdPartyHead = `# Third-party software
+var thirdPartyHead = `# Third-party software
 
-What muster's program is linked from besides its own code: the modules, their versions and their licences, and the texts that the licences
-ask to go with the program. It is for Linux; other systems link a part of it, or a small module more. ` + "`go test ./cmd/muster -run ThirdParty -update`" + ` makes
-this page from the module cache, and the test fails when it is behind. The source of each Go module is at ` + "`https://proxy.golang.org/`" + `, in the version named here.
+What muster's programs and its image are made of besides its own code: the modules, their versions and their licences, and the texts that
+the licences ask to go with them. It is for ` + strings.ReplaceAll(releasedFor, ",", ", ") + `; a program for one of these links a part of it.
+` + "`go test ./cmd/muster -run ThirdParty -update`" + ` makes this page from the module cache, and the test fails when it is behind, or when a licence
+is unknown or forbidden. The source of each Go module is at ` + "`https://proxy.golang.org/`" + `, in the version named here.
 ` + "`make sbom`" + ` writes the same list for machines.
 
 `
 
-// linkedModule is a module of which the program has packages.
+// releasedFor are the platforms of archives, as in deploy/release/main.go.
+const releasedFor = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64"
+
+// linkedModule is a module of which a program has packages.
 type linkedModule struct {
 	Path, Version, Dir string
 }
 
-// linkedModules returns the modules that the program is linked from, except its own, with the
-// directories of their packages.
+// linkedModules returns the modules that the programs are linked from on any platform, except their
+// own, and what the image contains of a module, with the directories of their packages.
 func linkedModules(t *testing.T) map[linkedModule][]string {
 	t.Helper()
-	packages := listPackages(t)
+	if !strings.Contains(readText(t, "deploy/release/main.go"), releasedFor) {
+		t.Errorf("archives are not for %s", releasedFor)
+	}
 	modules := map[linkedModule][]string{}
-	for _, path := range append(reached(packages, module+"cmd/muster"), reached(packages, module+"cmd/muster-sim")...) {
-		if p := packages[path]; !p.Standard && !strings.HasPrefix(path, module) {
-			modules[*p.Module] = append(modules[*p.Module], p.Dir)
+	for p := range strings.SplitSeq(releasedFor, ",") {
+		goos, arch, _ := strings.Cut(p, "/")
+		c := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}", "./cmd/muster", "./cmd/muster-sim")
+		c.Dir, c.Env = top, append(os.Environ(), "GOOS="+goos, "GOARCH="+arch, "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+		out, err := c.Output()
+		check(t, err)
+		for line := range strings.Lines(string(out)) {
+			f := strings.Split(strings.TrimSpace(line), "\t")
+			if m := (linkedModule{f[0], f[1], f[2]}); m.Path+"/" != module && !slices.Contains(modules[m], f[3]) {
+				modules[m] = append(modules[m], f[3])
+			}
 		}
 	}
+	c := exec.Command("go", "mod", "download", "-json", "golang.org/x/crypto/x509roots/fallback") // the image's certificate authorities
+	c.Dir = filepath.Join(top, "deploy", "release")
+	out, err := c.Output()
+	check(t, err)
+	var roots linkedModule
+	check(t, json.Unmarshal(out, &roots))
+	modules[roots] = []string{filepath.Join(roots.Dir, "bundle")}
 	return modules
 }
 
@@ -106,6 +129,39 @@ func licenceNames(text string) []string {
 	return names
 }
 
+// forbidden matches titles of licences that muster must not be linked with.
+var forbidden = regexp.MustCompile(`GNU (AFFERO |LESSER |LIBRARY )?GENERAL PUBLIC LICENSE\s+Version|Server Side Public License|Business Source License|Commons Clause`)
+
+// licenceProblem returns why a module must not be linked, by a file that isLicence, or "".
+func licenceProblem(file, text string) string {
+	title := forbidden.FindString(text)
+	switch name := strings.ToLower(filepath.Base(file)); {
+	case title != "":
+		return fmt.Sprintf("%q is forbidden", title)
+	case len(licenceNames(text)) == 0 && !strings.HasPrefix(name, "notice") && !strings.HasPrefix(name, "patents"):
+		return "unknown licence"
+	}
+	return ""
+}
+
+func TestLicenceProblem(t *testing.T) {
+	const mit = "Permission is hereby granted, free of charge, to any person"
+	for _, c := range []struct{ file, text, want string }{
+		{"LICENSE", mit, ""},
+		{"NOTICE.txt", "This product includes software of Acme.", ""},
+		{"PATENTS", "Additional IP rights grant", ""},
+		{"LICENSE", "You may use this on Mondays.", "unknown licence"},
+		{"internal/LICENSE.md", "", "unknown licence"},
+		{"COPYING", "GNU GENERAL PUBLIC LICENSE\n   Version 3, 29 June 2007", `"GNU GENERAL PUBLIC LICENSE\n   Version" is forbidden`},
+		{"LICENSE", mit + "\n\nGNU LESSER GENERAL PUBLIC LICENSE\nVersion 2.1", `"GNU LESSER GENERAL PUBLIC LICENSE\nVersion" is forbidden`},
+		{"LICENSE", "Business Source License 1.1", `"Business Source License" is forbidden`},
+	} {
+		if got := licenceProblem(c.file, c.text); got != c.want {
+			t.Errorf("%s %q: %s, want %s", c.file, c.text, got, c.want)
+		}
+	}
+}
+
 // thirdParty makes the page.
 func thirdParty(t *testing.T) string {
 	t.Helper()
@@ -117,6 +173,9 @@ func thirdParty(t *testing.T) string {
 		texts := licenceFiles(t, m, modules[m])
 		names := map[string]bool{}
 		for file, text := range texts {
+			if problem := licenceProblem(file, text); problem != "" {
+				t.Errorf("%s %s: %s: %s", m.Path, m.Version, filepath.Join(m.Dir, file), problem)
+			}
 			for _, name := range licenceNames(text) {
 				names[name] = true
 			}
@@ -126,7 +185,7 @@ func thirdParty(t *testing.T) string {
 			}
 		}
 		if len(names) == 0 {
-			t.Errorf("%s %s has no licence that is known: look at %v in %s", m.Path, m.Version, slices.Sorted(maps.Keys(texts)), m.Dir)
+			t.Errorf("%s %s has no licence: look at %s", m.Path, m.Version, m.Dir)
 		}
 		fmt.Fprintf(&page, "| %s | %s | %s |\n", m.Path, m.Version, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 	}
@@ -152,8 +211,8 @@ func embeddedScript(t *testing.T) (name, version, licence string) {
 	return fields[0], strings.TrimSuffix(fields[1], ","), normal(licence)
 }
 
-// TestThirdParty asserts that the page names exactly the modules that the program is linked
-// from, with their versions and licences. With -update it writes the page.
+// TestThirdParty asserts that the page names exactly the modules that the programs and the image
+// are made of, with their versions and licences. With -update it writes the page.
 func TestThirdParty(t *testing.T) {
 	want := thirdParty(t)
 	if *updateScripts {
