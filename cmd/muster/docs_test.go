@@ -324,7 +324,7 @@ func shortened(output string) string {
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
-	for _, name := range []string{"README.md", "CONTRIBUTING.md"} {
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", ".github/ISSUE_TEMPLATE/bug.md", ".github/PULL_REQUEST_TEMPLATE.md"} {
 		pages[filepath.Join(top, name)] = readText(t, name)
 	}
 	eachFile(t, "docs", func(path string, read func() string) {
@@ -334,6 +334,21 @@ func documents(t *testing.T) map[string]string {
 		}
 	})
 	return pages
+}
+
+// TestTemplates asserts that git hosts show the same forms. GitHub, Gitea and Forgejo read .github
+// (https://docs.gitea.com/usage/issue-pull-request-templates); GitLab reads .gitlab
+// (https://docs.gitlab.com/user/project/description_templates), and would show front matter.
+func TestTemplates(t *testing.T) {
+	for github, gitlab := range map[string]string{"ISSUE_TEMPLATE/bug.md": "issue_templates", "PULL_REQUEST_TEMPLATE.md": "merge_request_templates"} {
+		text := readText(t, ".github/"+github)
+		if _, body, ok := strings.Cut(text, "\n---\n\n"); ok {
+			text = body
+		}
+		if diff := cmp.Diff(readText(t, ".gitlab/"+gitlab+"/Default.md"), text); diff != "" {
+			t.Errorf(".github/%s differs from that of GitLab (-gitlab +github):\n%s", github, diff)
+		}
+	}
 }
 
 // TestCommands asserts that the commands, flags and make targets in the documents exist.
