@@ -209,6 +209,21 @@ func TestNoTokenOfTheCluster(t *testing.T) {
 	}
 }
 
+// TestReadOnlyRoot asserts that muster, alone and as the sidecar, and agents cannot write to their
+// image, which Pod Security allows.
+func TestReadOnlyRoot(t *testing.T) {
+	for dir, name := range map[string]string{"deploy/base": "muster", "testdata/apiserver/testdata/syncer": "muster", "base": "agent"} {
+		kind := map[string]string{"muster": "Deployment", "agent": "Job"}[name]
+		containers := at(deployed(t, dir, kind), "spec", "template", "spec")["containers"].([]any)
+		if !slices.ContainsFunc(containers, func(c any) bool {
+			container := c.(map[string]any)
+			return container["name"] == name && at(container, "securityContext")["readOnlyRootFilesystem"] == true
+		}) {
+			t.Errorf("%s: the root file system of the container %s is not read-only", dir, name)
+		}
+	}
+}
+
 // TestPlaceForTemporaryFiles: muster alone and the sidecar can write to /tmp, without
 // which what a git server without partial clone sends would be in memory.
 func TestPlaceForTemporaryFiles(t *testing.T) {
