@@ -1,6 +1,8 @@
 package steptime
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -26,15 +28,18 @@ type Prediction struct {
 // creation as in other builds.
 func (t *Times) Predict(b Build, now time.Time) []Prediction {
 	var all []Prediction
-	p := pass{ready: now, known: time.Unix(0, 0), agents: agents{}}
+	var uses []use
+	p := pass{ready: now, known: time.Unix(0, 0)}
 	for i := range b.Jobs {
 		j := &b.Jobs[i]
 		if j.Barrier != 0 {
-			p.barrier, p.closed, p.ready, p.before = j.Barrier, !j.Over, latest(p.end, now), p.known
-			p.agents.pass()
+			p.barrier, p.closed, p.ready, p.before, p.from = j.Barrier, !j.Over, latest(p.end, now), p.known, p.to
 			continue
 		}
-		s, ready := t.steps[j.Step], p.ready
+		s, ready, u := t.steps[j.Step], p.ready, use{rules: j.Rules, from: p.from, prediction: -1}
+		if s != nil && s.lag.applies(j) {
+			u.from = s.lag.left(0)
+		}
 		if j.Upcoming {
 			prediction := Prediction{Job: i, Stage: name(b.ID, p.barrier)}
 			switch {
@@ -45,12 +50,20 @@ func (t *Times) Predict(b Build, now time.Time) []Prediction {
 			case p.closed && made(j, p.before):
 				prediction.Due = p.ready
 			}
-			prediction.Freed = p.agents.free(j.Rules, prediction.Stage, p.closed)
+			u.prediction = len(all)
 			all = append(all, prediction)
 		}
-		p.agents.add(j)
+		length := time.Duration(0)
+		if s != nil {
+			length = s.length.left(0)
+		}
+		u.to, p.to = u.from+max(1, length*3/4), max(p.to, u.from+length)
+		if j.Rules != 0 && !j.Over && (j.Upcoming || !j.Runnable.IsZero()) {
+			uses = append(uses, u)
+		}
 		p.next(j, s, ready, now)
 	}
+	findFreed(all, uses)
 	return all
 }
 
@@ -62,56 +75,33 @@ type pass struct {
 	before  time.Time // since when all steps before the barrier are known; zero if they are not
 	end     time.Time // end of all jobs so far
 	known   time.Time // since when all steps so far are known; zero if they are not
-	agents  agents
+	// from is when other builds pass the barrier, and to when all jobs so far end in them, since their creation.
+	from, to time.Duration
 }
 
-// agents counts, by the rules of jobs, those that the jobs of a build have or will have.
-type agents map[uint64]*agentsOf
-
-type agentsOf struct {
-	before   int            // the most of a stage before the last barrier
-	here     int            // of the jobs since
-	runnable int            // of them, those that have an agent or need one now
-	ahead    map[string]int // upcoming jobs by stage
+// use is the use of an agent by a job, since the creation of the build, as in other builds: these times order the jobs
+// of a build that is late, too.
+type use struct {
+	rules      uint64
+	from       time.Duration
+	to         time.Duration // most of its usual length later: samples of jobs that follow each other vary
+	prediction int           // of an upcoming job, by index; -1: it has an agent, or needs one now
 }
 
-func (a agents) of(rules uint64) *agentsOf {
-	if a[rules] == nil {
-		a[rules] = &agentsOf{ahead: map[string]int{}}
+// findFreed sets Freed of the predictions. Each agent is free after its job for one later job of the build.
+func findFreed(all []Prediction, uses []use) {
+	ends := map[uint64][]time.Duration{} // by rules: when agents are free
+	for _, u := range uses {
+		ends[u.rules] = append(ends[u.rules], u.to)
 	}
-	return a[rules]
-}
-
-// pass passes a barrier.
-func (a agents) pass() {
-	for _, n := range a {
-		n.before, n.here, n.runnable = max(n.before, n.here), 0, 0
+	for _, e := range ends {
+		slices.Sort(e)
 	}
-}
-
-// free reports whether an agent of an earlier job is free for an upcoming job: one of those before the barrier, and for
-// one that waits by depends_on, of those that run.
-func (a agents) free(rules uint64, stage string, closed bool) bool {
-	if rules == 0 {
-		return false
-	}
-	n := a.of(rules)
-	n.ahead[stage]++
-	if closed {
-		return n.ahead[stage] <= n.before
-	}
-	return n.ahead[stage] <= max(n.before, n.runnable)
-}
-
-// add adds a job.
-func (a agents) add(j *Job) {
-	if j.Rules == 0 || j.Over || !j.Upcoming && j.Runnable.IsZero() {
-		return
-	}
-	n := a.of(j.Rules)
-	n.here++
-	if !j.Upcoming {
-		n.runnable++
+	slices.SortStableFunc(uses, func(a, b use) int { return cmp.Compare(a.from, b.from) })
+	for _, u := range uses {
+		if e := ends[u.rules]; u.prediction >= 0 && e[0] <= u.from {
+			all[u.prediction].Freed, ends[u.rules] = true, e[1:]
+		}
 	}
 }
 

@@ -75,7 +75,8 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// TestFreed: of the jobs of a stage, as many need no other agent as one stage before it still has or will have.
+// TestFreed: of the jobs of a stage, as many need no other agent as agents of the build are free by then. Each is free
+// for one of them.
 func TestFreed(t *testing.T) {
 	rules := func(rules uint64, jobs ...Job) []Job {
 		for i := range jobs {
@@ -87,9 +88,15 @@ func TestFreed(t *testing.T) {
 	a := rules(1, running("a", 50, 55))
 	wait, wait2, wait3 := []Job{barrier(1, false)}, []Job{barrier(2, false)}, []Job{barrier(3, false)}
 	times := taught()
-	times.Learn(Build{ID: 9, Jobs: []Job{passed("free", 0, 12, 13)}})
+	times.Learn(Build{ID: 9, Jobs: []Job{passed("free", 0, 12, 13), passed("other", 0, 12, 13), passed("next", 0, 13, 14)}})
 	times.EndPoll(at(41))
-	free := rules(1, upcoming("free", 50), upcoming("free", 50))
+	by := func(names ...string) (jobs []Job) {
+		for _, name := range names {
+			jobs = append(jobs, rules(1, upcoming(name, 50))...)
+		}
+		return jobs
+	}
+	free := by("free", "free")
 	for name, c := range map[string]struct {
 		jobs []Job
 		want int
@@ -102,7 +109,12 @@ func TestFreed(t *testing.T) {
 		"what needs no agent":         {slices.Concat([]Job{running("a", 50, 55)}, wait, b(2)), 0},
 		"what other agents run":       {slices.Concat(rules(2, running("a", 50, 55)), wait, b(2)), 0},
 		"a job that waits for one":    {slices.Concat(a, free), 1},
-		"both":                        {slices.Concat(a, free, wait, b(4)), 1 + 3},
+		"several steps wait for one":  {slices.Concat(a, by("free", "other")), 1},
+		"one after the other":         {slices.Concat(a, by("free", "next")), 2},
+		"in another order":            {slices.Concat(a, by("next", "free")), 2},
+		"a longer one runs":           {slices.Concat(rules(1, running("b", 50, 50)), free), 0},
+		"a chain before a fan-out":    {slices.Concat(a, by("free"), wait, b(4)), 1 + 1},
+		"both":                        {slices.Concat(a, free, wait, b(4)), 1 + 2},
 	} {
 		freed := 0
 		for _, p := range times.Predict(Build{ID: 99, Jobs: c.jobs}, at(60)) {
