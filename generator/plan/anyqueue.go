@@ -107,7 +107,7 @@ func newPlacement(readers []queueReader, jobs map[string][]*class, roaming []*cl
 	for n, c := range roaming {
 		j := p.group(may[n])
 		p.jobs[j].Pending += c.pending
-		p.of, p.ahead = append(p.of, j), append(p.ahead, p.lookAheadQueue(j))
+		p.of, p.ahead = append(p.of, j), append(p.ahead, p.lookAheadQueue(j, c))
 	}
 	for i, q := range p.queues {
 		for _, c := range q.counts.served {
@@ -225,18 +225,23 @@ func (p *placement) fallback(j int) int {
 	return p.first(j, func(s *allocation) bool { return !s.suspended.Active() && !s.breaker.Open() })
 }
 
-// lookAheadQueue returns the queue that counts the jobs that are not pending: the first queue with an
-// overlay that looks ahead to them, or else the first queue.
-func (p *placement) lookAheadQueue(j int) int {
-	return p.first(j, (*allocation).looksAhead)
+// lookAheadQueue returns the queue that counts the jobs of a class that are not pending: the first queue with an overlay
+// that looks ahead to all of them, or else to some, or else the first queue.
+func (p *placement) lookAheadQueue(j int, c *class) int {
+	unknown := c.unknownTimes()
+	return p.first(j, func(s *allocation) bool {
+		return s.looksAhead() && (!unknown || s.policy.aheadOfUnknown())
+	}, (*allocation).looksAhead)
 }
 
-// first returns the first queue with an allocation that may serve the jobs and matches, or else
-// the first queue with an allocation that may serve them.
-func (p *placement) first(j int, matches func(s *allocation) bool) int {
-	for _, m := range p.may[j] {
-		if slices.ContainsFunc(p.queues[m.queue].allocations, func(s *allocation) bool { return slices.Contains(m.overlays, s.overlay.Name) && matches(s) }) {
-			return m.queue
+// first returns the first queue with an allocation that may serve the jobs and matches, or else matches the next
+// condition, or else the first queue with an allocation that may serve them.
+func (p *placement) first(j int, conditions ...func(s *allocation) bool) int {
+	for _, matches := range conditions {
+		for _, m := range p.may[j] {
+			if slices.ContainsFunc(p.queues[m.queue].allocations, func(s *allocation) bool { return slices.Contains(m.overlays, s.overlay.Name) && matches(s) }) {
+				return m.queue
+			}
 		}
 	}
 	return p.may[j][0].queue

@@ -289,39 +289,39 @@ func (d *division) serveOrdered(now time.Time) {
 	d.flow.serveEvenly(d.number(source{fromRoom, 0}), end, group, has)
 }
 
-// lookAhead assigns each group of upcoming jobs to the first overlay that can serve it and looks
-// ahead.
+// lookAhead assigns the stages of each group of upcoming jobs, and its jobs at an unknown time, to the first overlay that
+// can serve them and looks ahead to them.
 func (d *division) lookAhead(now time.Time) {
-	stages := map[string]bool{}
+	names := map[string]bool{}
 	for j, group := range d.jobs {
-		if group.Upcoming == 0 && len(group.Stages) == 0 {
-			continue
-		}
 		for _, stage := range group.Stages {
-			stages[stage.Name] = true
+			names[stage.Name] = true
 		}
+		stages, unknown := group.Stages, group.Upcoming-group.known()
 		for _, i := range d.takenBy[j] {
 			s := d.allocations[i]
-			if !s.looksAhead() {
+			takes := len(stages) > 0 || unknown > 0 && s.policy.aheadOfUnknown()
+			if !takes || !s.looksAhead() {
 				continue
 			}
-			s.lookAheadTo(group, now)
-			if !s.policy.Reuse.On() { // otherwise agents would idle out before jobs at an unknown time
-				s.figures.Lookahead += group.Upcoming - group.known()
+			s.lookAheadTo(stages, now)
+			jobs := Demand{Stages: stages}.known()
+			if stages = nil; s.policy.aheadOfUnknown() {
+				s.figures.Lookahead += unknown
 				s.newJobs += group.New
 				s.covered += group.Partial[s.overlay.Name]
 				if group.Newest != nil {
 					s.newest = later(*group.Newest, s.newest)
 				}
+				jobs, unknown = jobs+unknown, 0
 			}
-			if group.Upcoming > 0 {
+			if jobs > 0 {
 				s.aheadOf = append(s.aheadOf, group.Overlays)
 			}
-			break
 		}
 	}
 	for _, s := range d.allocations {
-		s.keepStages(stages)
+		s.keepStages(names)
 		share := func(n int) int { return int(s.policy.Lookahead*float64(n) + 1e-9) }
 		s.figures.Lookahead, s.covered = share(s.figures.Lookahead), min(share(s.covered), s.overlay.State.Partial.Agents)
 		s.newJobs = share(s.newJobs) - s.covered

@@ -152,6 +152,16 @@ func (c *class) findStages(now time.Time) {
 	}
 }
 
+// unknownTimes reports whether some upcoming jobs, which may run in any queue, are at an unknown time.
+func (c *class) unknownTimes() bool {
+	for stage, jobs := range c.staged {
+		if jobs.due.IsZero() && c.otherOverlays[c.stageName(stage)].Agents == 0 {
+			return true
+		}
+	}
+	return len(c.created) > 0
+}
+
 // countOtherOverlays keeps, of the stages of jobs that count in another queue, those that overlays of
 // this queue remember.
 func (c *class) countOtherOverlays(overlays []string, allocations []*allocation) {
@@ -243,11 +253,11 @@ type ahead struct {
 	since *time.Time
 }
 
-// lookAheadTo adds the stages of a group to those that the overlay looks ahead to. Until the first
+// lookAheadTo adds stages to those that the overlay looks ahead to. Until the first
 // dispatched agents reach their idle time-out, the jobs are demand like pending jobs: if an agent is
 // missing, another job took it. After that no agents are dispatched for them again.
-func (s *allocation) lookAheadTo(group Demand, now time.Time) {
-	for _, stage := range group.Stages {
+func (s *allocation) lookAheadTo(stages []Stage, now time.Time) {
+	for _, stage := range stages {
 		if s.policy.Reuse.On() {
 			stage.Jobs -= stage.Freed
 		}

@@ -404,6 +404,7 @@ func TestWhoLooksAhead(t *testing.T) {
 		"invalid":       {func(o *Overlay) { o.Suspended = Suspension{Code: Invalid} }, []string{"a", "b"}, [2]int{0, 10}},
 		"breaker open":  {func(o *Overlay) { o.State.Breaker = Breaker{Failures: Tolerance, At: orderedAt.Add(-time.Second)} }, []string{"a", "b"}, [2]int{0, 10}},
 		"does not look": {func(o *Overlay) { o.Policy.Lookahead = 0 }, []string{"a", "b"}, [2]int{0, 10}},
+		"reuses":        {func(o *Overlay) { o.Policy.Reuse = Reuse{Idle: time.Minute, Uptime: time.Hour} }, []string{"a", "b"}, [2]int{0, 10}},
 		"half":          {func(o *Overlay) { o.Policy.Lookahead = 0.5 }, []string{"a", "b"}, [2]int{5, 0}},
 		"cannot":        {nil, []string{"b"}, [2]int{0, 10}},
 		"full":          {func(o *Overlay) { o.Policy.Max = 4 }, []string{"a", "b"}, [2]int{10, 0}}, // not passed on
@@ -452,6 +453,30 @@ func TestLookAheadBesideReuse(t *testing.T) {
 		observed := Observe(overlays, s, &Registrations{})
 		if got := Decide("c0ffee", overlays, observed[0])[0].Figures.Dispatch; got != c.want {
 			t.Errorf("%s: %d agents are ordered, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestStagesAndUnknownTimes: an overlay with reuse looks ahead to the stage of a group, and the next one without to its
+// jobs at an unknown time, which agents of two queues may take or of one.
+func TestStagesAndUnknownTimes(t *testing.T) {
+	for rule, want := range map[string][2]int{"queue=q": {2, 3}, "queue=*": {0, 5}} {
+		a := looking("a", func(o *Overlay) { o.Policy.Reuse = Reuse{Idle: time.Minute, Uptime: time.Hour} })
+		b := looking("b", func(o *Overlay) {
+			if rule == "queue=*" {
+				o.Policy.Queue = "r"
+			}
+		})
+		jobs := slices.Concat(upcomingJobs(2, "due", orderedAt, orderedAt), upcomingJobs(3, "unknown", orderedAt, time.Time{}))
+		for i := range jobs {
+			jobs[i].Rules = []string{rule}
+		}
+		var got [2]int
+		for i, d := range (drawn{overlays: []Overlay{a, b}, snapshot: Snapshot{At: orderedAt, Jobs: jobs}}).decide() {
+			got[i] = d.Figures.Dispatch
+		}
+		if got != want {
+			t.Errorf("%s: %v agents are ordered, want %v", rule, got, want)
 		}
 	}
 }

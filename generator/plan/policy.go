@@ -62,6 +62,10 @@ func (r Reuse) On() bool { return r.Uptime > 0 }
 // learnsStartupTimes reports whether a decision depends on start-up times.
 func (p Policy) learnsStartupTimes() bool { return p.LeaseAuto || p.Reuse.Auto }
 
+// aheadOfUnknown reports whether look-ahead includes jobs at an unknown time. Agents that take further jobs would idle
+// out before.
+func (p Policy) aheadOfUnknown() bool { return p.Lookahead > 0 && !p.Reuse.On() }
+
 // Partial reports whether scaling.yaml is invalid: then only Queue and Tags are known, from a dispatch. A valid
 // policy has an idle time-out.
 func (p Policy) Partial() bool { return p.IdleTimeout == 0 }

@@ -242,11 +242,35 @@ func (r *reference) takesAllAhead(of, other int) bool {
 	})
 }
 
-// looksAhead is the overlay that an upcoming job counts for, or -1.
+// looksAhead is the overlay that an upcoming job counts for, or -1: "the first overlay, by priority and then name, that
+// could take it, has `lookahead` above 0, is not suspended"; "If its due time is unknown, overlays with `reuse` are passed
+// over". Jobs of any queue with equal rules count "for the first queue with an overlay that looks ahead to all of them,
+// otherwise to some".
 func (r *reference) looksAhead(j Job) int {
-	return slices.IndexFunc(r.overlays, func(o *refOverlay) bool {
-		return o.canTake(j) && o.Policy.Lookahead > 0 && !o.suspended
+	first := func(unknown bool, queue string) int {
+		return slices.IndexFunc(r.overlays, func(o *refOverlay) bool {
+			here := queue == "" || o.Policy.Queue == queue
+			return here && o.canTake(j) && o.Policy.Lookahead > 0 && !o.suspended && !(unknown && o.Policy.Reuse.On())
+		})
+	}
+	rules := func(j Job) string { return nameOf(Job{Cluster: j.Cluster, Rules: j.Rules}) }
+	some := slices.ContainsFunc(r.snapshot.Jobs, func(k Job) bool {
+		return k.State == JobUpcoming && rules(k) == rules(j) && r.unknown(k)
 	})
+	i := first(some, "")
+	if i < 0 {
+		i = first(false, "")
+	}
+	if i < 0 {
+		return -1
+	}
+	return first(r.unknown(j), r.overlays[i].Policy.Queue)
+}
+
+// unknown reports whether nothing is known of when an upcoming job can run.
+func (r *reference) unknown(j Job) bool {
+	agents, _ := r.dispatchedFor(j)
+	return j.Due.IsZero() && (j.Stage == "" || agents == 0)
 }
 
 // askForJobs asks for the pending jobs, and counts for each overlay the upcoming
@@ -261,7 +285,7 @@ func (r *reference) askForJobs() (upcoming, before []int) {
 		case !served: // "is unmatched: never counted"
 		case j.State == JobPending:
 			r.wants = append(r.wants, &refWant{kind: wantJob, job: j, by: -1})
-		case j.State == JobUpcoming && ahead >= 0 && (r.moment(*j) != momentUnknown || r.overlays[ahead].Policy.Reuse.On()):
+		case j.State == JobUpcoming && ahead >= 0 && r.moment(*j) != momentUnknown:
 		case j.State == JobUpcoming && ahead >= 0:
 			upcoming[ahead]++
 			if r.lookedAhead(*j) {
@@ -400,7 +424,7 @@ func (r *reference) fresh(i int, upcoming, before []int) int {
 	share := func(n int) int { return int(o.Policy.Lookahead * float64(n)) }
 	part := 0
 	for _, j := range r.snapshot.Jobs {
-		if !o.Policy.Reuse.On() && j.State == JobUpcoming && r.looksAhead(j) == i && r.moment(j) == momentUnknown && !r.lookedAhead(j) && !j.Created.After(o.State.Partial.Until) {
+		if j.State == JobUpcoming && r.looksAhead(j) == i && r.moment(j) == momentUnknown && !r.lookedAhead(j) && !j.Created.After(o.State.Partial.Until) {
 			part++
 		}
 	}
@@ -453,10 +477,10 @@ func (r *reference) lead(j Job) (longest time.Duration) {
 func (r *reference) moment(j Job) int {
 	agents, _ := r.dispatchedFor(j)
 	switch {
-	case j.Stage != "" && agents > 0, !j.Due.IsZero() && j.Due.Sub(r.snapshot.At) <= r.lead(j):
-		return momentDue
-	case j.Due.IsZero():
+	case r.unknown(j):
 		return momentUnknown
+	case j.Stage != "" && agents > 0, j.Due.Sub(r.snapshot.At) <= r.lead(j):
+		return momentDue
 	}
 	return momentLater
 }
