@@ -734,7 +734,8 @@ func (r *reference) orderOf(o *refOverlay, at time.Time) (came, agents int, over
 		}
 		seen := len(r.indexes(d))
 		came, agents = came+seen, agents+d.Agents
-		if seen == d.Agents {
+		former := slices.Contains(d.Tags, "muster=former") && !o.copied(d) // it "stays in git until it has expired"
+		if seen == d.Agents && !former {
 			over = over && !r.compared(o, d)
 		} else {
 			over = over && r.snapshot.At.After(d.NotAfter.Add(2*time.Minute))
