@@ -253,9 +253,9 @@ type ahead struct {
 	since *time.Time
 }
 
-// lookAheadTo adds stages to those that the overlay looks ahead to. Until the first
-// dispatched agents reach their idle time-out, the jobs are demand like pending jobs: if an agent is
-// missing, another job took it. After that no agents are dispatched for them again.
+// lookAheadTo adds stages to those that the overlay looks ahead to. While the dispatched agents cannot have reached
+// their idle time-out, the jobs are demand like pending jobs: if an agent is missing, another job took it. After that no
+// agents are dispatched for them again.
 func (s *allocation) lookAheadTo(stages []Stage, now time.Time) {
 	for _, stage := range stages {
 		if s.policy.Reuse.On() {
@@ -263,12 +263,33 @@ func (s *allocation) lookAheadTo(stages []Stage, now time.Time) {
 		}
 		a := ahead{name: stage.Name, share: portion(s.policy.Lookahead, stage), since: stage.Since}
 		a.new = max(0, a.share-stage.Ordered)
-		a.wants = a.new
-		if stage.Since != nil && now.Before(stage.Since.Add(s.policy.DemandIdleTimeout())) {
-			a.wants = a.share
-		}
+		a.wants = max(a.new, a.share-s.idledOut(stage, now))
 		s.ahead = append(s.ahead, a)
 	}
+}
+
+// idledOut returns the maximum number of agents dispatched for a stage that can have reached their idle time-out: none
+// before the time-out, counted from the order; those that are known to have exited without a job while the order is in
+// git and its agents may just have started; later all.
+func (s *allocation) idledOut(stage Stage, now time.Time) (agents int) {
+	if stage.Since == nil {
+		return 0
+	}
+	until := stage.Since.Add(s.policy.DemandIdleTimeout())
+	if now.Before(until) {
+		return 0
+	}
+	inGit := false
+	for _, d := range s.overlay.Dispatches {
+		inGit = inGit || d.At.Equal(*stage.Since)
+		if !d.At.Before(*stage.Since) {
+			agents += s.capacity.Dispatches[d.ID].ExitedUnused
+		}
+	}
+	if !inGit || !now.Before(until.Add(lead(s.overlay))) {
+		return stage.Ordered
+	}
+	return agents
 }
 
 // reserved returns how many agents are dispatched again if they are missing: for stages that agents

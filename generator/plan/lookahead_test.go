@@ -314,6 +314,49 @@ func TestAgentTaken(t *testing.T) {
 	}
 }
 
+// TestAgentTakenBeforeItsJob: an agent that was ordered before its job can run is ordered again while it can be about to
+// start or idle, if another job took it, and not if it exited without a job.
+func TestAgentTakenBeforeItsJob(t *testing.T) {
+	o := looking("a", func(o *Overlay) { o.Policy.Reuse = Reuse{Idle: 20 * time.Second, Uptime: time.Hour} })
+	jobs := upcomingJobs(1, "s", *before(time.Hour), orderedAt.Add(startupAndTransport))
+	first := decideOn(orderedAt, jobs, o)[0]
+	o.State, o.Dispatches = first.State, first.Dispatch
+	agent := Agent{ID: "1", Tags: append(o.AgentTags(), "dispatch="+o.Dispatches[0].ID, "index=0"), State: AgentIdle}
+	busy := agent
+	busy.State = AgentBusy
+	idle := []Agent{agent}
+	for name, c := range map[string]struct {
+		after   time.Duration
+		earlier []Agent
+		agents  []Agent
+		pending bool
+		retired bool
+		want    int
+	}{
+		"in flight":                   {after: time.Minute},
+		"another job will take it":    {after: time.Minute, pending: true, want: 1},
+		"another job took it":         {after: time.Minute, agents: []Agent{busy}, want: 1},
+		"it is idle":                  {after: time.Minute, agents: idle},
+		"it exited without a job":     {after: time.Minute, earlier: idle},
+		"it exited with a job":        {after: time.Minute, earlier: []Agent{busy}, want: 1},
+		"its order is retired":        {after: time.Minute, retired: true},
+		"just before it can idle out": {after: 94 * time.Second, agents: []Agent{busy}, want: 1},
+		"it can have idled out":       {after: 95 * time.Second, agents: []Agent{busy}},
+	} {
+		o, jobs, at := o, slices.Clone(jobs), orderedAt.Add(c.after)
+		if c.retired {
+			o.Dispatches = nil
+		}
+		if c.pending {
+			jobs = append(jobs, Job{ID: "p", Rules: []string{"queue=q"}, State: JobPending, Created: orderedAt, Since: at})
+		}
+		d := drawn{overlays: []Overlay{o}, snapshot: Snapshot{At: at, Jobs: jobs, Agents: c.agents}}
+		if got := ordered(d.decide(Snapshot{At: at.Add(-tickTime), Jobs: jobs, Agents: c.earlier})); got != c.want {
+			t.Errorf("%s: %d agents are ordered, want %d", name, got, c.want)
+		}
+	}
+}
+
 // TestStagesOfOthers: what an overlay remembers of a stage counts for the others that could
 // take its jobs, and is kept while the jobs are upcoming, also where they count for another
 // queue.

@@ -251,7 +251,7 @@ func (d drawn) drawMoment(t *rapid.T, j *Job) {
 		if o := &d.overlays[i]; o.Policy.Lookahead > 0 && rapid.IntRange(0, 2).Draw(t, "remembers") == 0 {
 			o.State.AheadOf = append(slices.Clip(o.State.AheadOf), AheadOf{
 				Stage: nameOf(*j), Agents: rapid.IntRange(1, 3).Draw(t, "agents ahead"),
-				At: d.snapshot.At.Add(-time.Duration(rapid.SampledFrom([]int{1, 4, 5, 20}).Draw(t, "minutes ahead")) * time.Minute),
+				At: d.snapshot.At.Add(-time.Duration(rapid.SampledFrom([]int{1, 1, 4, 5, 10, 20}).Draw(t, "minutes ahead")) * time.Minute),
 			})
 		}
 	}

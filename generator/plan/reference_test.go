@@ -454,22 +454,21 @@ func (r *reference) lead(j Job) (longest time.Duration) {
 		if o.Policy.Lookahead == 0 || !o.canTake(j) || first >= 0 && o.Policy.Queue != r.overlays[first].Policy.Queue {
 			continue
 		}
-		lead := 75 * time.Second
-		var seconds []int
-		for _, part := range strings.Fields(o.State.StartupTimes.String()) {
-			var took, agents int
-			fmt.Sscanf(part, "%d:%d", &took, &agents)
-			seconds = append(seconds, slices.Repeat([]int{took}, agents)...)
-		}
-		if (o.Policy.LeaseAuto || o.Policy.Reuse.Auto) && len(seconds) >= 20 {
-			lead = time.Duration(seconds[(90*len(seconds)+99)/100-1]+8) * time.Second
-			if o.Policy.Reuse.On() {
-				lead = time.Duration(seconds[(50*len(seconds)+99)/100-1]) * time.Second
-			}
-		}
-		longest = max(longest, lead)
+		longest = max(longest, o.lead())
 	}
 	return longest
+}
+
+// lead is how long before a job can run the overlay orders an agent for it.
+func (o *refOverlay) lead() time.Duration {
+	lead, seconds := 75*time.Second, o.remembered()
+	if (o.Policy.LeaseAuto || o.Policy.Reuse.Auto) && len(seconds) >= 20 {
+		lead = time.Duration(seconds[(90*len(seconds)+99)/100-1]+8) * time.Second
+		if o.Policy.Reuse.On() {
+			lead = time.Duration(seconds[(50*len(seconds)+99)/100-1]) * time.Second
+		}
+	}
+	return lead
 }
 
 // moment: a stage "is looked ahead to when it is due within start-up and transport", and
@@ -525,7 +524,13 @@ func (r *reference) stages(i int) (jobs, newJobs, reserved int) {
 		agents, since := r.dispatchedFor(j)
 		jobs += share
 		newJobs += max(0, share-agents)
-		if r.snapshot.At.Sub(since) < o.Policy.DemandIdleTimeout() {
+		// "Until an idle time-out after that order"; "While the overlay has that order in git, this lasts longer by its
+		// time for start-up and transport". Here no agent has exited without a job.
+		until := since.Add(o.Policy.DemandIdleTimeout())
+		if slices.ContainsFunc(o.Dispatches, func(d Dispatch) bool { return d.At.Equal(since) }) {
+			until = until.Add(o.lead())
+		}
+		if r.snapshot.At.Before(until) {
 			reserved += min(share, agents)
 		}
 	}
