@@ -17,15 +17,22 @@ const startupAndTransport = 75 * time.Second
 
 // lead returns how long before a job can run an agent is ordered for it: if the overlay's start-up times are known,
 // their 90th percentile and a tick. Agents that take further jobs are ordered later, by the median: one that is early
-// may idle out, and one that is late is less missed.
+// may idle out, and one that is late is less missed. If no start-up times are known, they must not idle out even if
+// they start at once.
 func lead(v Overlay) time.Duration {
-	switch p := v.Policy; {
-	case !p.learnsStartupTimes() || !v.State.StartupTimes.Known():
-		return startupAndTransport
-	case p.Reuse.On():
+	p := v.Policy
+	known := p.learnsStartupTimes() && v.State.StartupTimes.Known()
+	switch {
+	case known && p.Reuse.On():
 		return v.State.StartupTimes.Within(50)
+	case known:
+		return v.State.StartupTimes.Within(90) + tickTime
+	case p.Reuse.Auto:
+		return FirstIdle
+	case p.Reuse.On():
+		return min(startupAndTransport, p.Reuse.Idle)
 	}
-	return v.State.StartupTimes.Within(90) + tickTime
+	return startupAndTransport
 }
 
 // tickTime is the mean time until the next poll.

@@ -318,7 +318,7 @@ func TestAgentTaken(t *testing.T) {
 // start or idle, if another job took it, and not if it exited without a job.
 func TestAgentTakenBeforeItsJob(t *testing.T) {
 	o := looking("a", func(o *Overlay) { o.Policy.Reuse = Reuse{Idle: 20 * time.Second, Uptime: time.Hour} })
-	jobs := upcomingJobs(1, "s", *before(time.Hour), orderedAt.Add(startupAndTransport))
+	jobs := upcomingJobs(1, "s", *before(time.Hour), orderedAt.Add(lead(o)))
 	first := decideOn(orderedAt, jobs, o)[0]
 	o.State, o.Dispatches = first.State, first.Dispatch
 	agent := Agent{ID: "1", Tags: append(o.AgentTags(), "dispatch="+o.Dispatches[0].ID, "index=0"), State: AgentIdle}
@@ -333,15 +333,15 @@ func TestAgentTakenBeforeItsJob(t *testing.T) {
 		retired bool
 		want    int
 	}{
-		"in flight":                   {after: time.Minute},
-		"another job will take it":    {after: time.Minute, pending: true, want: 1},
-		"another job took it":         {after: time.Minute, agents: []Agent{busy}, want: 1},
-		"it is idle":                  {after: time.Minute, agents: idle},
-		"it exited without a job":     {after: time.Minute, earlier: idle},
-		"it exited with a job":        {after: time.Minute, earlier: []Agent{busy}, want: 1},
-		"its order is retired":        {after: time.Minute, retired: true},
-		"just before it can idle out": {after: 94 * time.Second, agents: []Agent{busy}, want: 1},
-		"it can have idled out":       {after: 95 * time.Second, agents: []Agent{busy}},
+		"in flight":                   {after: 30 * time.Second},
+		"another job will take it":    {after: 30 * time.Second, pending: true, want: 1},
+		"another job took it":         {after: 30 * time.Second, agents: []Agent{busy}, want: 1},
+		"it is idle":                  {after: 30 * time.Second, agents: idle},
+		"it exited without a job":     {after: 30 * time.Second, earlier: idle},
+		"it exited with a job":        {after: 30 * time.Second, earlier: []Agent{busy}, want: 1},
+		"its order is retired":        {after: 30 * time.Second, retired: true},
+		"just before it can idle out": {after: 39 * time.Second, agents: []Agent{busy}, want: 1},
+		"it can have idled out":       {after: 40 * time.Second, agents: []Agent{busy}},
 	} {
 		o, jobs, at := o, slices.Clone(jobs), orderedAt.Add(c.after)
 		if c.retired {
@@ -520,6 +520,25 @@ func TestStagesAndUnknownTimes(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %v agents are ordered, want %v", rule, got, want)
+		}
+	}
+}
+
+// TestLead asserts that agents that take further jobs do not idle out before a stage while start-up times are
+// unknown.
+func TestLead(t *testing.T) {
+	for name, c := range map[string]struct {
+		reuse Reuse
+		want  time.Duration
+	}{
+		"one job":        {Reuse{}, startupAndTransport},
+		"auto":           {Reuse{Auto: true, Uptime: time.Hour}, FirstIdle},
+		"short time-out": {Reuse{Idle: time.Minute, Uptime: time.Hour}, time.Minute},
+		"long time-out":  {Reuse{Idle: time.Hour, Uptime: time.Hour}, startupAndTransport},
+	} {
+		o := looking("a", func(o *Overlay) { o.Policy.Reuse = c.reuse })
+		if got := lead(o); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

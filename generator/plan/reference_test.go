@@ -445,9 +445,9 @@ const (
 	momentDue
 )
 
-// lead: "75 seconds, or with `lease: auto` or `reuse.idle: auto` and 20 known start-up times their 90th percentile
-// and 8 seconds for a tick, and with `reuse` the median. The longest time of the overlays that look ahead and could take
-// the job counts", in the queue for which the job counts.
+// lead: "75 seconds, with `reuse` at most the idle time-out. Once 20 start-up times are known with `lease: auto` or
+// `reuse.idle: auto`, it is their 90th percentile and 8 seconds for a tick; with `reuse`, their median alone. The longest
+// time of the overlays that look ahead and could take the job counts", in the queue for which the job counts.
 func (r *reference) lead(j Job) (longest time.Duration) {
 	first := r.looksAhead(j)
 	for _, o := range r.overlays {
@@ -462,6 +462,11 @@ func (r *reference) lead(j Job) (longest time.Duration) {
 // lead is how long before a job can run the overlay orders an agent for it.
 func (o *refOverlay) lead() time.Duration {
 	lead, seconds := 75*time.Second, o.remembered()
+	if o.Policy.Reuse.Auto {
+		lead = 20 * time.Second
+	} else if o.Policy.Reuse.On() && o.Policy.Reuse.Idle < lead {
+		lead = o.Policy.Reuse.Idle
+	}
 	if (o.Policy.LeaseAuto || o.Policy.Reuse.Auto) && len(seconds) >= 20 {
 		lead = time.Duration(seconds[(90*len(seconds)+99)/100-1]+8) * time.Second
 		if o.Policy.Reuse.On() {
