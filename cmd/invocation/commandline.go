@@ -127,11 +127,11 @@ func Expected(kind string) string {
 }
 
 // foreign reports whether a variable with muster's prefix belongs to another program: the agent
-// Job (base/job.yaml), whose build steps inherit its variables, or Kubernetes, which sets
-// variables for a Service "muster".
+// Job (base/job.yaml), whose build steps inherit its variables, Kubernetes, which sets variables
+// for a Service "muster", or the completions of fish and PowerShell, which set MUSTER_ACTIVE_HELP.
 func foreign(name string) bool {
 	switch name {
-	case "MUSTER_NOT_AFTER", "MUSTER_IDLE_TIMEOUT", "MUSTER_PURPOSE", "MUSTER_AGENT_TAGS":
+	case "MUSTER_NOT_AFTER", "MUSTER_IDLE_TIMEOUT", "MUSTER_PURPOSE", "MUSTER_AGENT_TAGS", "MUSTER_ACTIVE_HELP":
 		return true
 	}
 	return strings.HasPrefix(name, Prefix+"SERVICE_") || name == Prefix+"PORT" || strings.HasPrefix(name, Prefix+"PORT_")
