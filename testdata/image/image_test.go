@@ -7,12 +7,14 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,6 +23,8 @@ import (
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
+
+	"sigs.k8s.io/yaml"
 )
 
 var archive = flag.String("image", "../../bin/muster-image.tar", "the image, as make image writes it")
@@ -61,21 +65,24 @@ func newWorld(t *testing.T) *world {
 	})
 	w.cluster = w.buildkite.AddCluster("ci")
 	w.buildkite.AddQueue(w.cluster, "default")
+	w.buildkite.AddAgentToken(w.cluster, "agent-token")
 	w.api = httptest.NewTLSServer(w.buildkite)
 	t.Cleanup(w.api.Close)
 	w.secrets = filepath.Join(dir, "secrets")
-	w.put(t, "token", []byte("test-token\n"))
+	w.put(t, "buildkite/token", []byte("test-token\n"))
+	w.put(t, "buildkite/agent-token", []byte("agent-token\n"))
+	w.put(t, "git/password", []byte("unused\n"))
 	w.put(t, "authorities.crt", w.git.CertificatePEM()) // that of every httptest server
 	return w
 }
 
-// put writes a file that the container's user alone can read.
+// put writes a key of a Secret as Kubernetes mounts it with fsGroup: the container's group may read it.
 func (w *world) put(t *testing.T, name string, content []byte) {
 	t.Helper()
-	file := filepath.Join(w.secrets, name)
-	must(t, os.MkdirAll(w.secrets, 0o755))
-	must(t, os.WriteFile(file, content, 0o400))
-	must(t, os.Chown(file, user, user))
+	file := filepath.Join(w.secrets, filepath.FromSlash(name))
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(file, content, 0o440))
+	must(t, os.Chown(file, 0, user))
 }
 
 // settings are the arguments of ctr that make the container's surroundings.
@@ -84,35 +91,106 @@ func (w *world) settings() []string {
 		"--net-host",
 		"--env", "MUSTER_REPO=" + w.git.URL + "/fleet.git",
 		"--env", "MUSTER_BUILDKITE_URL=" + w.api.URL + "/",
-		"--env", "MUSTER_BUILDKITE_ORG=acme",
-		"--env", "MUSTER_BUILDKITE_TOKEN_FILE=/secrets/token",
-		"--mount", "type=bind,src=" + w.secrets + ",dst=/secrets,options=rbind:ro",
+		"--env", "MUSTER_AGENT_ENDPOINT=" + w.api.URL + "/v3/",
 		"--mount", "type=bind,src=" + filepath.Join(w.secrets, "authorities.crt") + ",dst=/etc/ssl/certs/ca-certificates.crt,options=rbind:ro",
 	}
 }
 
-// TestContainer begins a fleet with the image, and lets it scale.
+// deployment is what this test reads of a Deployment.
+type deployment struct {
+	Spec struct{ Template struct{ Spec podSpec } }
+}
+
+type podSpec struct {
+	SecurityContext struct{ RunAsUser, RunAsGroup, FSGroup int }
+	Containers      []struct {
+		Args            []string
+		Resources       struct{ Limits struct{ Memory string } }
+		SecurityContext struct{ ReadOnlyRootFilesystem, AllowPrivilegeEscalation bool }
+		VolumeMounts    []struct{ Name, MountPath string }
+	}
+	Volumes []struct {
+		Name   string
+		Secret *struct{ SecretName string }
+	}
+}
+
+// deployed returns the settings of ctr and the arguments with which the files in deploy/ of a fleet start the
+// container. The variables are changed as a user changes them for a repository over https, and name the simulated
+// Buildkite; the container listens at an address of its own on this machine.
+func (w *world) deployed(t *testing.T, fleet, listen string) (settings, args []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(fleet, "deploy", "base", "deployment.yaml"))
+	must(t, err)
+	var d deployment
+	must(t, yaml.Unmarshal(text, &d))
+	pod := d.Spec.Template.Spec
+	c := pod.Containers[0]
+	if id := pod.SecurityContext; id.RunAsUser != user || id.RunAsGroup != user || id.FSGroup != user ||
+		!c.SecurityContext.ReadOnlyRootFilesystem || c.SecurityContext.AllowPrivilegeEscalation {
+		t.Errorf("deploy/ starts another container than this test: %+v", pod)
+	}
+	memory, err := strconv.Atoi(strings.TrimSuffix(c.Resources.Limits.Memory, "Mi"))
+	must(t, err)
+	settings = append(w.settings(), "--env", "POD_NAMESPACE=muster", "--memory-limit", strconv.Itoa(memory<<20))
+	environ, err := os.ReadFile(filepath.Join(fleet, "deploy", "base", "muster.env"))
+	must(t, err)
+	for line := range strings.Lines(string(environ) + "MUSTER_GIT_PASSWORD_FILE=/secrets/git/password\n") {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if ok && !strings.HasPrefix(name, "#") && name != "MUSTER_REPO" && !strings.HasPrefix(name, "MUSTER_SSH_") {
+			settings = append(settings, "--env", name+"="+value)
+		}
+	}
+	for _, m := range c.VolumeMounts {
+		mount := "type=tmpfs,src=tmpfs,dst=" + m.MountPath + ",options=rw:mode=1777"
+		for _, v := range pod.Volumes {
+			if v.Name == m.Name && v.Secret != nil {
+				dir := filepath.Join(w.secrets, strings.TrimPrefix(v.Secret.SecretName, "muster-"))
+				must(t, os.MkdirAll(dir, 0o755)) // an optional Secret may be missing
+				mount = "type=bind,src=" + dir + ",dst=" + m.MountPath + ",options=rbind:ro"
+			}
+		}
+		settings = append(settings, "--mount", mount)
+	}
+	for _, arg := range c.Args {
+		args = append(args, strings.Replace(arg, "--listen=:8080", "--listen="+listen, 1))
+	}
+	return settings, args
+}
+
+// TestContainer begins a fleet with the image, and lets it scale as deploy/ starts it.
 func TestContainer(t *testing.T) {
 	w := newWorld(t)
-	if out := w.run(t, nil); !strings.Contains(out, "Available Commands:") {
+	if out := w.run(t, nil); !strings.Contains(out, "Usage:\n  muster COMMAND") {
 		t.Errorf("without arguments the image prints %q", out)
 	}
-	w.publish(t)
+	listen := freeAddress(t)
+	settings, args := w.deployed(t, w.publish(t), listen)
+	command := append([]string{"/usr/bin/muster"}, args...)
 	w.buildkite.CreateBuild(fakebuildkite.Build{Cluster: w.cluster, Steps: []fakebuildkite.Step{{Parallelism: 3, Duration: time.Hour}}})
-	if out := w.run(t, w.settings(), "/usr/bin/muster", "check"); out != "OK\n" {
+	if out := w.run(t, settings, "/usr/bin/muster", "check"); !strings.HasSuffix(out, "\nOK\n") { // after warnings of placeholders
 		t.Errorf("check says %q", out)
 	}
 	before := w.head(t)
 
-	ended, out := w.start(t, "runs", w.settings(), "/usr/bin/muster", "run", "--startup-jitter=0s")
-	for w.head(t) == before {
-		select {
-		case err := <-ended:
-			t.Fatalf("muster has ended: %v\n%s", err, out)
-		case <-time.After(100 * time.Millisecond):
+	ended, out := w.start(t, "runs", settings, command...)
+	until := func(done func() bool) {
+		for !done() {
+			select {
+			case err := <-ended:
+				t.Fatalf("muster has ended: %v\n%s", err, out)
+			case <-time.After(100 * time.Millisecond):
+			}
 		}
 	}
-	if log, err := w.repo.Git("log", "-1", "--format=%s"); err != nil || strings.TrimSpace(log) != "default: dispatch 3 agents" {
+	until(func() bool { return w.head(t) != before })
+	for _, path := range []string{"/", "/healthz", "/readyz"} {
+		until(func() bool {
+			answer, err := http.Get("http://" + listen + path)
+			return err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
+		})
+	}
+	if log, err := w.repo.Git("log", "-1", "--format=%s"); err != nil || strings.TrimSpace(log) != "default: dispatch 3 agents (3 pending)" {
 		t.Errorf("the commit is %q, %v", log, err)
 	}
 	w.lookAtProcess(t, w.pid(t, "runs"))
@@ -120,14 +198,14 @@ func TestContainer(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("told to end, muster ends with %v\n%s", err, out)
 	}
-	if !strings.Contains(out.String(), "msg=stopped") {
+	if !strings.Contains(out.String(), `"msg":"stopped"`) {
 		t.Errorf("the log ends without a word:\n%s", out)
 	}
 }
 
 // publish lets the image write a fleet repository with a schedule, whose time
-// zone it has to know, and pushes it.
-func (w *world) publish(t *testing.T) {
+// zone it has to know, and pushes it. It returns the directory.
+func (w *world) publish(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Chown(dir, user, user))
@@ -148,6 +226,16 @@ func (w *world) publish(t *testing.T) {
 	must(t, err)
 	_, err = w.repo.Commit("Begin the fleet\n", time.Now(), changes...)
 	must(t, err)
+	return filepath.Join(dir, "fleet")
+}
+
+// freeAddress returns an address of this machine at which nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
 }
 
 func (w *world) head(t *testing.T) string {
