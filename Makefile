@@ -65,7 +65,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile upgrade browser pictures hosts clean
+.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release release-test image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile upgrade browser pictures hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,8 +95,12 @@ push: ## Push the image and its SBOMs: make push IMAGE=registry.example.com/must
 	@[ -n '$(IMAGE)' ] || { echo 'where to? make push IMAGE=registry.example.com/muster'; exit 1; }
 	$(RELEASE) push '$(IMAGE)'
 
-release: ## Write archives for linux and darwin, with checksums, into bin/release/
-	$(RELEASE) archives $(CURDIR)/bin/release
+release: ## Write archives, image, notes, provenance and checksums into bin/release/, the same bytes each time
+	rm -rf bin/release
+	$(RELEASE) files $(CURDIR)/bin/release
+
+release-test: release ## Build the release twice, and try its files in a Debian without Go; needs root
+	MAKE='$(MAKE)' testdata/install/run bin/release bin/debian
 
 image-test: image ## Run the image as a container; needs root, and Debian's containerd and runc
 	@command -v containerd runc >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends containerd runc; }

@@ -29,9 +29,10 @@ var outside = map[string]string{
 }
 
 // toRun returns the blocks of a page that make docs runs. Scripts of make test run those of
-// README.md and docs/tutorial.md, and the sessions of all pages.
+// README.md and docs/tutorial.md, and the sessions of all pages; make release-test runs those of
+// docs/how-to/install.md.
 func toRun(page, text string) []fence {
-	if name := filepath.Base(page); name == "README.md" || name == "tutorial.md" {
+	if name := filepath.Base(page); slices.Contains([]string{"README.md", "tutorial.md", "install.md"}, name) {
 		return nil
 	}
 	return slices.DeleteFunc(fences(text), func(f fence) bool { return f.session || f.commands() == "" })

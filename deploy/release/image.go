@@ -44,7 +44,11 @@ type part struct {
 }
 
 // assemble makes the image of programs for Linux.
-func (r release) assemble(programs []program, licences []file) (*image, error) {
+func (r release) assemble(programs []program) (*image, error) {
+	licences, err := r.texts(licencesPath, "LICENSE", thirdParty)
+	if err != nil {
+		return nil, err
+	}
 	system, err := r.systemLayer()
 	if err != nil {
 		return nil, err
@@ -155,9 +159,8 @@ func (r release) labels() map[string]string {
 	return all
 }
 
-// write writes the image into a file: a tar archive of an OCI layout, which
-// containerd, podman, skopeo and docker read.
-func (m *image) write(name, reference string, at time.Time) error {
+// write writes the image as a tar archive of an OCI layout, which containerd, podman, skopeo and docker read.
+func (m *image) write(w io.Writer, reference string, at time.Time) error {
 	dir, err := os.MkdirTemp("", "muster-image-")
 	if err != nil {
 		return err
@@ -173,23 +176,11 @@ func (m *image) write(name, reference string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	var files []file
-	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		inside, err := filepath.Rel(dir, name)
-		if err != nil {
-			return err
-		}
-		content, err := os.ReadFile(name)
-		files = append(files, file{path: filepath.ToSlash(inside), mode: 0o644, content: content})
-		return err
-	})
+	files, err := filesIn(dir, "")
 	if err != nil {
 		return err
 	}
-	return create(name, func(w io.Writer) error { return writeTar(w, files, at) })
+	return writeTar(w, files, at)
 }
 
 // create writes a file whole or not at all, with its directory.

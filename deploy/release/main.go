@@ -10,8 +10,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +21,7 @@ import (
 
 const help = `usage: release [flags] image FILE        write the image, an OCI layout in a tar archive
        release [flags] push REPOSITORY   push the image and its SBOMs, tagged with the version
-       release [flags] archives DIR      write an archive for each platform, and their checksums
+       release [flags] files DIR         write archives, image, notes, provenance and checksums
 `
 
 func main() {
@@ -69,15 +71,15 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return r.image(ctx, what, where, *name, platforms)
-	case "archives":
+	case "files":
 		platforms, err := parsePlatforms(cmp.Or(*list, "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64"))
 		if err != nil {
 			return err
 		}
-		return r.archives(ctx, where, platforms)
+		return r.files(ctx, where, *name, platforms)
 	default:
 		f.Usage()
-		return fmt.Errorf("%q is neither image, push nor archives", what)
+		return fmt.Errorf("%q is neither image, push nor files", what)
 	}
 }
 
@@ -87,18 +89,14 @@ func (r release) image(ctx context.Context, what, where, name string, platforms 
 	if err != nil {
 		return err
 	}
-	licences, err := r.texts(licencesPath, "LICENSE", thirdParty)
-	if err != nil {
-		return err
-	}
-	made, err := r.assemble(programs, licences)
+	made, err := r.assemble(programs)
 	if err != nil {
 		return err
 	}
 	if what == "push" {
 		where, err = made.push(ctx, where, r.version)
 	} else {
-		err = made.write(where, name+":"+tag(r.version), r.date)
+		err = create(where, func(w io.Writer) error { return made.write(w, name+":"+tag(r.version), r.date) })
 	}
 	if err != nil {
 		return err
@@ -108,17 +106,21 @@ func (r release) image(ctx context.Context, what, where, name string, platforms 
 	return err
 }
 
-// archives builds the programs, and writes their archives into a directory.
-func (r release) archives(ctx context.Context, dir string, platforms []platform) error {
+// files builds the programs, and writes everything that is published into a directory.
+func (r release) files(ctx context.Context, dir, name string, platforms []platform) error {
 	programs, err := r.build(ctx, platforms)
 	if err != nil {
 		return err
 	}
-	common, err := r.common(ctx)
+	common, err := r.common(ctx, programs)
 	if err != nil {
 		return err
 	}
-	return r.writeArchives(dir, programs, common)
+	made, err := r.assemble(slices.DeleteFunc(slices.Clone(programs), func(p program) bool { return p.os != "linux" }))
+	if err != nil {
+		return err
+	}
+	return r.writeFiles(ctx, dir, programs, common, made, name)
 }
 
 // tag is a version as an image's tag: build metadata begins with a + in

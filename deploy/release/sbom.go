@@ -21,9 +21,8 @@ func (r release) sbom(p program, name string, beside ...*debug.Module) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("reading what %s for %s is made of: %w", name, p, err)
 	}
-	standard := &debug.Module{Path: "std", Version: strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")}
 	var components []cdx.Component
-	for _, m := range append(append([]*debug.Module{standard}, info.Deps...), beside...) {
+	for _, m := range append(append([]*debug.Module{standardLibrary(info)}, info.Deps...), beside...) {
 		if m.Replace != nil {
 			m = m.Replace
 		}
@@ -37,6 +36,11 @@ func (r release) sbom(p program, name string, beside ...*debug.Module) ([]byte, 
 	var text bytes.Buffer
 	err = cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
 	return text.Bytes(), err
+}
+
+// standardLibrary returns Go's own library as a module; its version is that of the compiler.
+func standardLibrary(info *debug.BuildInfo) *debug.Module {
+	return &debug.Module{Path: "std", Version: strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")}
 }
 
 // library is a Go module as a component.
