@@ -53,7 +53,9 @@ func TestExamples(t *testing.T) {
 
 // unrun are the commands of README.md and docs/tutorial.md that no script runs, with the reason.
 var unrun = map[string]string{
-	"bin/muster-sim demo":  "TestEveryCommitBuilds and make release-test run it",
+	"make demo": "TestEveryCommitBuilds runs what it calls, bin/muster-sim demo",
+	"make test": "runs these tests",
+
 	"bin/muster-sim serve": "ends by a signal; TestServeForMuster and make release-test run it",
 	"cd ..":                "a script has a directory of its own",
 
