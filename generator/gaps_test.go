@@ -73,7 +73,7 @@ func TestIdleAutoIsExplained(t *testing.T) {
 	}
 	c := explanation.Config{Repository: b.remote, Overlays: "overlays", Loader: fleet.NewLoader("overlays"), Now: b.now}
 	found, err := c.Explain(t.Context(), explanation.Question{Name: r.Head.Commit})
-	const want = "This idle time is chosen from start-up times and 20 recent gaps between jobs: 0 were at most 20 seconds."
+	const want = "This idle time is chosen from start-up times and 20 recent gaps between jobs: 0 were at most 15 seconds."
 	if err != nil || len(found) != 1 || !slices.Contains(found[0].Why, want) {
 		t.Errorf("explained as %+v: %v", found, err)
 	}

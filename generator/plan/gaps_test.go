@@ -19,14 +19,14 @@ func gapsOf(lengths ...time.Duration) (g Gaps) {
 
 // TestGapsText: a text form is read again, and others are refused.
 func TestGapsText(t *testing.T) {
-	for _, g := range []Gaps{{}, gapsOf(time.Second, 20*time.Second, 21*time.Second, time.Minute, time.Hour)} {
+	for _, g := range []Gaps{{}, gapsOf(time.Second, 15*time.Second, 16*time.Second, time.Minute, time.Hour)} {
 		var read Gaps
 		text, _ := g.MarshalText()
 		if err := read.UnmarshalText(text); err != nil || !read.Equal(g) {
 			t.Errorf("%q is read as %q: %v", text, read, err)
 		}
 	}
-	if text := gapsOf(time.Second, 20*time.Second, 21*time.Second, time.Minute, time.Hour).String(); text != "2 1 1 0 0 1" {
+	if text := gapsOf(time.Second, 15*time.Second, 16*time.Second, time.Minute, time.Hour).String(); text != "2 1 1 0 0 1" {
 		t.Errorf("five gaps are %q", text)
 	}
 	for _, text := range []string{"1", "1 2 3 4 5", "1 2 3 4 5 6 7", "1 2 3 4 5 -1", "1 2 3 4 5 x", "1 2 3 4 5 100001"} {
@@ -45,15 +45,15 @@ func TestIdleAuto(t *testing.T) {
 		startup, uptime time.Duration
 		want            time.Duration
 	}{
-		{nil, 45 * s, time.Hour, 20 * s},
-		{slices.Repeat([]time.Duration{2 * s}, 20), 45 * s, time.Hour, 20 * s},
+		{nil, 45 * s, time.Hour, 15 * s},
+		{slices.Repeat([]time.Duration{2 * s}, 20), 45 * s, time.Hour, 15 * s},
 		{slices.Repeat([]time.Duration{22 * s}, 20), 45 * s, time.Hour, 30 * s},
 		{slices.Repeat([]time.Duration{50 * s}, 20), 45 * s, time.Hour, time.Minute},
-		{slices.Repeat([]time.Duration{50 * s}, 20), 45 * s, time.Minute, 20 * s},
-		{slices.Repeat([]time.Duration{50 * s}, 20), 20 * s, time.Hour, 20 * s}, // costs more than it saves
+		{slices.Repeat([]time.Duration{50 * s}, 20), 45 * s, time.Minute, 15 * s},
+		{slices.Repeat([]time.Duration{50 * s}, 20), 20 * s, time.Hour, 15 * s}, // costs more than it saves
 		{slices.Repeat([]time.Duration{4 * time.Minute}, 20), 4 * time.Minute, time.Hour, 5 * time.Minute},
-		{slices.Repeat([]time.Duration{time.Hour}, 20), 4 * time.Minute, 2 * time.Hour, 20 * s},
-		{append(slices.Repeat([]time.Duration{time.Hour}, 100), 22*s), 45 * s, time.Hour, 20 * s}, // one of a hundred
+		{slices.Repeat([]time.Duration{time.Hour}, 20), 4 * time.Minute, 2 * time.Hour, 15 * s},
+		{append(slices.Repeat([]time.Duration{time.Hour}, 100), 22*s), 45 * s, time.Hour, 15 * s}, // one of a hundred
 	} {
 		if got := gapsOf(c.gaps...).idle(c.startup, c.uptime); got != c.want {
 			t.Errorf("%d gaps of %v, start-up %s, uptime %s: idle for %s, want %s", len(c.gaps), slices.Compact(c.gaps), c.startup, c.uptime, got, c.want)
@@ -71,7 +71,7 @@ func TestIdleAutoIsWorthMost(t *testing.T) {
 			g.add(time.Duration(s)*time.Second, 1)
 		}
 		best, most := 0, 0.0
-		choices := []int{20, 30, 60, 120, 300}
+		choices := []int{15, 30, 60, 120, 300}
 		for _, idle := range choices {
 			value := 0.0
 			for _, s := range seconds {
@@ -112,16 +112,16 @@ func TestGapsOfDemand(t *testing.T) {
 		{5, 2, "0 0 1 0 0 0"},   // and known at the next tick
 		{15, 0, "0 0 1 0 0 0"},  // two end after 45
 		{5, 2, "0 0 1 0 0 0"},   // both are needed again, 20 s later
-		{15, 3, "2 0 1 0 0 0"},  // and one of the first two, 80 s later
-		{15, 40, "2 0 1 1 0 0"}, // more than max
-		{15, 9, "2 0 1 1 0 0"},  // are no agents that could wait
-		{15, 7, "2 0 1 1 0 0"},  // one ends after 110
-		{200, 7, "2 0 1 1 0 0"}, // nothing needs it
-		{200, 7, "2 0 1 1 0 0"},
-		{15, 5, "2 0 1 1 0 1"},  // two end
-		{600, 1, "2 0 1 1 0 1"}, // after ten minutes without a tick: no gap is known
-		{15, 8, "2 0 1 1 0 1"},
-		{15, 8, "2 0 1 1 0 1"},
+		{15, 3, "0 2 1 0 0 0"},  // and one of the first two, 80 s later
+		{15, 40, "0 2 1 1 0 0"}, // more than max
+		{15, 9, "0 2 1 1 0 0"},  // are no agents that could wait
+		{15, 7, "0 2 1 1 0 0"},  // one ends after 110
+		{200, 7, "0 2 1 1 0 0"}, // nothing needs it
+		{200, 7, "0 2 1 1 0 0"},
+		{15, 5, "0 2 1 1 0 1"},  // two end
+		{600, 1, "0 2 1 1 0 1"}, // after ten minutes without a tick: no gap is known
+		{15, 8, "0 2 1 1 0 1"},
+		{15, 8, "0 2 1 1 0 1"},
 	} {
 		at = at.Add(time.Duration(step.after) * time.Second)
 		for _, when := range []string{"before", "after"} { // a tick that a conflict repeats decides on the same
@@ -175,17 +175,17 @@ func TestOrdersIdleAuto(t *testing.T) {
 	}
 	var nine Gaps
 	nine.add(50*time.Second, 9)
-	if got := idle(order(ten)); got != "20s, 10 gaps" {
+	if got := idle(order(ten)); got != "15s, 10 gaps" {
 		t.Error("no start-up times are known: ", got)
 	}
 	o.State.StartupTimes.Add(45*time.Second, MinStartupTimes-1)
 	o.State.StartupTimes.Add(5*time.Minute, 1) // not the median
 	d := order(nine)
-	if got := idle(d); got != "20s, 9 gaps" || !d.State.GapsUntil.Equal(at) {
+	if got := idle(d); got != "15s, 9 gaps" || !d.State.GapsUntil.Equal(at) {
 		t.Errorf("nine gaps: %s until %s", got, d.State.GapsUntil)
 	}
 	o.State = d.State
-	if got := idle(order(Gaps{})); got != "20s, 9 gaps" {
+	if got := idle(order(Gaps{})); got != "15s, 9 gaps" {
 		t.Error("nine gaps in the state: ", got)
 	}
 	if got := idle(order(gapsOf(50*time.Second, 4*time.Minute))); got != "1m0s, 11 gaps" {
@@ -197,7 +197,7 @@ func TestOrdersIdleAuto(t *testing.T) {
 		t.Error("409 gaps: ", got)
 	}
 	o.Policy.Reuse.Auto = false
-	if got := idle(order(many)); got != "20s, 0 gaps" {
+	if got := idle(order(many)); got != "15s, 0 gaps" {
 		t.Error("without auto: ", got)
 	}
 }

@@ -48,11 +48,11 @@ func TestPolicyLeaseAuto(t *testing.T) {
 	}
 }
 
-// The idle time that is derived from gaps is 20 seconds until they are known.
+// The idle time that is derived from gaps is 15 seconds until they are known.
 func TestPolicyIdleAuto(t *testing.T) {
 	for _, idle := range []string{"auto", `"auto"`} {
 		got, err := Parse("scaling.yaml", []byte(header+"spec: {queue: default, max: 50, reuse: {idle: "+idle+", uptime: 30m}}\n"))
-		want := plan.Reuse{Idle: 20 * time.Second, Uptime: 30 * time.Minute, Auto: true}
+		want := plan.Reuse{Idle: 15 * time.Second, Uptime: 30 * time.Minute, Auto: true}
 		if err != nil || got.Reuse != want || showReuse(got) != "idle auto uptime 30m" {
 			t.Errorf("%s: %+v, shown as %q: %v", idle, got.Reuse, showReuse(got), err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"muster/generator/buildkite"
 	"muster/generator/buildkite/fakebuildkite"
+	"muster/generator/plan"
 	"muster/gitops/unraced"
 )
 
@@ -72,7 +73,7 @@ func TestWaitsWithinTheRateLimit(t *testing.T) {
 	unraced.Only(t)
 	for name, policy := range map[string]func(*Scenario){
 		"one job per agent": func(*Scenario) {},
-		"shared pods":       stay(20*time.Second, 30*time.Minute),
+		"shared pods":       stay(plan.FirstIdle, 30*time.Minute),
 	} {
 		p95 := func(requests int) (sum time.Duration) {
 			a := algorithmNamed(t, "muster")
