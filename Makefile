@@ -4,7 +4,7 @@ GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VALE       := github.com/errata-ai/vale/v3/cmd/vale@v3.7.1
 # The modules of their own that make lint looks at; see CONTRIBUTING.
-LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/e2e testdata/hosts testdata/image testdata/prometheus testdata/sbom testdata/webhooks
+LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/e2e testdata/hosts testdata/image testdata/mutants testdata/prometheus testdata/sbom testdata/webhooks
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
 VULNDB     ?= https://vuln.go.dev
@@ -19,8 +19,9 @@ RACED      ?= 5m
 CHECKS     ?= 100000
 DAYS       ?= 30
 HOSTILE    ?= 1h
-# The versions that make e2e runs with (empty: the current ones); for how long make e2e-long kills parts, chosen by SEED.
+# The versions that make e2e runs with (empty: the current ones), and how long a test waits for what must come (empty: 20m); for how long make e2e-long kills parts, chosen by SEED.
 VERSIONS   ?=
+PATIENCE   ?=
 CHAOS      ?= 1h
 SEED       ?= 1
 # The version that make upgrade comes from.
@@ -65,7 +66,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release release-test image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile upgrade browser pictures hosts clean
+.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release release-test image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile mutants upgrade browser pictures hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +132,7 @@ nested:
 	$(GO) -C testdata/apiserver test -count=1 ./...
 	$(GO) -C testdata/prometheus test -count=1 ./deployed
 	$(GO) -C deploy/release test -count=1 ./...
+	$(GO) -C testdata/mutants test -count=1 ./...
 	$(GO) -C testdata/sbom test -count=1 ./...
 	$(GO) -C testdata/webhooks test -count=1 ./...
 	$(GO) -C testdata/e2e vet ./...
@@ -166,7 +168,7 @@ agent: ## Run the published buildkite-agent against the simulated Buildkite alon
 
 # The whole run writes the table of docs/reference/syncers.md; parts of it do not. Without root
 # there is no real node, and what is missing has to be installed by hand.
-E2E = cd testdata/e2e && $(GO) test -count=1 -timeout $(1) -v -run '$(2)' . -args -versions '$(VERSIONS)'
+E2E = cd testdata/e2e && $(GO) test -count=1 -timeout $(1) -v -run '$(2)' . -args -versions '$(VERSIONS)' $(if $(PATIENCE),-patience '$(PATIENCE)')
 
 e2e: e2e-packages ## Run muster with real Kubernetes, Flux and Argo CD: RUN=name, VERSIONS=previous; see testdata/e2e/README.md
 	$(call E2E,90m,$(or $(RUN),^Test[^C])) $(if $(RUN),,-table $(or $(VERSIONS),tried))
@@ -286,6 +288,9 @@ hosts: build ## Run muster against Dulwich, JGit, gitolite and Gitea, installed 
 	testdata/hosts/install
 	$(GO) -C testdata/hosts run ./build
 	$(GO) -C testdata/hosts test -count=1 -v -timeout 60m . -args -rival 1m -write $(CURDIR)/docs/reference/git-hosts.md $(if $(WITHOUT),-without '$(WITHOUT)')
+
+mutants: tools ## Take features out of muster and let their rows in the long suites fail: SUITE=incidents, MATCH=expression
+	$(GO) -C testdata/mutants run . $(if $(SUITE),-suite '$(SUITE)') $(if $(MATCH),-match '$(MATCH)')
 
 hostile: ## Read overlays that are made to do harm, for HOSTILE
 	$(GO) test -v ./cmd/muster -run TestHostileOverlays -timeout 0 -hostile-from $$$$ -hostile-time $(HOSTILE)

@@ -82,6 +82,14 @@ func (v *overlay) onceEachJob() {
 	}
 }
 
+// oneForEachJob fails where not as many agents were ordered as there were jobs.
+func (v *overlay) oneForEachJob() {
+	v.t.Helper()
+	if agents, jobs := agentsOrdered(v), len(v.buildkite.jobsOf(v.name)); agents != jobs {
+		v.t.Errorf("%s: %d agents were ordered for %d jobs", v.name, agents, jobs)
+	}
+}
+
 // nobodyKilled fails for each pod that was ended while it ran and should not have
 // been.
 func (v *overlay) nobodyKilled() {

@@ -23,6 +23,7 @@ var (
 	versionsFlag = flag.String("versions", "", "the set of versions: NAME.mod beside each go.mod of build/; empty: the current ones")
 	buildOnly    = flag.Bool("build-only", false, "build what is missing, and run nothing")
 	tableFlag    = flag.String("table", "", "the section of docs/reference/syncers.md, tried, previous or long, to write from what was seen, if all of it held; or trace, of docs/explanation/performance.md")
+	patience     = flag.Duration("patience", 20*time.Minute, "how long a test waits for what must come")
 	keepFlag     = flag.Bool("keep", false, "keep the folder of logs and data, also where all passed")
 )
 

@@ -3,8 +3,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	"muster/generator/buildkite/fakebuildkite"
 	"muster/testdata/e2e/node"
 )
 
@@ -61,6 +64,7 @@ func (c *cluster) allDeleted(ctx context.Context, name string) error {
 
 func testReuse(t *testing.T) {
 	both(t, "Reusable agent takes several jobs, exits after its uptime", func(t *testing.T, w *world, s syncer) {
+		const idle = 179 * time.Second
 		v := w.addOverlay(t, "reuse", s, options{policy: map[string]string{"reuse": "{idle: 2m59s, uptime: 3m}"}})
 		v.open()
 		for jobs := range 3 {
@@ -72,9 +76,13 @@ func testReuse(t *testing.T) {
 		if len(orders) != 1 {
 			t.Errorf("%d orders, want one agent for three jobs: %+v", len(orders), orders)
 		}
+		var last time.Time
+		for _, j := range v.buildkite.jobsOf(v.name) {
+			last = j.Finished
+		}
 		for _, a := range v.buildkite.agentsOf(orders[0].Dispatches[0]) {
-			if a.Jobs != 3 {
-				t.Errorf("the agent had %d jobs, want 3", a.Jobs)
+			if a.Jobs != 3 || a.Ended.Sub(last) >= idle {
+				t.Errorf("the agent had %d jobs, want 3, and ended %s after the last, want less than the idle time", a.Jobs, a.Ended.Sub(last))
 			}
 		}
 		v.leavesGit()
@@ -83,16 +91,17 @@ func testReuse(t *testing.T) {
 }
 
 func testClock(t *testing.T) {
-	for name, seconds := range map[string]string{"fast": "120", "slow": "-120"} {
+	for name, seconds := range map[string]int{"fast": 120, "slow": -120} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			both(t, "Node clock two minutes "+name+": no agent is ordered twice", func(t *testing.T, w *world, s syncer) {
-				v := w.addOverlay(t, "clock-"+name, s, options{patch: "- op: add\n  path: /spec/template/metadata/annotations/" + clockAnnotation + "\n  value: \"" + seconds + "\"\n"})
-				v.build(2)
+				v := w.addOverlay(t, "clock-"+name, s, options{patch: "- op: add\n  path: /spec/template/metadata/annotations/" + clockAnnotation + fmt.Sprintf("\n  value: \"%d\"\n", seconds)})
+				v.start(fakebuildkite.Step{Parallelism: 2, Command: strings.ReplaceAll(inOtherTime, "SECONDS", fmt.Sprint(seconds-1)) + waits(v.gate)})
 				v.runs(2)
 				v.leavesGit()
 				v.finish(2)
 				v.account()
+				v.oneForEachJob()
 			})
 		})
 	}

@@ -142,7 +142,7 @@ func must(t tb, err error) {
 // until waits for what must come; the patience only ends a test that would hang.
 func (v *overlay) until(what string, check func() error) {
 	v.t.Helper()
-	if err := eventually(v.ctx, 20*time.Minute, v.name+": "+what, check); err != nil {
+	if err := eventually(v.ctx, *patience, v.name+": "+what, check); err != nil {
 		_, words, _ := v.syncer.status(v.ctx, v.name)
 		v.t.Fatalf("%v\nthe syncer says: %s", err, words)
 	}

@@ -24,7 +24,8 @@ func giteaHost(name string, overSSH bool) host {
 	built, _ := Gitea()
 	program := filepath.Join(built, "gitea")
 	return host{name: name, needs: files(program), start: func(t *testing.T) server {
-		s := &giteaServer{t: t, program: program, dir: t.TempDir(), port: freePort(t), ssh: freePort(t), overSSH: overSSH}
+		ports := freePorts(t, 2)
+		s := &giteaServer{t: t, program: program, dir: t.TempDir(), port: ports[0], ssh: ports[1], overSSH: overSSH}
 		put(t, s.ini(), fmt.Sprintf(giteaSettings, s.dir, built, s.port, s.port, s.ssh, s.ssh))
 		output(t, s.run("migrate"))
 		for _, user := range []string{"alice", "bob", "carol"} {

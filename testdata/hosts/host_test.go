@@ -21,6 +21,9 @@ import (
 // host is a git host that is run here.
 type host struct {
 	name string
+	// headFirst is whether it compares the head before it runs hooks, so that check cannot
+	// test the rules of the branch.
+	headFirst bool
 	// needs is what is missing to run it; empty: nothing.
 	needs func() string
 	// start runs it until the test ends.
@@ -132,10 +135,19 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 // freePort is one on which nobody listens.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return freePorts(t, 1)[0]
+}
+
+// freePorts are several, no two the same.
+func freePorts(t *testing.T, count int) (ports []int) {
+	t.Helper()
+	for range count {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
 }
 
 // daemon is a program that serves at a port.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,9 @@ func (y *story) writable() {
 		y.t.Errorf("who may write: %v", err)
 	default:
 		y.row.proves = "user and branch"
+	}
+	if knows := y.row.proves == "user and branch"; knows == y.row.headFirst {
+		y.t.Errorf("check can test the branch's rules: %t", knows)
 	}
 	for who, c := range map[string]*gitops.Config{"who may only read": y.place.reader, "whom the branch's rules keep off": y.place.kept} {
 		if c == nil {
@@ -81,6 +85,11 @@ func (y *story) twentyTicks() {
 	if got := strings.TrimSpace(out); got == "0" {
 		y.t.Error("no commits")
 	}
+	// Read the head and the server's capabilities, push, and read the head again if the server's
+	// report is unreliable.
+	if y.row.requests > 4*pushes {
+		y.t.Errorf("%d requests for %d pushes", y.row.requests, pushes)
+	}
 	slices.Sort(took)
 	y.row.pushes, y.row.took = pushes, took[len(took)/2]
 }
@@ -94,16 +103,18 @@ func (y *story) rival() {
 	began := time.Now()
 	var running sync.WaitGroup
 	var theirs atomic.Int64
+	var pushed, ours []string
 	running.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			pushing := time.Now()
 			tip, err := other.Head(ctx)
 			if err == nil {
 				name := fmt.Sprintf("notes/%d", i)
-				_, err = other.Push(ctx, tip, []branch.Draft{{Message: "note\n", At: time.Now(), Changes: []branch.Change{{Path: name, Content: []byte(name)}}}})
+				tip, err = other.Push(ctx, tip, []branch.Draft{{Message: "note\n", At: time.Now(), Changes: []branch.Change{{Path: name, Content: []byte(name)}}}})
 			}
 			if err == nil {
 				theirs.Add(1)
+				pushed = append(pushed, tip.Commit)
 			} else if !errors.Is(err, branch.ErrMoved) && ctx.Err() == nil {
 				y.t.Logf("the rival: %v", err) // who is not muster's, and tries again
 			}
@@ -117,6 +128,7 @@ func (y *story) rival() {
 		must(y.t, y.cluster.Sync(result.Head.Tree, "overlays/default"))
 		if len(result.Operations) > 0 {
 			y.row.landed++
+			ours = append(ours, result.Head.Commit)
 			y.row.gap = max(y.row.gap, time.Since(last))
 			last = time.Now()
 		}
@@ -132,6 +144,11 @@ func (y *story) rival() {
 	y.row.theirs = int(theirs.Load())
 	if y.row.landed == 0 || y.row.theirs == 0 {
 		y.t.Errorf("%d commits of muster's beside %d of the rival's", y.row.landed, y.row.theirs)
+	}
+	for _, commit := range append(pushed, ours...) {
+		if _, err := y.place.Git("merge-base", "--is-ancestor", commit, "main"); err != nil {
+			y.t.Errorf("the push of %s was undone", commit)
+		}
 	}
 	if strings.Contains(y.log.String(), "level=ERROR") {
 		y.t.Errorf("the log says\n%s", y.log.String())
@@ -217,13 +234,16 @@ func (y *story) signatures() {
 // restart kills the host while it has a push in its hands: the tick fails, or tells the
 // truth, and afterwards each order is in git once.
 func (y *story) restart() {
+	head := y.head()
 	y.build(2)
 	y.place.hold(y.t)
 	ctx, stop := context.WithCancel(y.t.Context())
 	defer stop()
 	done := make(chan error, 1)
+	var result generator.Result
 	go func() {
-		_, err := y.ticks.Tick(ctx)
+		var err error
+		result, err = y.ticks.Tick(ctx)
 		done <- err
 	}()
 	for !y.place.held() {
@@ -234,11 +254,14 @@ func (y *story) restart() {
 		}
 	}
 	y.server.restart(y.t)
-	err := <-done
-	y.t.Logf("the push: %v", err)
+	pushing := <-done
+	y.t.Logf("the push: %v", pushing)
 	y.place.letGo(y.t)
 	y.tick(time.Minute)
 	y.tick(time.Minute)
+	if _, err := y.place.Git("merge-base", "--is-ancestor", result.Head.Commit, "main"); pushing == nil && err != nil {
+		y.t.Errorf("the tick reported the push of %s, which is not in the branch", result.Head.Commit)
+	}
 	added, err := y.place.Git("log", "--diff-filter=A", "--format=", "--name-only", "main", "--", "overlays/default/dispatches/default-*")
 	must(y.t, err)
 	seen := map[string]bool{}
@@ -248,24 +271,33 @@ func (y *story) restart() {
 		}
 		seen[name] = true
 	}
-	if len(seen) == 0 {
-		y.t.Error("no order is found")
+	subjects, err := y.place.Git("log", "--format=%s", head+"..main")
+	must(y.t, err)
+	if strings.Count(subjects, "dispatch") != 1 || !strings.Contains(subjects, "default: dispatch 2 agents") {
+		y.t.Errorf("two agents are not ordered once:\n%s", subjects)
 	}
 }
 
-// rename gives the repository another name: muster goes on under the old one, as far as
-// the host leads it.
+// locked locks the branch for a second, as a push of another program does: the tick retries.
+func (y *story) locked() {
+	lock := filepath.Join(y.place.Dir, "refs", "heads", "main.lock")
+	head := y.head()
+	y.build(2)
+	put(y.t, lock, "")
+	time.AfterFunc(time.Second, func() { _ = os.Remove(lock) })
+	y.tick(time.Minute)
+	if y.head() == head {
+		y.t.Error("nothing was committed")
+	}
+}
+
+// rename gives the repository another name: muster goes on under the old one.
 func (y *story) rename() {
 	if y.place.rename == nil {
 		y.row.renames = "has no way"
 		return
 	}
 	y.place.rename(y.t)
-	_, err := y.repo.Head(y.t.Context())
-	if err != nil {
-		y.row.renames = "said: " + err.Error()
-		return
-	}
 	y.place.Dir = strings.TrimSuffix(y.place.Dir, ".git") + "-renamed.git"
 	y.build(2)
 	head := y.head()
@@ -278,9 +310,6 @@ func (y *story) rename() {
 
 // whole looks at all that was written.
 func (y *story) whole() {
-	if strings.HasPrefix(y.row.renames, "said: ") {
-		y.place.Dir = strings.TrimSuffix(y.place.Dir, ".git") + "-renamed.git"
-	}
 	if out, err := y.place.Git("fsck", "--strict", "--full"); err != nil {
 		y.t.Errorf("fsck: %v\n%s", err, out)
 	}

@@ -74,7 +74,7 @@ func jars() []string {
 }
 
 // jgit is the git of Gerrit, and of others in Java.
-var jgit = host{name: "JGit", needs: files(append(jars(), "/usr/bin/javac")...), start: func(t *testing.T) server {
+var jgit = host{name: "JGit", headFirst: true, needs: files(append(jars(), "/usr/bin/javac")...), start: func(t *testing.T) server {
 	made, with := t.TempDir(), strings.Join(jars(), ":")
 	output(t, exec.Command("/usr/bin/javac", "-cp", with, "-d", made, "Server.java"))
 	return startSimple(t, "/usr/bin/java", "-Xmx256m", "-cp", made+":"+with, "JGitServer")

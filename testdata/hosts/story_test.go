@@ -49,7 +49,7 @@ func tell(t *testing.T, s server, r *row) {
 		play func()
 	}{
 		{"seed", y.seed}, {"check", y.check}, {"dispatch", y.dispatch}, {"idle", y.idle}, {"retire", y.retire}, {"writable", y.writable},
-		{"twenty ticks", y.twentyTicks}, {"rival", y.rival}, {"protection", y.protection}, {"signatures", y.signatures},
+		{"twenty ticks", y.twentyTicks}, {"rival", y.rival}, {"locked", y.locked}, {"protection", y.protection}, {"signatures", y.signatures},
 		{"restart", y.restart}, {"rename", y.rename}, {"whole", y.whole},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { y.t = t; part.play() }) {
@@ -186,7 +186,9 @@ func (y *story) idle() {
 	if y.head() != head {
 		y.t.Errorf("muster commits %q", y.subjects("1")[0])
 	}
-	y.row.idle = y.repo.Stats().Requests - before
+	if y.row.idle = y.repo.Stats().Requests - before; y.row.idle != 1 {
+		y.t.Errorf("%d requests, want 1", y.row.idle)
+	}
 }
 
 // retire takes out of git what is over.

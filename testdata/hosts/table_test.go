@@ -16,7 +16,7 @@ var to = flag.String("write", "", "write the table into this file, as docs/refer
 // row is what was found at one host.
 type row struct {
 	host, version, notRun string
-	passed                bool
+	headFirst, passed     bool
 	run                   []string // parts of the story
 	offers                capabilities
 	proves, protection    string // what check proves, whose rules refused

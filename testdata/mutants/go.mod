@@ -1,0 +1,3 @@
+module muster/testdata/mutants
+
+go 1.26.0
