@@ -170,7 +170,6 @@ func (r *runner) run(ctx context.Context, s suite, match *regexp.Regexp, control
 
 // try runs the rows of a mutant, and returns those that pass.
 func (r *runner) try(ctx context.Context, s suite, m mutant) (survived []string, err error) {
-	begun := time.Now()
 	defer func() {
 		for _, e := range m.edits {
 			if out, e := exec.Command("git", "-C", r.tree, "checkout", "--quiet", "--", e.file).CombinedOutput(); e != nil && err == nil {
@@ -200,7 +199,7 @@ func (r *runner) try(ctx context.Context, s suite, m mutant) (survived []string,
 			survived = append(survived, row)
 		}
 	}
-	log.Printf("%s: without %s, %d of %d rows fail (%v)", s.name, m.without, len(m.rows[s.name])-len(survived), len(m.rows[s.name]), time.Since(begun).Round(time.Second))
+	log.Printf("%s: without %s, %d of %d rows fail", s.name, m.without, len(m.rows[s.name])-len(survived), len(m.rows[s.name]))
 	return survived, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 )
 
 // writeTable replaces the table of a suite in a page: each mutant, and the rows that failed.
@@ -15,12 +14,12 @@ func writeTable(page string, s suite) error {
 	if err != nil {
 		return err
 	}
-	commit, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
+	commit, err := exec.Command("git", "log", "-1", "--format=%h of %cs", "--abbrev=12").Output()
 	if err != nil {
 		return fmt.Errorf("reading the commit: %w", err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Recorded on %s at %s:\n\n| without | rows that failed |\n|---|---|\n", time.Now().UTC().Format(time.DateOnly), bytes.TrimSpace(commit))
+	fmt.Fprintf(&b, "Recorded at commit %s:\n\n| without | rows that failed |\n|---|---|\n", bytes.TrimSpace(commit))
 	for _, m := range mutants {
 		if rows := m.rows[s.name]; len(rows) > 0 {
 			fmt.Fprintf(&b, "| %s | `%s` |\n", m.without, strings.Join(rows, "`, `"))
@@ -32,6 +31,6 @@ func writeTable(page string, s suite) error {
 	if !ok || !ended {
 		return fmt.Errorf("%s has no place for the table of %s", page, s.name)
 	}
-	page1 := string(before) + begin + b.String() + end + string(after)
-	return os.WriteFile(page, []byte(page1), 0o644)
+	changed := string(before) + begin + b.String() + end + string(after)
+	return os.WriteFile(page, []byte(changed), 0o644)
 }
