@@ -297,11 +297,15 @@ func (s *Server) loseAgent(a *agent) {
 func (s *Server) PauseAgent(id string) {
 	s.do(func() {
 		if a := s.agentByID[id]; a != nil && a.state == "connected" {
-			a.paused = true
-			a.stamp++ // the idle time-out ends: to be paused is not to be idle
-			a.notify()
+			s.pauseAgent(a)
 		}
 	})
+}
+
+func (s *Server) pauseAgent(a *agent) {
+	a.paused = true
+	a.stamp++ // the idle time-out ends: to be paused is not to be idle
+	a.notify()
 }
 
 // ResumeAgent undoes [Server.PauseAgent]. An agent that has had its one job

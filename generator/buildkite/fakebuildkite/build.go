@@ -86,6 +86,7 @@ type build struct {
 	blocked bool
 	failed  bool
 	parent  *job // the trigger job that made it
+	deleted bool // with its pipeline
 
 	created, started, finishedAt time.Time
 
@@ -278,19 +279,24 @@ func (s *Server) Unblock(buildID string) bool {
 // runs within the time the options give it.
 func (s *Server) CancelBuild(buildID string) {
 	s.do(func() {
-		b := s.byID[buildID]
-		if b == nil || b.over() && !b.blocked {
-			return
+		if b := s.byID[buildID]; b != nil {
+			s.cancelBuild(b)
 		}
-		if b.blocked {
-			s.reopen(b)
-		}
-		b.state = "canceling"
-		for _, j := range slices.Clone(b.jobs) {
-			s.cancelJob(j)
-		}
-		s.settle(b)
 	})
+}
+
+func (s *Server) cancelBuild(b *build) {
+	if b.over() && !b.blocked {
+		return
+	}
+	if b.blocked {
+		s.reopen(b)
+	}
+	b.state = "canceling"
+	for _, j := range slices.Clone(b.jobs) {
+		s.cancelJob(j)
+	}
+	s.settle(b)
 }
 
 // notReached are the states of jobs that a build has not reached when it fails, by their

@@ -31,12 +31,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.opts.BeforeRequest != nil {
 		s.opts.BeforeRequest(r)
 	}
-	var body []byte // an agent's: REST is read only
-	switch agents := strings.HasPrefix(r.URL.Path, "/v3/"); {
+	var body []byte
+	switch {
 	case r.URL.Path == streamPath:
 		s.stream(w, r)
 		return
-	case agents && r.Body != nil:
+	case r.Body != nil:
 		body, _ = io.ReadAll(r.Body) // half a request is invalid JSON
 	}
 	s.mu.Lock()
@@ -65,7 +65,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(r.URL.Path, "/v3/"):
 		a = s.answerAgent(r, body)
 	default:
-		a = s.answer(r, header)
+		a = s.answer(r, header, body)
 	}
 	s.unlock()
 	maps.Copy(w.Header(), header)
@@ -87,7 +87,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer authenticates, counts against the limits and routes.
-func (s *Server) answer(r *http.Request, header http.Header) answer {
+func (s *Server) answer(r *http.Request, header http.Header, body []byte) answer {
 	// Bearer and nothing else: docs apis/rest_api.md "Authentication". The
 	// texts of 401, 403 and 404 are not documented.
 	if r.Header.Get("Authorization") != "Bearer "+s.opts.Token {
@@ -95,9 +95,6 @@ func (s *Server) answer(r *http.Request, header http.Header) answer {
 	}
 	if a, over := s.limit(header); over {
 		return a
-	}
-	if r.Method != http.MethodGet {
-		return message(http.StatusMethodNotAllowed, "The simulator is read-only over HTTP.")
 	}
 	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if len(path) == 2 && path[0] == "v2" && path[1] == "access-token" {
@@ -113,11 +110,11 @@ func (s *Server) answer(r *http.Request, header http.Header) answer {
 	if path[2] != s.opts.Org {
 		return message(http.StatusNotFound, "No organization found")
 	}
-	return s.route(r, path[3:])
+	return s.route(r, path[3:], body)
 }
 
-func (s *Server) route(r *http.Request, path []string) answer {
-	scope := map[string]string{"agents": "read_agents", "builds": "read_builds", "clusters": "read_clusters", "pipelines": "read_pipelines"}[path[0]]
+func (s *Server) route(r *http.Request, path []string, body []byte) answer {
+	scope := scopeOf(r, path)
 	if scope == "" {
 		return message(http.StatusNotFound, "Not Found")
 	}
@@ -126,6 +123,8 @@ func (s *Server) route(r *http.Request, path []string) answer {
 	}
 	query := r.URL.Query()
 	switch {
+	case r.Method != http.MethodGet:
+		return s.change(r, path, body)
 	case path[0] == "agents" && len(path) == 1:
 		n, record := s.listAgents(query.Get("cluster_queue_id"))
 		return s.page(r, "agents", n, record)
@@ -135,8 +134,13 @@ func (s *Server) route(r *http.Request, path []string) answer {
 			return message(http.StatusNotFound, "No agent found")
 		}
 		return answer{status: http.StatusOK, body: encode(s.agentRecordJSON(a))}
-	case path[0] == "builds" && len(path) == 1:
+	case path[0] == "pipelines" && len(path) == 1:
+		return s.listPipelines(r)
+	case path[0] == "builds" && len(path) == 1, scope == "read_builds" && len(path) == 3:
 		builds, err := s.listBuilds(query)
+		if path[0] == "pipelines" {
+			builds, err = s.buildsOf(path[1], query)
+		}
 		if err != nil {
 			return message(http.StatusBadRequest, err.Error())
 		}
@@ -160,15 +164,17 @@ func (s *Server) route(r *http.Request, path []string) answer {
 			return s.listTokens(r, s.clusters[i])
 		}
 		queues := s.clusters[i].queues
-		return s.page(r, "queues", len(queues), func(i int) []byte {
-			q := queueJSON{ID: queues[i].id, Key: queues[i].key, DispatchPaused: queues[i].paused, Hosted: queues[i].hosted}
-			if q.Hosted {
-				q.HostedAgents = &hostedAgents{InstanceShape: map[string]any{"machine_type": "linux", "name": "LINUX_AMD64_2X4"}}
-			}
-			return encode(q)
-		})
+		return s.page(r, "queues", len(queues), func(i int) []byte { return queues[i].encode() })
 	}
 	return message(http.StatusNotFound, "Not Found")
+}
+
+func (q *queue) encode() []byte {
+	record := queueJSON{ID: q.id, Key: q.key, Description: q.description, DispatchPaused: q.paused, Hosted: q.hosted}
+	if q.hosted {
+		record.HostedAgents = &hostedAgents{InstanceShape: map[string]any{"machine_type": "linux", "name": "LINUX_AMD64_2X4"}}
+	}
+	return encode(record)
 }
 
 // listAgents lists connected and stopping agents only (docs
@@ -198,7 +204,7 @@ func (s *Server) listBuilds(query url.Values) ([]*build, error) {
 	}
 	var builds []*build
 	for _, b := range s.candidates(states, from) {
-		if (len(states) == 0 || slices.ContainsFunc(states, b.hasState)) &&
+		if !b.deleted && (len(query["branch"]) == 0 || slices.Contains(query["branch"], b.spec.Branch)) && (len(states) == 0 || slices.ContainsFunc(states, b.hasState)) &&
 			(from.IsZero() || b.over() && !b.finishedAt.Before(from) && !(b.blocked && s.opts.BlockedUnfinished)) &&
 			!b.created.Before(created) {
 			builds = append(builds, b)

@@ -89,7 +89,7 @@ func TestStatuses(t *testing.T) {
 		{"test-token", "organizations/acme/clusters", 403},
 		{"test-token", "organizations/acme/agents/none", 404},
 		{"test-token", "organizations/acme/pipelines", 403},
-		{"test-token", "organizations/acme/teams", 404},
+		{"test-token", "organizations/acme/emojis", 404},
 		{"test-token", "organizations/other/agents", 404},
 		{"test-token", "nothing", 404},
 		{"wrong", "organizations/acme/agents", 401},

@@ -100,6 +100,7 @@ type clusterJSON struct {
 type queueJSON struct {
 	ID             string `json:"id"`
 	Key            string `json:"key"`
+	Description    string `json:"description"`
 	DispatchPaused bool   `json:"dispatch_paused"`
 	// Hosted and HostedAgents are shown of a hosted queue (docs
 	// apis/rest_api/clusters/queues.md "Create a Buildkite hosted queue").

@@ -21,12 +21,13 @@ type cluster struct {
 // queue is one queue: the runnable jobs and the idle agents, each indexed so
 // that dispatch looks at few of them.
 type queue struct {
-	id, key string
-	cluster *cluster
-	paused  bool
-	hosted  bool
-	buckets []*bucket
-	idle    []*agent
+	id, key     string
+	description string
+	cluster     *cluster
+	paused      bool
+	hosted      bool
+	buckets     []*bucket
+	idle        []*agent
 }
 
 func newCluster(id, name string) *cluster {
@@ -62,7 +63,10 @@ func (s *Server) AddHostedQueue(clusterID, key string) string {
 func (s *Server) AddQueue(clusterID, key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.cluster(clusterID)
+	return s.addQueue(s.cluster(clusterID), key).id
+}
+
+func (s *Server) addQueue(c *cluster, key string) *queue {
 	id, q := s.id('e'), c.queue(key)
 	if q.id == "" {
 		q.id = id
@@ -71,7 +75,7 @@ func (s *Server) AddQueue(clusterID, key string) string {
 	if c.def == nil {
 		c.def = q
 	}
-	return q.id
+	return q
 }
 
 // SetDefaultQueue makes the queue with the key the cluster's default: the
@@ -94,13 +98,14 @@ func (s *Server) PauseQueue(clusterID, key string) {
 
 // ResumeQueue lets the jobs of a paused queue go to agents again.
 func (s *Server) ResumeQueue(clusterID, key string) {
-	s.do(func() {
-		q := s.cluster(clusterID).queue(key)
-		q.paused = false
-		for _, a := range slices.Clone(q.idle) {
-			s.dispatchAgent(a)
-		}
-	})
+	s.do(func() { s.resumeQueue(s.cluster(clusterID).queue(key)) })
+}
+
+func (s *Server) resumeQueue(q *queue) {
+	q.paused = false
+	for _, a := range slices.Clone(q.idle) {
+		s.dispatchAgent(a)
+	}
 }
 
 // queue returns the queue with the key, making it where it is missing: outside

@@ -107,13 +107,14 @@ type Server struct {
 	groups   map[string]*group
 	plan     *group
 
-	jobs     []*job
-	jobByID  map[string]*job
-	builds   []*build
-	byID     map[string]*build
-	numbers  map[string]int // builds of each pipeline
-	active   []*build       // unfinished, in order of creation
-	finished []finish       // in order of finishing
+	jobs      []*job
+	jobByID   map[string]*job
+	builds    []*build
+	byID      map[string]*build
+	numbers   map[string]int // builds of each pipeline
+	pipelines []*pipeline
+	active    []*build // unfinished, in order of creation
+	finished  []finish // in order of finishing
 
 	agents         []*agent // that have connected
 	agentByID      map[string]*agent
