@@ -165,6 +165,7 @@ alerts: ## Raise and resolve every alert in Prometheus' own code, and ask all th
 agent: ## Run the published buildkite-agent against the simulated Buildkite alone
 	$(GO) -C testdata/agent run ./build
 	$(GO) -C testdata/agent test -count=1 -parallel 8 ./...
+	LIVE_AGENT=1 $(GO) test -count=1 -run '^TestLive' ./cmd/laboratory
 
 # The whole run writes the table of docs/reference/syncers.md; parts of it do not. Without root
 # there is no real node, and what is missing has to be installed by hand.

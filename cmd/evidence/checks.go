@@ -613,7 +613,7 @@ func checkJobOrder(o *observations) finding {
 			unfinished = unfinished || waits || occupied(j) || slices.Contains(otherStates, j.text("state")) || slices.Contains(limitedStates, j.text("state"))
 		}
 	}
-	return t.finding("wait step", "that waits, behind unfinished jobs", "no build waits at a wait step")
+	return t.finding("waiting wait step", "behind unfinished jobs", "no build waits at a wait step")
 }
 
 func checkJobPage(o *observations) finding {

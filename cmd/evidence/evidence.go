@@ -3,7 +3,9 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -50,6 +52,8 @@ type Config struct {
 	HTTP http.RoundTripper
 	// Doing reports what is read; it may be nil.
 	Doing func(what string)
+	// Write are the settings of writing; nil: live only reads.
+	Write *Writing
 }
 
 // The maximum numbers of requests to the REST API, the Agent API and the git host. [DefaultBudget] suffices for all
@@ -67,7 +71,8 @@ const noRequestsLeft = "no requests left"
 const missingName = "muster-live-does-not-exist"
 
 // Collect reads the services and returns a result for each belief, in the order of [belief.Kinds] and their IDs. An
-// error means that Buildkite or the git host does not answer to the credentials.
+// error means that Buildkite or the git host does not answer to the credentials, or, with results, that not all that
+// was created is removed.
 func Collect(ctx context.Context, c Config) ([]Result, error) {
 	if c.Doing == nil {
 		c.Doing = func(string) {}
@@ -76,16 +81,32 @@ func Collect(ctx context.Context, c Config) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := read(ctx, c)
+	r, err := connect(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]finding{}
+	found, written := map[string]finding{}, map[string]finding{}
+	var unremoved error
+	if c.Write == nil {
+		err = r.read(ctx)
+	} else {
+		w := newWriter(r, git)
+		err, unremoved = w.play(ctx)
+		written = w.found
+	}
+	if err != nil {
+		return nil, interruption(ctx, c, err, unremoved)
+	}
 	for _, check := range checks {
-		found[check.id] = o.finding(check)
+		found[check.id] = r.o.finding(check)
 	}
 	if err := git.read(ctx, c, found); err != nil {
-		return nil, err
+		return nil, interruption(ctx, c, err, unremoved)
+	}
+	for id, f := range written {
+		if has, checked := found[id]; !checked || f.verdict == Contradicted || has.verdict == Unreachable {
+			found[id] = f
+		}
 	}
 	var results []Result
 	for _, kind := range belief.Kinds() {
@@ -95,12 +116,23 @@ func Collect(ctx context.Context, c Config) ([]Result, error) {
 			}
 			f, checked := found[b.ID]
 			if !checked {
-				f = unreachable(needs[b.ID])
+				f = unreachable(cmp.Or(needs[b.ID], "needs --write"))
 			}
 			results = append(results, Result{b, f.verdict, f.evidence})
 		}
 	}
-	return results, nil
+	return results, unremoved
+}
+
+// interruption returns the errors of a comparison and of the removal.
+func interruption(ctx context.Context, c Config, err, unremoved error) error {
+	switch {
+	case ctx.Err() == nil || c.Write == nil:
+		return errors.Join(err, unremoved)
+	case unremoved == nil:
+		return errors.New("interrupted: the comparison is incomplete; what it created is removed")
+	}
+	return fmt.Errorf("interrupted: the comparison is incomplete; %w", unremoved)
 }
 
 // finding is the result of a check.

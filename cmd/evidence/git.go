@@ -168,9 +168,9 @@ func checkPartialClone(ctx context.Context, g gitHost) finding {
 	for _, part := range []struct {
 		what    string
 		request remote.Request
-		agrees  func([]object) bool
+		agrees  func([]packed) bool
 	}{
-		{"a commit alone", remote.Request{Wants: []plumbing.Hash{g.head}, Depth: 1, Filter: remote.Exact}, func(all []object) bool {
+		{"a commit alone", remote.Request{Wants: []plumbing.Hash{g.head}, Depth: 1, Filter: remote.Exact}, func(all []packed) bool {
 			if len(all) != 1 || all[0].kind != plumbing.CommitObject {
 				return false
 			}
@@ -178,10 +178,10 @@ func checkPartialClone(ctx context.Context, g gitHost) finding {
 			root = plumbing.NewHash(strings.TrimPrefix(line, "tree "))
 			return !root.IsZero()
 		}},
-		{"a tree alone", remote.Request{Wants: []plumbing.Hash{}, Filter: remote.Exact}, func(all []object) bool {
+		{"a tree alone", remote.Request{Wants: []plumbing.Hash{}, Filter: remote.Exact}, func(all []packed) bool {
 			return len(all) == 1 && all[0].kind == plumbing.TreeObject && plumbing.ComputeHash(plumbing.TreeObject, all[0].content) == root
 		}},
-		{"blob:limit", remote.Request{Wants: []plumbing.Hash{}, Filter: "blob:limit=1"}, func(all []object) bool {
+		{"blob:limit", remote.Request{Wants: []plumbing.Hash{}, Filter: "blob:limit=1"}, func(all []packed) bool {
 			for _, o := range all {
 				if o.kind == plumbing.BlobObject && len(o.content) > 0 {
 					return false
@@ -194,7 +194,7 @@ func checkPartialClone(ctx context.Context, g gitHost) finding {
 			part.request.Wants = []plumbing.Hash{root}
 		}
 		part.request.Max = mostObjects
-		var all []object
+		var all []packed
 		err := g.fetch(ctx, part.request, &all)
 		switch {
 		case err != nil && unreached(err, g.Address.HostPort()):
@@ -211,14 +211,14 @@ func checkPartialClone(ctx context.Context, g gitHost) finding {
 // mostObjects limits the objects of a response.
 const mostObjects = 10000
 
-// object is an object of a pack. The content of a delta is unknown.
-type object struct {
+// packed is an object of a pack. The content of a delta is unknown.
+type packed struct {
 	kind    plumbing.ObjectType
 	content []byte
 }
 
 // fetch sends a request, and reads the objects of the pack into all unless that is nil.
-func (g gitHost) fetch(ctx context.Context, request remote.Request, all *[]object) error {
+func (g gitHost) fetch(ctx context.Context, request remote.Request, all *[]packed) error {
 	pack, err := g.Fetch(ctx, nil, request)
 	if err != nil || all == nil {
 		pack.Close()
@@ -237,7 +237,7 @@ func (g gitHost) fetch(ctx context.Context, request remote.Request, all *[]objec
 		}
 		var content bytes.Buffer
 		_, _, err = s.NextObject(&content)
-		*all = append(*all, object{header.Type, content.Bytes()})
+		*all = append(*all, packed{header.Type, content.Bytes()})
 	}
 	return err
 }

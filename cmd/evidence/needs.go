@@ -1,24 +1,11 @@
 package evidence
 
-// needs has the reason for each belief that no check compares.
+// needs has the reason for each belief that no check compares, with or without writing.
 var needs = map[string]string{
-	"agent-connects-in-time": "the API does not show when a hook has ended",
-	"agent-idle-timeout":     "the API does not show the flags of an agent",
-	"agent-lingers-briefly":  "the API does not show the flags of an agent",
-	"agent-lost":             "needs an agent that is killed",
-	"agent-name":             "needs an agent whose host name is known",
-	"agent-one-job":          "the API does not show the flags of an agent",
-	"agent-priority":         "needs a build while several agents are idle",
-	"agent-startup-hook":     "needs an agent with a hook",
-	"agent-uptime":           "the API does not show the flags of an agent",
 
-	"git-compare-and-swap":           "needs a push",
-	"git-conflict-words":             "needs two pushes at once",
-	"git-file-size":                  "needs a push",
-	"git-hooks-first":                "needs a push",
+	"git-hooks-first":                "needs a protected branch",
 	"git-limit-status":               "needs more requests than the host allows",
 	"git-rename-redirects":           "needs a renamed repository",
-	"git-report-status":              "needs a push",
 	"git-signatures":                 "needs a push, and the host's page",
 	"git-skip-marker-buildkite":      "needs a push, and a pipeline on the repository",
 	"git-skip-marker-host":           "needs a push, and CI of the host",
@@ -33,17 +20,8 @@ var needs = map[string]string{
 	"github-update-refs":             "needs a commit",
 	"github-write-limits":            "needs commits",
 
-	"metrics-age":          "needs an agent that connects",
-	"rest-all-teams":       "needs a user who is not in all teams",
-	"stacks-any-queue":     "needs a stack, whose registration is a write",
-	"stacks-job-states":    "needs a stack, whose registration is a write",
-	"stacks-limit":         "needs a stack, whose registration is a write",
-	"stacks-notifications": "needs a stack, whose registration is a write",
-	"stacks-paging":        "needs a stack, whose registration is a write",
-	"stacks-paused":        "needs a stack, whose registration is a write",
-	"stacks-rate-limits":   "needs a stack, whose registration is a write",
-	"stacks-register":      "needs a stack, whose registration is a write",
-	"stacks-runnable":      "needs a stack, whose registration is a write",
+	"rest-all-teams": "needs a user who is not in all teams",
+	"stacks-limit":   "needs 30 stacks, which others may need",
 
 	"syncer-argocd-event":   "needs a syncer and a push",
 	"syncer-flux-signature": "needs a syncer and a push",

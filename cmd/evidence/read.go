@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -12,7 +13,9 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"muster/generator/buildkite"
@@ -99,9 +102,16 @@ type observations struct {
 type recorder struct {
 	next  http.RoundTripper
 	clock buildkite.Clock
-	left  int
+	waits bool // the sender waits for the end of a limit
+	flood bool // more is sent than a limit allows
 	o     *observations
+
+	mu   sync.Mutex
+	left int
 }
+
+// kept is the key of the exchange, in the context of a request, that gets its response.
+type kept struct{}
 
 var (
 	errBudget  = errors.New(noRequestsLeft)
@@ -110,13 +120,18 @@ var (
 
 // RoundTrip implements [http.RoundTripper].
 func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.mu.Lock()
+	over, refused := t.left <= 0, t.o.refusal != nil && !t.waits && !t.flood
+	if !over && !refused {
+		t.left--
+	}
+	t.mu.Unlock()
 	switch {
-	case t.o.refusal != nil:
+	case refused:
 		return nil, errRefused
-	case t.left <= 0:
+	case over:
 		return nil, errBudget
 	}
-	t.left--
 	x := exchange{sent: t.clock.Now()}
 	_, x.path, _ = strings.Cut(r.URL.RequestURI(), "/v2/organizations/"+t.o.org+"/")
 	response, err := t.next.RoundTrip(r)
@@ -132,34 +147,47 @@ func (t *recorder) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("the answer is larger than %d MiB", biggestAnswer>>20)
 	}
 	x.received, x.status, x.header = t.clock.Now(), response.StatusCode, response.Header
-	t.o.exchanges = append(t.o.exchanges, x)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if x.status == http.StatusTooManyRequests {
 		t.o.refusal = &x
 	}
-	if x.header.Get("RateLimit-Remaining") == "0" || x.header.Get("RateLimit-User-Remaining") == "0" {
+	if !t.waits && !t.flood && (x.header.Get("RateLimit-Remaining") == "0" || x.header.Get("RateLimit-User-Remaining") == "0") {
 		t.left = 0
 	}
-	response.Body = io.NopCloser(strings.NewReader(string(x.body)))
+	response.Body = http.NoBody
+	if to, ok := r.Context().Value(kept{}).(*exchange); ok {
+		*to = x
+		x.body = nil // only its header is compared later, and bodies are large
+	} else {
+		response.Body = io.NopCloser(bytes.NewReader(x.body))
+	}
+	t.o.exchanges = append(t.o.exchanges, x)
 	return response, nil
 }
 
 // reader reads Buildkite.
 type reader struct {
 	Config
-	http  *http.Client
-	base  string // of the REST API, with the organisation
-	token string
-	o     *observations
+	rest, agent *recorder // of the REST API and the Agent API
+	base        string    // of the REST API, with the organisation
+	token       string
+	o           *observations
 }
 
-// read reads Buildkite. An error means that it does not accept the token or the organisation, or is not reached.
-func read(ctx context.Context, c Config) (*observations, error) {
+// connect verifies the token. An error means that Buildkite does not accept it or the organisation, or is not
+// reached.
+func connect(ctx context.Context, c Config) (*reader, error) {
 	o := &observations{org: c.Org, absent: map[source]string{}, home: map[string]string{}}
 	next := c.HTTP
 	if next == nil {
 		next = http.DefaultTransport
 	}
 	t := &recorder{next: next, clock: c.Clock, left: c.Budget, o: o}
+	agents := &recorder{next: next, clock: c.Clock, left: AgentRequests, o: &observations{}}
+	if c.Write != nil {
+		t.left, agents.left, t.waits, agents.waits = t.left+WriteRequests-removalRequests, AgentRequests+WriteAgentRequests, true, true
+	}
 	client, err := buildkite.New(buildkite.Config{Org: c.Org, URL: c.URL, Token: c.Token, HTTP: t, Clock: c.Clock})
 	if err != nil {
 		return nil, err
@@ -173,9 +201,12 @@ func read(ctx context.Context, c Config) (*observations, error) {
 		return nil, err
 	}
 	c.URL = strings.TrimSuffix(strings.TrimSuffix(cmp.Or(c.URL, buildkite.DefaultURL), "/"), "/v2")
-	stop := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	r := &reader{Config: c, http: &http.Client{Transport: t, CheckRedirect: stop, Timeout: requestTimeout}, base: c.URL + "/v2/organizations/" + c.Org + "/", token: strings.TrimSpace(token), o: o}
 	o.keepVerified()
+	return &reader{Config: c, rest: t, agent: agents, base: c.URL + "/v2/organizations/" + c.Org + "/", token: strings.TrimSpace(token), o: o}, nil
+}
+
+// read reads Buildkite. Its error is that of the context.
+func (r *reader) read(ctx context.Context) error {
 	for _, part := range []struct {
 		source source
 		read   func(context.Context) error
@@ -196,13 +227,13 @@ func read(ctx context.Context, c Config) (*observations, error) {
 	} {
 		err := part.read(ctx)
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		if err != nil {
-			o.absent[part.source] = reason(err)
+			r.o.absent[part.source] = reason(err)
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // reason returns the reason why a source was not read, without addresses.
@@ -246,22 +277,55 @@ func (o *observations) keepVerified() {
 	}
 }
 
+// send sends a request, with a body in JSON unless that is nil. If live writes, it waits for the end of a limit.
+func (r *reader) send(ctx context.Context, by *recorder, method, address, authorization string, body any) (x exchange, err error) {
+	var raw []byte
+	if body != nil {
+		if raw, err = json.Marshal(body); err != nil {
+			return x, err
+		}
+	}
+	stop := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := &http.Client{Transport: by, CheckRedirect: stop, Timeout: requestTimeout}
+	for {
+		request, err := http.NewRequestWithContext(context.WithValue(ctx, kept{}, &x), method, address, bytes.NewReader(raw))
+		if err != nil {
+			return x, err
+		}
+		request.Header.Set("Authorization", authorization)
+		if body != nil {
+			request.Header.Set("Content-Type", "application/json")
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return x, err
+		}
+		_ = response.Body.Close() // the recorder has read it
+		limited := x.status == http.StatusTooManyRequests
+		if wait := limitLeft(x.header); by.waits && (limited || wait > 0) {
+			if err := r.Clock.Sleep(ctx, max(wait, time.Second)); err != nil || !limited {
+				return x, err
+			}
+			continue
+		}
+		return x, nil
+	}
+}
+
+// limitLeft returns the time until the end of the minute of a limit that few requests remain of; zero if enough do.
+func limitLeft(h http.Header) (wait time.Duration) {
+	for _, scope := range []string{"RateLimit-", "RateLimit-User-"} {
+		remaining, err := strconv.Atoi(h.Get(scope + "Remaining"))
+		if reset, invalid := strconv.Atoi(h.Get(scope + "Reset")); err == nil && invalid == nil && remaining < 2 {
+			wait = max(wait, time.Duration(min(reset, 60)+1)*time.Second)
+		}
+	}
+	return wait
+}
+
 // get requests a path of the organisation.
 func (r *reader) get(ctx context.Context, path, token string) (exchange, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+path, nil)
-	if err != nil {
-		return exchange{}, err
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := r.http.Do(request)
-	if err != nil {
-		return exchange{}, err
-	}
-	_ = response.Body.Close() // the recorder has read it
-	kept := &r.o.exchanges[len(r.o.exchanges)-1]
-	x := *kept
-	kept.body = nil // only its header is compared later, and bodies are large
-	return x, nil
+	return r.send(ctx, r.rest, http.MethodGet, r.base+path, "Bearer "+token, nil)
 }
 
 // list reads the pages of a list, and reports whether they are all. The last response is returned.
@@ -307,6 +371,11 @@ func (r *reader) readNewest(ctx context.Context) (err error) {
 }
 
 func (r *reader) readAgents(ctx context.Context) (err error) {
+	if r.Write != nil { // agents have connected since the first request
+		if r.o.first, err = r.get(ctx, "agents?per_page=1", r.token); err != nil {
+			return err
+		}
+	}
 	r.o.agents, r.o.last, r.o.whole, err = r.list(ctx, "agents", mostPages)
 	r.o.agentsAt, _ = http.ParseTime(r.o.last.header.Get("Date"))
 	if r.o.agentsAt.IsZero() {
@@ -399,18 +468,18 @@ func (r *reader) readInvalid(ctx context.Context) error {
 		return err
 	}
 	r.o.invalid = x.status
-	if slices.Contains(r.o.scopes, "read_pipelines") {
-		return nil
+	for _, list := range []string{"pipelines", "teams"} {
+		if scope := "read_" + list; !slices.Contains(r.o.scopes, scope) {
+			x, err = r.get(ctx, list+"?per_page=1", r.token)
+			r.o.scope, r.o.lacking = scope, x.status
+			break
+		}
 	}
-	if x, err = r.get(ctx, "pipelines?per_page=1", r.token); err != nil {
-		return err
-	}
-	r.o.scope, r.o.lacking = "read_pipelines", x.status
-	return nil
+	return err
 }
 
 func (r *reader) readMetrics(ctx context.Context) (err error) {
-	r.o.metrics, err = r.agentAPI(ctx, "metrics")
+	r.o.metrics, err = r.agentAPI(ctx, http.MethodGet, "metrics", nil)
 	if err == nil && r.o.metrics.status != http.StatusOK {
 		err = statusError{"metrics", r.o.metrics.status}
 	}
@@ -418,12 +487,12 @@ func (r *reader) readMetrics(ctx context.Context) (err error) {
 }
 
 func (r *reader) readStack(ctx context.Context) (err error) {
-	r.o.stack, err = r.agentAPI(ctx, "stacks/"+missingName+"/scheduled-jobs?queue_key=default")
+	r.o.stack, err = r.agentAPI(ctx, http.MethodGet, "stacks/"+missingName+"/scheduled-jobs?queue_key=default", nil)
 	return err
 }
 
 // agentAPI requests a path of the Agent API.
-func (r *reader) agentAPI(ctx context.Context, path string) (x exchange, err error) {
+func (r *reader) agentAPI(ctx context.Context, method, path string, body any) (x exchange, err error) {
 	if r.AgentToken == nil {
 		return x, absent("no agent token is given")
 	}
@@ -432,23 +501,7 @@ func (r *reader) agentAPI(ctx context.Context, path string) (x exchange, err err
 		return x, err
 	}
 	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(r.AgentURL, buildkite.DefaultAgentURL), "/"), "/v3")
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v3/"+path, nil)
-	if err != nil {
-		return x, err
-	}
-	request.Header.Set("Authorization", "Token "+token)
-	next := r.HTTP
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	response, err := (&http.Client{Transport: next, CheckRedirect: r.http.CheckRedirect, Timeout: requestTimeout}).Do(request)
-	if err != nil {
-		return x, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	x.status, x.header = response.StatusCode, response.Header
-	x.body, err = io.ReadAll(io.LimitReader(response.Body, biggestAnswer))
-	return x, err
+	return r.send(ctx, r.agent, method, base+"/v3/"+path, "Token "+token, body)
 }
 
 // pageOfAgent matches the address of the page of an agent in a cluster.

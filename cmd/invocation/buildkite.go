@@ -23,7 +23,7 @@ func (b *Buildkite) AddTo(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&b.Org, "buildkite-org", "", "slug of the organisation in Buildkite")
 	f.StringVar(&b.URL, "buildkite-url", "https://api.buildkite.com/", "Buildkite REST API URL")
-	f.StringVar(&b.TokenFile, "buildkite-token-file", "", "file with the API access token, read at each tick; or set "+VariableToken)
+	f.StringVar(&b.TokenFile, "buildkite-token-file", "", "file with the API access token, read each time that it is needed; or set "+VariableToken)
 }
 
 // RequireOrg returns an error if no organisation is given.

@@ -288,3 +288,18 @@ func (b *Branch) Propose(
 	}
 	return head.String(), b.server.Printable(result.serverMessage), nil
 }
+
+// Move requests a server to move a branch from one commit to another, with a pack of the objects that it lacks. A zero
+// commit means that the branch does not exist. The error is nil only if the server has reported that it moved the
+// branch. Move reports whether an error is the server's response.
+func Move(ctx context.Context, server *remote.Connection, name string, old, head plumbing.Hash, pack []byte) (answered bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, server.Timeout)
+	defer cancel()
+	session, adv, err := server.Advertised(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer session.Close()
+	report, _, err := requestUpdate(ctx, session, updateRequest(adv.Capabilities), target{name, old}, head, pack)
+	return err != nil && isAnswer(report, err), err
+}
