@@ -54,6 +54,8 @@ type Config struct {
 	Doing func(what string)
 	// Write are the settings of writing; nil: live only reads.
 	Write *Writing
+	// GitHub is the repository as a GitHub App sees it; nil without one.
+	GitHub *GitHub
 }
 
 // The maximum numbers of requests to the REST API, the Agent API and the git host. [DefaultBudget] suffices for all

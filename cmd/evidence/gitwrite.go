@@ -134,6 +134,7 @@ func (g gitHost) commitRequest(commit plumbing.Hash) remote.Request {
 
 // pushes creates a branch, and checks which pushes move it.
 func (w *writer) pushes(ctx context.Context) {
+	defer w.missing("no GitHub App is given, or its branch cannot be created", gitHubBeliefs...)
 	if w.git.Connection == nil {
 		w.missing("no repository is given", gitBeliefs...)
 		return
@@ -228,4 +229,5 @@ func (w *writer) pushes(ctx context.Context) {
 		w.found["git-file-size"] = confirmed("the host accepts a file of 4 MiB, and a directory with %d files", manyFiles)
 	}
 	w.missing("the push has no result", "git-file-size")
+	w.gitHub(ctx, name, commits[0])
 }

@@ -99,7 +99,7 @@ func Plan(c Config) string {
 		fmt.Fprintf(&text, "\n%s%s-%s\n%s", prefix, id, part, steps(part, id))
 	}
 	if agents := len(agentsOf(id)); c.Write.Start != nil {
-		fmt.Fprintf(&text, "\nIt starts %d agents on this machine, which run seven of these jobs", agents)
+		fmt.Fprintf(&text, "\nIt starts %d agents on this machine, which run six of these jobs", agents)
 	} else {
 		fmt.Fprintf(&text, "\nIt starts no agents (%s), so that the jobs wait", c.Write.NoAgents)
 	}
@@ -107,9 +107,15 @@ func Plan(c Config) string {
 	if c.Git != nil {
 		fmt.Fprintf(&text, "In the repository: the branch %s%s, with four commits without parents in\nother branches, and one file of 4 MiB.\n", branchPrefix, id)
 	}
+	if c.GitHub != nil {
+		text.WriteString("By the GitHub App, three commits on that branch, with 2 MB.\n")
+	}
 	fmt.Fprintf(&text, "At most %d requests to Buildkite's REST API, %d to its Agent API", c.Budget+WriteRequests, AgentRequests+WriteAgentRequests)
 	if c.Git != nil {
 		fmt.Fprintf(&text, ", %d to the git host", GitRequests+WriteGitRequests)
+	}
+	if c.GitHub != nil {
+		fmt.Fprintf(&text, ", %d to GitHub's API", gitHubRequests)
 	}
 	fmt.Fprintf(&text, "; about six\nminutes, at most %d, and then the removal.\n", int(WriteTime.Minutes()))
 	return text.String()
@@ -376,8 +382,8 @@ func (w *writer) sweepBuildkite(ctx context.Context, earlier bool) (left []strin
 			}
 			return true, err
 		})
-		if err == errLate {
-			err = errors.New("Buildkite does not delete it, which may be due to agents that are still connected")
+		if errors.Is(err, errLate) {
+			err = absent("agents may still be connected")
 		}
 		remains("the queue "+key, fmt.Sprintf("delete it on its page, in https://buildkite.com/organizations/%s/clusters", w.Org), err)
 	}
@@ -505,7 +511,7 @@ func (w *writer) waiting(ctx context.Context) (waiting []string) {
 		}
 		return ready, err
 	})
-	if err != nil && err != errLate {
+	if err != nil && !errors.Is(err, errLate) {
 		w.missing(reason(err), first, second)
 		return nil
 	}
@@ -630,7 +636,7 @@ func (w *writer) listed(ctx context.Context, waiting []string) {
 		return slices.Equal(others, waiting) && len(others) == len(ids)-1, nil
 	})
 	switch {
-	case err != nil && err != errLate:
+	case err != nil && !errors.Is(err, errLate):
 		w.missing(reason(err), any, paging, jobs)
 	case waiting == nil:
 		w.missing("the jobs are unknown", any, paging, jobs)
@@ -741,10 +747,10 @@ func (w *writer) pause(ctx context.Context) {
 
 // judge sets the finding of a belief after [writer.until].
 func (w *writer) judge(err error, id, good, bad string, args ...any) {
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		w.found[id] = confirmed("%s", good)
-	case errLate:
+	case errors.Is(err, errLate):
 		w.found[id] = contradicted(bad, args...)
 	default:
 		w.missing(reason(err), id)
@@ -836,4 +842,4 @@ func (w *writer) states(ctx context.Context) {
 }
 
 // writtenBeliefs are the beliefs that writing shows, in addition to those that reading shows.
-var writtenBeliefs = slices.Concat(stackBeliefs, agentBeliefs, gitBeliefs, []string{"rest-job-runnable-at", "rest-job-limited", "rest-queue-paused"})
+var writtenBeliefs = slices.Concat(stackBeliefs, agentBeliefs, gitBeliefs, gitHubBeliefs, []string{"rest-job-runnable-at", "rest-job-limited", "rest-queue-paused"})

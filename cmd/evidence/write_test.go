@@ -7,14 +7,20 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/gitops/git"
+	"muster/gitops/github"
+	"muster/gitops/github/githubtest"
 	"muster/gitops/gitserver"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -82,7 +88,7 @@ func TestWriting(t *testing.T) {
 	must(t, err)
 	for _, r := range results {
 		t.Logf("%-30s %-14s %s", r.ID, r.Verdict, r.Evidence)
-		if slices.Contains(writtenBeliefs, r.ID) && r.Verdict != Confirmed || r.Verdict == Contradicted {
+		if slices.Contains(writtenBeliefs, r.ID) && !slices.Contains(gitHubBeliefs, r.ID) && r.Verdict != Confirmed || r.Verdict == Contradicted {
 			t.Errorf("%s is %s: %s", r.ID, r.Verdict, r.Evidence)
 		}
 		if secret := regexp.MustCompile(`(?i)secret|ada|acme|run1|[0-9a-f]{8}-[0-9a-f]{4}|http:|https:|pipeline/`).FindString(r.Evidence); secret != "" {
@@ -302,14 +308,16 @@ func cut(next http.RoundTripper, after int, forever bool, then func()) http.Roun
 
 // TestInterruptedWriting asserts that a run that is interrupted at any request removes what it has created.
 func TestInterruptedWriting(t *testing.T) {
-	for after, step := 0, 1; ; after += step {
+	step := 0
+	for after := 0; ; after += step {
 		s, cluster := quiet(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		reached := false
 		c, _ := writing(s, cut(s.Transport(), after, false, func() { reached = true; cancel() }), "run1", "")
-		if step = 9; after < 80 {
+		if step = 1; after < 80 {
 			withoutAgents(&c)
-			step = 1
+		} else {
+			step = 9
 		}
 		results, err := Collect(ctx, c)
 		cancel()
@@ -330,15 +338,17 @@ func TestInterruptedWriting(t *testing.T) {
 // TestKilledWriting asserts that the next start removes what a run has left that was killed at a request, and
 // reports that.
 func TestKilledWriting(t *testing.T) {
-	for after, step, reached := 0, 3, true; reached; after += step {
+	step, reached := 0, true
+	for after := 0; reached; after += step {
 		s, cluster := quiet(t)
 		reached = false
 		c, _ := writing(s, cut(s.Transport(), after, true, func() { reached = true }), "run1", "")
 		agents := &simulatedAgents{s: s, next: s.Transport()}
 		c.Write.Start = agents.start
-		if step = 11; after < 80 {
+		if step = 3; after < 80 {
 			withoutAgents(&c)
-			step = 3
+		} else {
+			step = 11
 		}
 		_, _ = Collect(t.Context(), c)
 		for _, a := range agents.all { // see agentprocess.go in package laboratory
@@ -543,5 +553,79 @@ func TestScopes(t *testing.T) {
 	c, _ := writing(s, s.Transport(), "run1", "")
 	if _, err := Collect(t.Context(), c); err == nil || !strings.Contains(err.Error(), "write_pipelines, write_builds, write_clusters") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// gitHubLies are lies of GitHub: what it makes of a request, or of a server that is set up so.
+var gitHubLies = []struct {
+	belief, from, to string // in a request
+	refuse           int    // of requests that are larger
+	set              func(*githubtest.Server)
+}{
+	{belief: "github-commit-compare-and-swap", from: `"expectedHeadOid":"[0-9a-f]+"`, to: `"expectedHeadOid":"HEAD"`},
+	{belief: "github-commit-input", from: `"contents":"AAEC`, to: `"contents":"AAAC`},
+	{belief: "github-commit-input", from: `,"mode":"100755"`},
+	{belief: "github-commit-message", from: `  Indented`, to: `Indented`},
+	{belief: "github-commit-size", refuse: 1_000_000},
+	{belief: "github-update-refs", from: `"beforeOid":"[0-9a-f]+"`, to: `"beforeOid":"HEAD"`},
+	{belief: "github-app-commits-verified", set: (*githubtest.Server).LeaveUnsigned},
+}
+
+// TestWritingToGitHub asserts that commits by the API confirm all beliefs about them, that each lie is reported, and
+// that the branch is removed.
+func TestWritingToGitHub(t *testing.T) {
+	for i := range len(gitHubLies) + 1 {
+		s, _ := quiet(t)
+		c, _ := writing(s, s.Transport(), "run1", "")
+		withoutAgents(&c)
+		var fleet gitserver.Fleet
+		c.Git, fleet = gitServer(t, nil)
+		c.Branch = "main"
+		api, err := githubtest.Serve(fleet.Repository, t.TempDir(), time.Now)
+		must(t, err)
+		defer api.Close()
+		sent := 0
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			sent++
+			body, err := io.ReadAll(r.Body)
+			must(t, err)
+			if i > 0 {
+				l := gitHubLies[i-1]
+				head, _ := fleet.Git("rev-parse", "refs/heads/muster-live/run1")
+				if l.from != "" {
+					body = regexp.MustCompile(l.from).ReplaceAll(body, []byte(strings.ReplaceAll(l.to, "HEAD", strings.TrimSpace(head))))
+				}
+				if l.refuse > 0 && len(body) > l.refuse {
+					http.Error(w, "too large", http.StatusBadGateway)
+					return
+				}
+			}
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			to, err := url.Parse(api.URL)
+			must(t, err)
+			httputil.NewSingleHostReverseProxy(to).ServeHTTP(w, r)
+		}))
+		defer front.Close()
+		app := &github.App{ID: api.AppID, Installation: api.Installation, PrivateKeyFile: api.KeyFile, API: front.URL, Now: time.Now}
+		c.GitHub = &GitHub{API: front.URL, Owner: githubtest.Owner, Name: githubtest.Name, Token: app.Token}
+		if i > 0 && gitHubLies[i-1].set != nil {
+			gitHubLies[i-1].set(api)
+		}
+		results, err := Collect(t.Context(), c)
+		must(t, err)
+		if sent > gitHubRequests || len(fleet.Requests()) > GitRequests+WriteGitRequests {
+			t.Errorf("%d requests to GitHub's API, %d to git", sent, len(fleet.Requests()))
+		}
+		if i > 0 {
+			expectContradiction(t, results, gitHubLies[i-1].belief)
+		}
+		for _, r := range results {
+			if slices.Contains(gitHubBeliefs, r.ID) && i == 0 && r.Verdict != Confirmed {
+				t.Errorf("%s is %s: %s", r.ID, r.Verdict, r.Evidence)
+			}
+		}
+		if refs, err := fleet.Git("for-each-ref"); err != nil || strings.Contains(refs, "muster-live") {
+			t.Errorf("the refs are %q", refs)
+		}
 	}
 }

@@ -277,6 +277,15 @@ func (s *Repository) GitHubApp() (*github.App, error) {
 	return &github.App{ID: s.app.id, Installation: installation, PrivateKeyFile: s.app.keyFile, API: s.GitHubAPI, Now: s.Program.Clock.Now, Client: client}, nil
 }
 
+// GitHubRepository returns the owner, the name and the App of a repository on GitHub; nil if --github-app is absent.
+func (s *Repository) GitHubRepository() (owner, name string, app *github.App, err error) {
+	if app, err = s.GitHubApp(); app == nil || err != nil {
+		return "", "", nil, err
+	}
+	owner, name, err = ownerAndName(s.Repo)
+	return owner, name, app, output.Usage(err)
+}
+
 // password returns the source of the password for https, or nil if none is configured. It is an
 // error to configure more than one source.
 func (s *Repository) password(app *github.App) (remote.PasswordFunc, error) {

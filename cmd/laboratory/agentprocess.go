@@ -22,6 +22,7 @@ type agentProgram struct {
 	endpoint string // empty: the agent's own
 	token    func() (string, error)
 	environ  []string
+	now      func() time.Time
 	dir      string // for their files
 }
 
@@ -108,7 +109,7 @@ func (p agentProgram) start(_ context.Context, a evidence.Agent) (evidence.Proce
 		_ = syscall.Kill(-process.cmd.Process.Pid, syscall.SIGKILL) // what waits for the end of the pipe
 		process.mu.Lock()
 		defer process.mu.Unlock()
-		process.at, process.code = time.Now(), process.cmd.ProcessState.ExitCode()
+		process.at, process.code = p.now(), process.cmd.ProcessState.ExitCode()
 	}()
 	return process, nil
 }

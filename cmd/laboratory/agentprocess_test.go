@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // fakeAgent returns a program in a directory, which writes its arguments, environment and signals into files there.
 func fakeAgent(dir string) agentProgram {
 	return agentProgram{
-		path: filepath.Join(dir, "agent"), dir: dir, environ: append(os.Environ(), "BUILDKITE_AGENT_NAME=other"),
+		path: filepath.Join(dir, "agent"), dir: dir, environ: append(os.Environ(), "BUILDKITE_AGENT_NAME=other"), now: time.Now,
 		token: func() (string, error) { return "secret", nil },
 	}
 }

@@ -139,7 +139,7 @@ func (l *live) writing(errs io.Writer, config evidence.Config) (evidence.Config,
 	if w.Host, err = os.Hostname(); err != nil {
 		return config, none, err
 	}
-	program := agentProgram{path: path, token: config.AgentToken, environ: p.Environ}
+	program := agentProgram{path: path, token: config.AgentToken, environ: p.Environ, now: p.Clock.Now}
 	if l.agentURL != buildkite.DefaultAgentURL {
 		program.endpoint = l.agentURL
 	}
@@ -182,6 +182,13 @@ func (l *live) config() (evidence.Config, error) {
 	log, err := l.git.Logger()
 	if err == nil {
 		c.Git, err = l.git.Connection(log)
+	}
+	if err != nil {
+		return c, err
+	}
+	owner, name, app, err := l.git.GitHubRepository()
+	if app != nil {
+		c.GitHub = &evidence.GitHub{API: l.git.GitHubAPI, Owner: owner, Name: name, Token: app.Token}
 	}
 	return c, err
 }

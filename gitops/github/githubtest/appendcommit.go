@@ -27,8 +27,19 @@ type CommitInput struct {
 	}
 }
 
-// refID is the identifier of the branch main in GraphQL.
-const refID = "REF_kwDOABPHjbBtYWlu"
+// refID returns the identifier of a ref in GraphQL.
+func refID(name string) string {
+	return "REF_" + base64.RawURLEncoding.EncodeToString([]byte(name))
+}
+
+// refOf returns the ref of an identifier; empty if it is invalid.
+func refOf(id string) string {
+	name, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(id, "REF_"))
+	if err != nil || refID(string(name)) != id {
+		return ""
+	}
+	return string(name)
+}
 
 // graphQLError is an entry of "errors" in a GraphQL response. The field "type" is an extension of
 // GitHub.
@@ -58,9 +69,10 @@ func (s *Server) appendCommit(in CommitInput) (int, any, error) {
 	}
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	head, err := s.git("rev-parse", "--verify", "--quiet", "refs/heads/main")
+	ref := refOf(in.Branch.ID)
+	head, err := s.git("rev-parse", "--verify", "--quiet", ref)
 	if err != nil {
-		return 0, nil, err
+		return refusedAppend("NOT_FOUND", "Could not resolve to a branch.")
 	}
 	if in.ExpectedHeadOid != head {
 		// The type and the words are what its users saw, with the status 200 (donaldgifford/repo-guardian, INV-0022, "Spike 1").
@@ -77,9 +89,9 @@ func (s *Server) appendCommit(in CommitInput) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if _, err := s.git("update-ref", "refs/heads/main", sha, head); err != nil {
+	if _, err := s.git("update-ref", ref, sha, head); err != nil {
 		// The words of a race that firstsun-dev/git-files-sync saw; their type is not known.
-		return refusedAppend("UNPROCESSABLE", fmt.Sprintf("Ref refs/heads/main is at %s but expected %s", sha, head))
+		return refusedAppend("UNPROCESSABLE", fmt.Sprintf("Ref %s is at %s but expected %s", ref, sha, head))
 	}
 	after()
 	if drop {
@@ -101,7 +113,7 @@ func refusedAppend(kind, words string) (int, any, error) {
 // problem returns the problem of the input, independent of the head; empty if valid.
 func (in CommitInput) problem() (kind, words string) {
 	switch {
-	case in.Branch.ID != refID:
+	case refOf(in.Branch.ID) == "":
 		return "NOT_FOUND", "Could not resolve to a branch."
 	case in.Message.Headline == "" || strings.Contains(in.Message.Headline, "\n"):
 		return "UNPROCESSABLE", "A commit message headline is one line." // GitHub's words are not known

@@ -36,8 +36,8 @@ func (s *Server) graphQL(_ *http.Request, ask question) (int, any, error) {
 			return refusedBy("NOT_FOUND", fmt.Sprintf("Could not resolve to a Repository with the name '%s/%s'.", v.Owner, v.Name))
 		}
 		var ref any // null: there is none of that name
-		if v.Ref == "refs/heads/main" {
-			ref = map[string]string{"id": refID}
+		if _, err := s.git("rev-parse", "--verify", "--quiet", v.Ref); err == nil {
+			ref = map[string]string{"id": refID(v.Ref)}
 		}
 		return http.StatusOK, map[string]any{"data": map[string]any{"repository": map[string]any{"id": nodeID, "ref": ref}}}, nil
 	case strings.Contains(ask.Query, "updateRefs(input: $input)"):
