@@ -154,7 +154,7 @@ func (w *writer) appCommits(ctx context.Context, name string, stale plumbing.Has
 		w.found[swap] = contradicted("a commit is made although the branch is at another commit than expectedHeadOid")
 		before = at
 	case failed != "STALE_DATA":
-		w.found[swap] = contradicted("the error's type is %s", strings.ToLower(word(strings.ToLower(failed))))
+		w.found[swap] = contradicted("the error's type is %s", word(strings.ToLower(failed)))
 	default:
 		w.found[swap] = confirmed("an error of the type STALE_DATA, and the branch does not move")
 	}

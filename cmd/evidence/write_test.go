@@ -485,7 +485,7 @@ func TestRemovalFails(t *testing.T) {
 	expectNothingLeft(t, s, cluster)
 }
 
-// TestWritingBudget asserts that no more requests are sent than announced, also if every look is in vain, and that a
+// TestWritingBudget asserts that no more requests are sent than announced, also if no condition ever occurs, and that a
 // small limit of the user is respected.
 func TestWritingBudget(t *testing.T) {
 	for _, test := range []struct{ bug, without string }{{}, {bug: "never idle"}, {without: "state[]=scheduled"}, {without: "scheduled-jobs"}} {

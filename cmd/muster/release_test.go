@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-var recordRelease = flag.String("record-release", "", "the `version` of which TestRecordRelease writes the fleet repository")
+var recordRelease = flag.String("record-release", "", "the `version` for which TestRecordRelease writes a fleet repository")
 
 // TestRecordRelease writes the fleet repository of a version, which later ones have to read, verify
 // and continue; see testdata/releases/README.md.

@@ -31,7 +31,7 @@ is unknown or forbidden. The source of each Go module is at ` + "`https://proxy.
 // releasedFor are the platforms of archives, as in deploy/release/main.go.
 const releasedFor = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64"
 
-// linkedModule is a module of which a program has packages.
+// linkedModule is a module that a program is linked with.
 type linkedModule struct {
 	Path, Version, Dir string
 }

@@ -19,7 +19,7 @@ type digest struct{ name, sha256 string }
 // Identifiers without an address: they do not depend on where the source or the release is published.
 const (
 	buildType = "urn:x-muster:make-release:v1"
-	// builderID is to be replaced by whoever signs the statement.
+	// Who signs the statement replaces builderID.
 	builderID = "urn:x-muster:unidentified-builder"
 )
 

@@ -291,7 +291,7 @@ func (y *story) locked() {
 	}
 }
 
-// rename gives the repository another name: muster goes on under the old one.
+// rename asserts that muster continues with the old name after the host has renamed the repository.
 func (y *story) rename() {
 	if y.place.rename == nil {
 		y.row.renames = "has no way"

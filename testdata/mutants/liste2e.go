@@ -143,7 +143,7 @@ var e2eMutants = []mutant{
 	{
 		without: "notifications",
 		edits:   []edit{{"gitops/notify/notifier.go", "	for _, t := range n.senders {\n		t.landed(p)\n	}\n", "	_ = p\n"}},
-		rows:    map[string][]string{"e2e": {"TestNotified/flux", "TestNotified/argocd"}},
+		rows:    map[string][]string{"e2e": {"TestNotifiedTrace/flux", "TestNotifiedTrace/argocd"}},
 	},
 	{
 		without: "the read-only root",

@@ -147,7 +147,7 @@ func (r *runner) run(ctx context.Context, s suite, match *regexp.Regexp, control
 	if controls {
 		log.Printf("%s: %d rows with every feature", s.name, len(rows))
 		if out, err := r.test(ctx, s, rows); err != nil {
-			return false, fmt.Errorf("%s fails with every feature: %w\n%s", s.name, err, tail(out))
+			return false, fmt.Errorf("%s fails with every feature: %w\n%s", s.name, err, summary(out))
 		}
 	}
 	ok = true
@@ -187,7 +187,7 @@ func (r *runner) try(ctx context.Context, s suite, m mutant) (survived []string,
 		return nil, ctx.Err()
 	}
 	if failure != nil && !bytes.Contains(out, []byte("--- FAIL: ")) && !bytes.Contains(out, []byte("panic: test timed out")) {
-		return nil, fmt.Errorf("no test ran: %w\n%s", failure, tail(out))
+		return nil, fmt.Errorf("no test ran: %w\n%s", failure, summary(out))
 	}
 	if r.outputs != "" {
 		if err := os.WriteFile(filepath.Join(r.outputs, s.name+" "+m.without+".txt"), out, 0o644); err != nil {
@@ -260,8 +260,9 @@ func failedIn(out []byte, row string) bool {
 	return regexp.MustCompile(`(?m)^\s*(--- FAIL: ` + name + ` \(|` + name + ` \([0-9hms.]+\)$)`).Match(out)
 }
 
-// tail returns the end of an output.
-func tail(out []byte) []byte {
+// summary returns the names of the tests that failed, and the end of an output.
+func summary(out []byte) []byte {
 	const most = 6000
-	return out[max(0, len(out)-most):]
+	failed := regexp.MustCompile(`(?m)^\s*--- FAIL: .*\n`).FindAll(out, -1)
+	return slices.Concat(bytes.Join(failed, nil), out[max(0, len(out)-most):])
 }
