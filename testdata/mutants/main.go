@@ -41,7 +41,7 @@ type suite struct {
 }
 
 var suites = []suite{
-	{"incidents", 2, `go test -trimpath -vet=off -count=1 -timeout 30m ./cmd/muster -run "$1" -args -incidents`},
+	{"incidents", 2, `go test -trimpath -vet=off -count=1 -timeout 30m ./cmd/muster -run "$1" -args -incidents -update`},
 	{"hosts", 3, `make --silent build && go -C testdata/hosts test -count=1 -timeout 30m . -run "$1" -args -rival 5s`},
 	{"e2e", 2, `make e2e PATIENCE="${PATIENCE:-9m}" RUN="${1//\$/\$\$}"`},
 	{"e2e-long", 1, `make e2e-long CHAOS=2m PATIENCE=9m RUN="${1//\$/\$\$}"`},
@@ -171,10 +171,8 @@ func (r *runner) run(ctx context.Context, s suite, match *regexp.Regexp, control
 // try runs the rows of a mutant, and returns those that pass.
 func (r *runner) try(ctx context.Context, s suite, m mutant) (survived []string, err error) {
 	defer func() {
-		for _, e := range m.edits {
-			if out, e := exec.Command("git", "-C", r.tree, "checkout", "--quiet", "--", e.file).CombinedOutput(); e != nil && err == nil {
-				err = fmt.Errorf("restoring the source: %w\n%s", e, out)
-			}
+		if out, e := exec.Command("git", "-C", r.tree, "checkout", "--quiet", ".").CombinedOutput(); e != nil && err == nil { // rows record results
+			err = fmt.Errorf("restoring the source: %w\n%s", e, out)
 		}
 	}()
 	for _, e := range m.edits {
