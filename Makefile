@@ -4,7 +4,7 @@ GO         ?= go
 GOLANGCI   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VALE       := github.com/errata-ai/vale/v3/cmd/vale@v3.7.1
 # The modules of their own that make lint looks at; see CONTRIBUTING.
-LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/e2e testdata/hosts testdata/image testdata/mutants testdata/prometheus testdata/sbom testdata/webhooks
+LINTED     := deploy/release testdata/agent testdata/apiserver testdata/browser testdata/e2e testdata/hosts testdata/image testdata/mutants testdata/prometheus testdata/webhooks
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # Where the list of known vulnerabilities is; a mirror, or file:// and a directory.
 VULNDB     ?= https://vuln.go.dev
@@ -66,7 +66,7 @@ IMAGE      ?=
 SOURCE_URL ?=
 RELEASE     = $(GO) -C deploy/release run . -source ../.. -version '$(VERSION)' -commit '$(COMMIT)' -date '$(SOURCE_DATE_EPOCH)' -url '$(SOURCE_URL)'
 
-.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release release-test image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln sbom hostile mutants upgrade browser pictures hosts clean
+.PHONY: docs unraced unraced-some seeds sequential nested agent-cached browser-short help demo build image push release release-test image-test test race apiserver alerts agent e2e e2e-flux e2e-argocd e2e-long e2e-packages schema tools lint prose fuzz bench soak incidents faults writers quality reference golden cover vuln hostile mutants upgrade browser pictures hosts clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,7 +133,6 @@ nested:
 	$(GO) -C testdata/prometheus test -count=1 ./deployed
 	$(GO) -C deploy/release test -count=1 ./...
 	$(GO) -C testdata/mutants test -count=1 ./...
-	$(GO) -C testdata/sbom test -count=1 ./...
 	$(GO) -C testdata/webhooks test -count=1 ./...
 	$(GO) -C testdata/e2e vet ./...
 	$(GO) -C testdata/e2e test -count=1 ./record
@@ -209,9 +208,6 @@ vuln: ## Look for known vulnerabilities that muster reaches; needs a network, an
 	$(GO) test -count=1 -timeout 30m ./testdata/vuln
 	@code=0; for os in linux darwin; do echo "muster for $$os"; CGO_ENABLED=0 GOOS=$$os govulncheck -db $(VULNDB) ./... || code=1; done; \
 	for module in $(LINTED); do echo "$$module"; (cd $$module && govulncheck -db $(VULNDB) -test ./...) || code=1; done; exit $$code
-
-sbom: build ## Write the bill of materials of bin/muster, bin/muster.cdx.json (CycloneDX)
-	$(GO) -C testdata/sbom run . $(CURDIR)/bin/muster $(CURDIR)/bin/muster.cdx.json
 
 fuzz: ## Fuzz every parser for FUZZTIME each
 	@set -e; $(GO) list ./... | while read -r package; do \

@@ -24,7 +24,7 @@ What muster's programs and its image are made of besides its own code: the modul
 the licences ask to go with them. It is for ` + strings.ReplaceAll(releasedFor, ",", ", ") + `; a program for one of these links a part of it.
 ` + "`go test ./cmd/muster -run ThirdParty -update`" + ` makes this page from the module cache, and the test fails when it is behind, or when a licence
 is unknown or forbidden. The source of each Go module is at ` + "`https://proxy.golang.org/`" + `, in the version named here.
-` + "`make sbom`" + ` writes the same list for machines.
+The SBOMs in archives and in the image are the same list for machines.
 
 `
 

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -148,6 +149,10 @@ func someRepository(t *testing.T) (dir, commit string) {
 	t.Helper()
 	dir = t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "CHANGELOG.md"), []byte(changelog), 0o600))
+	script, err := os.ReadFile(filepath.Join(aRelease.source, filepath.FromSlash(scriptPath)))
+	must(t, err)
+	must(t, os.MkdirAll(filepath.Join(dir, filepath.FromSlash(path.Dir(scriptPath))), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, filepath.FromSlash(scriptPath)), script, 0o600))
 	for _, args := range []string{"init", "add .", "-c user.name=a -c user.email=a@example.com commit -m a", "rev-parse HEAD"} {
 		out, err := exec.Command("git", append([]string{"-C", dir}, strings.Fields(args)...)...).Output()
 		must(t, err)

@@ -7,6 +7,8 @@ import (
 	"compress/gzip"
 	"crypto/x509"
 	"debug/buildinfo"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -227,20 +230,40 @@ func checkSBOM(t *testing.T, text, program []byte, beside ...string) {
 	if bom.Metadata.Component.Version != aRelease.version {
 		t.Errorf("the SBOM is of version %s", bom.Metadata.Component.Version)
 	}
-	got := map[string]bool{}
+	got := map[string]string{}
 	for _, c := range *bom.Components {
-		got[c.Name] = c.Version != ""
+		got[c.Name] = c.Version
+		if c.Hashes != nil {
+			sum, err := hex.DecodeString((*c.Hashes)[0].Value)
+			must(t, err)
+			got[c.Name] += " h1:" + base64.StdEncoding.EncodeToString(sum)
+		}
+		if !strings.HasSuffix(c.PackageURL, "@"+strings.ReplaceAll(c.Version, "+", "%2B")) {
+			t.Errorf("the package URL of %s %s is %s", c.Name, c.Version, c.PackageURL)
+		}
 	}
 	info, err := buildinfo.Read(bytes.NewReader(program))
 	must(t, err)
-	want := append([]string{"std"}, beside...)
 	for _, m := range info.Deps {
-		want = append(want, m.Path)
-	}
-	for _, path := range want {
-		if !got[path] {
-			t.Errorf("the SBOM has no version of %s", path)
+		if want := strings.TrimSpace(m.Version + " " + m.Sum); got[m.Path] != want {
+			t.Errorf("%s is %q in the SBOM, want %q", m.Path, got[m.Path], want)
 		}
+	}
+	for _, name := range append([]string{"std", "uPlot"}, beside...) {
+		if got[name] == "" {
+			t.Errorf("the SBOM has no version of %s", name)
+		}
+	}
+}
+
+// TestLibrary asserts that a package URL encodes the plus sign, and that a damaged checksum is an error.
+func TestLibrary(t *testing.T) {
+	c := library(&debug.Module{Path: "x", Version: "v1.0.0+incompatible"})
+	if want := "pkg:golang/x@v1.0.0%2Bincompatible"; c.PackageURL != want {
+		t.Errorf("the package URL is %s, want %s", c.PackageURL, want)
+	}
+	if _, err := checksum("h1:AAAA"); err == nil {
+		t.Error("a checksum of three bytes: no error")
 	}
 }
 
