@@ -29,9 +29,7 @@ import (
 // quiet returns a Buildkite to write to, and the identifier of its cluster.
 func quiet(t *testing.T) (s *fakebuildkite.Server, cluster string) {
 	t.Helper()
-	s = fakebuildkite.New(fakebuildkite.Options{Token: apiToken, UserLimit: 50, OrgLimit: 200, Scopes: []string{
-		"read_agents", "read_builds", "read_clusters", "read_pipelines", "write_agents", "write_builds", "write_clusters", "write_pipelines",
-	}})
+	s = fakebuildkite.New(fakebuildkite.Options{Token: apiToken, UserLimit: 50, OrgLimit: 200, Scopes: fakebuildkite.WriteScopes})
 	cluster = s.AddCluster("Secret cluster")
 	s.AddQueue(cluster, "linux")
 	s.AddAgentToken(cluster, agentToken)

@@ -47,9 +47,7 @@ func newWorld(t *testing.T) *world {
 		t.Skip("make agent runs it")
 	}
 	t.Parallel()
-	s := fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), AgentInterval: time.Second, UserLimit: 1000, OrgLimit: 4000, Scopes: []string{
-		"read_agents", "read_builds", "read_clusters", "read_pipelines", "write_agents", "write_builds", "write_clusters", "write_pipelines",
-	}})
+	s := fakebuildkite.New(fakebuildkite.Options{Now: time.Now(), AgentInterval: time.Second, UserLimit: 1000, OrgLimit: 4000, Scopes: fakebuildkite.WriteScopes})
 	w := &world{s, t, s.AddCluster("one")}
 	w.AddQueue(w.cluster, "default")
 	w.AddAgentToken(w.cluster, "bkct_secret")

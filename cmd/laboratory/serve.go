@@ -30,6 +30,9 @@ const (
 	incidentLength = 10 * time.Minute
 )
 
+// serveAgentToken is the agent token of the simulated Buildkite.
+const serveAgentToken = "test-agent-token"
+
 // serveStep is how often the simulation catches up with the clock.
 const serveStep = 100 * time.Millisecond
 
@@ -129,10 +132,11 @@ func (s *serve) run(ctx context.Context, out io.Writer, muster string) error {
 	api := &http.Server{Handler: s.Buildkite, ReadHeaderTimeout: time.Minute}
 	go func() { _ = api.Serve(listener) }() // until it is closed
 	defer api.Close()
+	sim := "muster-sim"
 	if muster == "" {
 		muster = "muster"
 	} else if abs, err := filepath.Abs(strings.Trim(muster, "'")); err == nil { // the other terminal may be elsewhere
-		muster = invocation.ShellWord(abs)
+		muster, sim = invocation.ShellWord(abs), invocation.ShellWord(abs+"-sim")
 	}
 	fmt.Fprintf(out, `Buildkite is simulated at http://%s/, and the fleet repository is %s.
 In another terminal, run muster, and open http://%s/ in a browser:
@@ -141,9 +145,14 @@ In another terminal, run muster, and open http://%s/ in a browser:
   export MUSTER_BUILDKITE_URL=http://%[1]s/ MUSTER_REPO=%[2]s
   %[4]s run --listen %[3]s
 
-In a third one, with the same exports, try muster plan, history and explain.
+In a third one, with the same exports, try muster plan, history and explain, or
+compare muster's beliefs with this simulation before you do so with your account:
+
+  echo %[5]s >agent-token
+  %[6]s live --agent-endpoint http://%[1]s/ --agent-token-file agent-token --write
+
 Interrupt this command to end the simulation.
-`, listener.Addr(), address, pageAddress(), muster)
+`, listener.Addr(), address, pageAddress(), muster, serveAgentToken, sim)
 	if wrong != nil {
 		s.schedule(start, *wrong)
 	}
@@ -169,6 +178,8 @@ func pageAddress() string {
 func (s *serve) play(ctx context.Context, start time.Time) {
 	s.random = rand.New(rand.NewPCG(uint64(start.UnixNano()), 1))
 	s.begin(start, s.random)
+	s.Buildkite.SetLimits(50, 200) // Buildkite's own
+	s.Buildkite.AddAgentToken(s.queues, serveAgentToken)
 	fates := s.cluster.Fate
 	s.cluster.Fate = func() simulation.Fate {
 		fate := fates()

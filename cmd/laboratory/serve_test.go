@@ -1,11 +1,16 @@
 package laboratory
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -139,6 +144,52 @@ func TestServeAppliesOtherOverlays(t *testing.T) {
 	if !strings.Contains(out.String(), "  "+abs+" run --listen 127.0.0.1:") {
 		t.Errorf("it prints\n%s", out.String())
 	}
+}
+
+// idleClock is a clock that stands still: its sleeps end with the context.
+type idleClock struct{ stoppedClock }
+
+func (idleClock) Sleep(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() }
+
+// TestServeLive asserts that the commands that serve prints let live --write run against it: nothing is contradicted,
+// and nothing remains.
+func TestServeLive(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	read, write := io.Pipe()
+	s := &serve{dir: filepath.Join(t.TempDir(), "serve"), clock: idleClock{}, stderr: io.Discard, noSync: true}
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(s.run(ctx, write, ""), write.Close()) }()
+	var exports, args []string
+	dir := t.TempDir()
+	for lines := bufio.NewScanner(read); args == nil && lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		switch {
+		case !strings.HasPrefix(lines.Text(), "  "):
+		case words[0] == "export":
+			exports = append(exports, words[1:]...)
+		case words[0] == "echo":
+			check(t, os.WriteFile(filepath.Join(dir, strings.TrimPrefix(words[2], ">")), []byte(words[1]+"\n"), 0o600))
+		case words[0] == "muster-sim" && words[1] == "live":
+			args = append(words[1:], "--agent-program", filepath.Join(dir, "none"))
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+	t.Chdir(dir)
+	var out, errs bytes.Buffer
+	p := invocation.Program{Args: args, Environ: exports, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Clock: s.Buildkite}
+	code := p.Run(t.Context(), Commands)
+	if text := out.String(); code != invocation.ExitOK || !regexp.MustCompile(`(?m)^stacks-runnable +confirmed`).MatchString(text) || !strings.Contains(text, "\ngit-compare-and-swap            confirmed") {
+		t.Errorf("the exit code is %d, and the output\n%s\n%s", code, text, errs.String())
+	}
+	if p, q, k := s.Buildkite.Pipelines(), s.Buildkite.Queues(s.queues), s.Buildkite.Stacks(); len(p) > 0 || !slices.Equal(q, demoQueues) || len(k) > 0 {
+		t.Errorf("left are the pipelines %q, the queues %q and the stacks %q", p, q, k)
+	}
+	if refs, err := (gitserver.Repository{Dir: filepath.Join(s.dir, "fleet.git")}).Git("for-each-ref", "--format=%(refname)"); err != nil || refs != "refs/heads/main\n" {
+		t.Errorf("the refs are %q (%v)", refs, err)
+	}
+	cancel()
+	check(t, <-ended)
 }
 
 // TestServeUsage asserts what serve refuses.

@@ -22,7 +22,9 @@ type simulatedFleet struct {
 
 // begin makes Buildkite, with the queues of the demo, and the cluster.
 func (f *simulatedFleet) begin(now time.Time, random *rand.Rand) {
-	f.Buildkite = fakebuildkite.New(fakebuildkite.Options{Now: now, OnAgentEnd: func(a fakebuildkite.AgentRecord) { f.cluster.AgentEnded(a) }})
+	f.Buildkite = fakebuildkite.New(fakebuildkite.Options{
+		Now: now, Scopes: fakebuildkite.WriteScopes, OnAgentEnd: func(a fakebuildkite.AgentRecord) { f.cluster.AgentEnded(a) },
+	})
 	f.queues = f.Buildkite.AddCluster("ci")
 	for _, key := range demoQueues {
 		f.Buildkite.AddQueue(f.queues, key)

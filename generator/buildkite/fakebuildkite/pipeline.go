@@ -63,6 +63,11 @@ var scopes = map[string][2]string{
 	"teams": {"read_teams", ""},
 }
 
+// WriteScopes are the scopes of a token that may send every request of muster-sim live --write.
+var WriteScopes = []string{
+	"read_agents", "read_builds", "read_clusters", "read_pipelines", "write_agents", "write_builds", "write_clusters", "write_pipelines",
+}
+
 // scopeOf returns the scope of a request; empty if no such request exists.
 func scopeOf(r *http.Request, path []string) string {
 	read, write := scopes[path[0]][0], scopes[path[0]][1]
