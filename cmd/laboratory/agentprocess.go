@@ -37,6 +37,13 @@ const supervise = `{
 exec "$@" 3<&-
 `
 
+// onlyOwn is the hook pre-bootstrap of agents that take the jobs of pipelines whose slugs begin with %s. It refuses
+// others, because every build in the cluster can name the queue. The name of a variable may contain a newline.
+const onlyOwn = `#!/bin/sh
+grep -q '^BUILDKITE_PIPELINE_SLUG="%[1]s-[a-z]*"$' "$BUILDKITE_ENV_FILE" &&
+! grep '^BUILDKITE_PIPELINE_SLUG=' "$BUILDKITE_ENV_FILE" | grep -qv '="%[1]s-[a-z]*"$'
+`
+
 // agentProcess implements [evidence.Process].
 type agentProcess struct {
 	cmd  *exec.Cmd
@@ -64,7 +71,11 @@ func (p agentProgram) start(_ context.Context, a evidence.Agent) (evidence.Proce
 		hook = "#!/bin/sh\nexit 1\n"
 	}
 	hooks, config := filepath.Join(dir, "hooks"), filepath.Join(dir, "agent.cfg")
-	if err := errors.Join(os.MkdirAll(hooks, 0o700), os.WriteFile(filepath.Join(hooks, "agent-startup"), []byte(hook), 0o700), os.WriteFile(config, nil, 0o600)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(hooks, 0o700), os.WriteFile(config, nil, 0o600),
+		os.WriteFile(filepath.Join(hooks, "agent-startup"), []byte(hook), 0o700),
+		os.WriteFile(filepath.Join(hooks, "pre-bootstrap"), fmt.Appendf(nil, onlyOwn, a.Run), 0o700),
+	); err != nil {
 		return nil, err
 	}
 	args := []string{

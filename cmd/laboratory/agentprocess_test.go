@@ -71,7 +71,7 @@ func exists(file string) bool {
 func TestAgentProcess(t *testing.T) {
 	dir := writeAgent(t)
 	file := filepath.Join(dir, "agent")
-	p, err := fakeAgent(dir).start(t.Context(), evidence.Agent{Name: "a", Tags: []string{"queue=q", "x=y"}, Priority: 3, AfterJob: true, IdleTimeout: time.Minute, Uptime: time.Hour, HookFails: true})
+	p, err := fakeAgent(dir).start(t.Context(), evidence.Agent{Name: "a", Run: "muster-live-x", Tags: []string{"queue=q", "x=y"}, Priority: 3, AfterJob: true, IdleTimeout: time.Minute, Uptime: time.Hour, HookFails: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +89,24 @@ func TestAgentProcess(t *testing.T) {
 	}
 	if out, err := exec.Command(filepath.Join(dir, "a", "hooks", "agent-startup")).CombinedOutput(); err == nil {
 		t.Errorf("the hook does not fail: %s", out)
+	}
+	variables := filepath.Join(dir, "variables")
+	for text, accepted := range map[string]bool{
+		`BUILDKITE_PIPELINE_SLUG="muster-live-x-jobs"`: true,
+		"":                                false,
+		`BUILDKITE_PIPELINE_SLUG="other"`: false,
+		`BUILDKITE_PIPELINE_SLUG="my-muster-live-x-jobs"`:                                                      false,
+		"X\nBUILDKITE_PIPELINE_SLUG=\"muster-live-x-jobs\"\nBUILDKITE_PIPELINE_SLUG=\"other\"":                 false,
+		"BUILDKITE_PIPELINE_SLUG=\"other\"\nBUILDKITE_LABEL=\"\\nBUILDKITE_PIPELINE_SLUG=muster-live-x-jobs\"": false,
+	} {
+		if err := os.WriteFile(variables, []byte("BUILDKITE_LABEL=\"test\"\n"+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		hook := exec.Command(filepath.Join(dir, "a", "hooks", "pre-bootstrap"))
+		hook.Env = []string{"PATH=" + os.Getenv("PATH"), "BUILDKITE_ENV_FILE=" + variables}
+		if out, err := hook.CombinedOutput(); (err == nil) != accepted {
+			t.Errorf("a job with %s is accepted: %t\n%s", text, err == nil, out)
+		}
 	}
 	p.Freeze()
 	beat := func() time.Time {
