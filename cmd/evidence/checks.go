@@ -596,7 +596,7 @@ func checkLimited(o *observations) finding {
 	if limited == 0 {
 		return unreachable("no job waits for a limit")
 	}
-	return confirmed("%d jobs wait in another state, or without runnable_at; none with it waits for an agent that is idle", limited)
+	return confirmed("jobs that wait in another state, or without runnable_at: %d; none with it waits for an agent that is idle", limited)
 }
 
 // checkJobOrder looks for wait steps that wait although nothing that is listed before them is unfinished. Jobs behind

@@ -43,6 +43,9 @@ func openGit(ctx context.Context, c Config) (gitHost, error) {
 	}
 	c.Doing("reading the fleet repository")
 	head, session, err := c.Git.HeadOf(ctx, c.Branch)
+	if errors.Is(err, transport.ErrEmptyRemoteRepository) { // a host may make the first branch its default, and keep it
+		err = fmt.Errorf("%w: push a first commit to branch %q", remote.ErrEmpty, c.Branch)
+	}
 	if err != nil {
 		return gitHost{}, c.Git.Fail("reading", err)
 	}

@@ -113,7 +113,7 @@ func (w *writer) sweepGit(ctx context.Context, earlier bool) (left []string) {
 			continue
 		}
 		if earlier {
-			w.Write.Log("Removing the branch that an earlier run left: " + name)
+			w.log("Removing the branch that an earlier run left: " + name)
 		}
 		if _, err := git.Move(ctx, w.git.Connection, name, head, plumbing.ZeroHash, nil); err != nil {
 			remains(name, err)

@@ -41,8 +41,8 @@ const (
 	sourceStack    source = "a stack"
 )
 
-// Limits of what is read: pages of agents and of builds under way, clusters whose queues are listed, the age of
-// finished builds, and the time and the size of one response.
+// Limits of what is read: pages of agents, of queues and of builds under way, clusters whose queues are listed, the
+// age of finished builds, and the time and the size of one response.
 const (
 	pageSize       = 100
 	mostPages      = 5
@@ -106,8 +106,9 @@ type recorder struct {
 	flood bool // more is sent than a limit allows
 	o     *observations
 
-	mu   sync.Mutex
-	left int
+	mu    sync.Mutex
+	left  int
+	spare int // requests of a minute's limit that are kept for the removal
 }
 
 // kept is the key of the exchange, in the context of a request, that gets its response.
@@ -187,6 +188,7 @@ func connect(ctx context.Context, c Config) (*reader, error) {
 	agents := &recorder{next: next, clock: c.Clock, left: AgentRequests, o: &observations{}}
 	if c.Write != nil {
 		t.left, agents.left, t.waits, agents.waits = t.left+WriteRequests-removalRequests, AgentRequests+WriteAgentRequests, true, true
+		t.spare = spareRequests
 	}
 	client, err := buildkite.New(buildkite.Config{Org: c.Org, URL: c.URL, Token: c.Token, HTTP: t, Clock: c.Clock})
 	if err != nil {
@@ -302,7 +304,7 @@ func (r *reader) send(ctx context.Context, by *recorder, method, address, author
 		}
 		_ = response.Body.Close() // the recorder has read it
 		limited := x.status == http.StatusTooManyRequests
-		if wait := limitLeft(x.header); by.waits && (limited || wait > 0) {
+		if wait := by.limitLeft(x.header); by.waits && (limited || wait > 0) {
 			if err := r.Clock.Sleep(ctx, max(wait, time.Second)); err != nil || !limited {
 				return x, err
 			}
@@ -313,10 +315,12 @@ func (r *reader) send(ctx context.Context, by *recorder, method, address, author
 }
 
 // limitLeft returns the time until the end of the minute of a limit that few requests remain of; zero if enough do.
-func limitLeft(h http.Header) (wait time.Duration) {
+func (t *recorder) limitLeft(h http.Header) (wait time.Duration) {
 	for _, scope := range []string{"RateLimit-", "RateLimit-User-"} {
 		remaining, err := strconv.Atoi(h.Get(scope + "Remaining"))
-		if reset, invalid := strconv.Atoi(h.Get(scope + "Reset")); err == nil && invalid == nil && remaining < 2 {
+		limit, _ := strconv.Atoi(h.Get(scope + "Limit"))
+		enough := max(2, min(t.spare, limit/2))
+		if reset, invalid := strconv.Atoi(h.Get(scope + "Reset")); err == nil && invalid == nil && remaining < enough {
 			wait = max(wait, time.Duration(min(reset, 60)+1)*time.Second)
 		}
 	}
@@ -418,7 +422,10 @@ func (r *reader) readQueues(ctx context.Context) error {
 	clusters := slices.Clone(r.o.clusters)
 	slices.SortStableFunc(clusters, func(a, b record) int { return size[b.text("id")] - size[a.text("id")] })
 	for _, c := range clusters[:min(len(clusters), mostClusters)] {
-		queues, _, _, err := r.list(ctx, "clusters/"+url.PathEscape(c.text("id"))+"/queues", 1)
+		queues, _, whole, err := r.list(ctx, "clusters/"+url.PathEscape(c.text("id"))+"/queues", mostPages)
+		if err == nil && !whole {
+			err = absent("a cluster has more queues than are read")
+		}
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"muster/generator/ledger"
@@ -39,6 +40,8 @@ const (
 	WriteTime          = 15 * time.Minute
 
 	removalRequests = 40
+	// spareRequests of a limit's minute suffice for the removal after an interruption, which cannot wait for the next.
+	spareRequests = 20
 )
 
 // prefix begins the names of all that live creates, branches excepted.
@@ -94,21 +97,22 @@ func steps(part, id string) string {
 func Plan(c Config) string {
 	id := c.Write.ID
 	var text strings.Builder
-	fmt.Fprintf(&text, "in Buildkite's cluster of the agent token, the queue and the stack %s%s,\nand three pipelines with a build each. Nothing else has jobs or agents in that queue, which live pauses once:\n", prefix, id)
+	fmt.Fprintf(&text, "in Buildkite's cluster of the agent token,\nthe queue and the stack %s%s, and three pipelines with a build each.\nlive pauses that queue once. Others have no jobs or agents in it.\n", prefix, id)
 	for _, part := range parts {
 		fmt.Fprintf(&text, "\n%s%s-%s\n%s", prefix, id, part, steps(part, id))
 	}
+	lasts := "six minutes"
 	if agents := len(agentsOf(id)); c.Write.Start != nil {
-		fmt.Fprintf(&text, "\nIt starts %d agents on this machine, which run six of these jobs", agents)
+		fmt.Fprintf(&text, "\nIt starts %d agents on this machine, which count against your plan and run six of these\njobs, and cancels the others.\n", agents)
 	} else {
-		fmt.Fprintf(&text, "\nIt starts no agents (%s), so that the jobs wait", c.Write.NoAgents)
+		lasts = "one minute"
+		fmt.Fprintf(&text, "\nIt starts no agents (%s),\nso that no job runs.\n", c.Write.NoAgents)
 	}
-	text.WriteString(", and cancels the others.\n")
 	if c.Git != nil {
 		fmt.Fprintf(&text, "In the repository: the branch %s%s, with four commits without parents in\nother branches, and one file of 4 MiB.\n", branchPrefix, id)
 	}
 	if c.GitHub != nil {
-		text.WriteString("By the GitHub App, three commits on that branch, with 2 MB.\n")
+		text.WriteString("By the GitHub App, two commits on that branch, with 2 MB.\n")
 	}
 	fmt.Fprintf(&text, "At most %d requests to Buildkite's REST API, %d to its Agent API", c.Budget+WriteRequests, AgentRequests+WriteAgentRequests)
 	if c.Git != nil {
@@ -117,7 +121,7 @@ func Plan(c Config) string {
 	if c.GitHub != nil {
 		fmt.Fprintf(&text, ", %d to GitHub's API", gitHubRequests)
 	}
-	fmt.Fprintf(&text, "; about six\nminutes, at most %d, and then the removal.\n", int(WriteTime.Minutes()))
+	fmt.Fprintf(&text, "; about %s,\nat most %d minutes, and then the removal.\n", lasts, int(WriteTime.Minutes()))
 	return text.String()
 }
 
@@ -141,6 +145,7 @@ type writer struct {
 	created      bool // or about to be
 	agents       map[string]*started
 	found        map[string]finding
+	logging      sync.Mutex
 }
 
 func newWriter(r *reader, git gitHost) *writer {
@@ -210,8 +215,11 @@ func (w *writer) create(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the cluster of the agent token: %w", err)
 	}
+	if x.status == http.StatusUnauthorized {
+		return errors.New("agent token refused by Buildkite (401): agent tokens are on the page of the Buildkite cluster, under Agent Tokens")
+	}
 	name := decode(x.body).object("cluster").text("name")
-	clusters, _, _, err := w.list(ctx, "clusters", 1)
+	clusters, _, _, err := w.list(ctx, "clusters", mostPages)
 	if err != nil {
 		return fmt.Errorf("reading the clusters: %w", err)
 	}
@@ -258,7 +266,7 @@ func (w *writer) play(ctx context.Context) (err, unremoved error) {
 			err = fmt.Errorf("it took more than %s", WriteTime)
 		}
 		if w.created {
-			unremoved = w.remove(ctx.Err() != nil)
+			unremoved = w.remove(ctx)
 		}
 	}()
 	w.Doing("creating a queue and pipelines")
@@ -298,11 +306,19 @@ func ours(form *regexp.Regexp, name, description string) string {
 	return ""
 }
 
+// log reports what is removed.
+func (w *writer) log(text string) {
+	w.logging.Lock()
+	defer w.logging.Unlock()
+	w.Write.Log(text)
+}
+
 // sweep removes what this run and earlier ones have created. Its error has what remains.
 func (w *writer) sweep(ctx context.Context, earlier bool) error {
-	left := w.sweepGit(ctx, earlier)
-	more, err := w.sweepBuildkite(ctx, earlier)
-	if left = append(left, more...); err != nil {
+	fromGit := make(chan []string)
+	go func() { fromGit <- w.sweepGit(ctx, earlier) }() // one service may hang
+	left, err := w.sweepBuildkite(ctx, earlier)
+	if left = append(<-fromGit, left...); err != nil {
 		left = append(left, fmt.Sprintf("what begins with %s and has the description %q (%v): delete it by hand", prefix, marker("..."), err))
 	}
 	if left == nil {
@@ -321,7 +337,7 @@ func (w *writer) sweepBuildkite(ctx context.Context, earlier bool) (left []strin
 	if err != nil {
 		return nil, fmt.Errorf("listing the pipelines: %w", err)
 	}
-	queues, _, _, err := w.list(ctx, "clusters/"+w.cluster+"/queues", 1)
+	queues, _, _, err := w.list(ctx, "clusters/"+w.cluster+"/queues", mostPages)
 	if err != nil {
 		return nil, fmt.Errorf("listing the queues: %w", err)
 	}
@@ -346,10 +362,10 @@ func (w *writer) sweepBuildkite(ctx context.Context, earlier bool) (left []strin
 		}
 	}
 	if earlier && len(runs) > 0 {
-		w.Write.Log("Removing what earlier runs left: " + strings.Join(slices.Sorted(maps.Keys(runs)), ", "))
+		w.log("Removing what earlier runs left: " + strings.Join(slices.Sorted(maps.Keys(runs)), ", "))
 	}
-	for slug, name := range slugs {
-		path := "pipelines/" + url.PathEscape(slug)
+	for _, slug := range slices.Sorted(maps.Keys(slugs)) {
+		name, path := slugs[slug], "pipelines/"+url.PathEscape(slug)
 		builds, _, _, err := w.list(ctx, path+"/builds?state[]=scheduled&state[]=running&state[]=failing&state[]=blocked", 1)
 		if err != nil && !hasStatus(err, http.StatusNotFound) {
 			remains("a build of the pipeline "+name, "cancel it on its page", err)
@@ -399,8 +415,7 @@ func reasonOfRefusal(err error) string {
 	return reason(err)
 }
 
-// removalTime limits the removal of a run that was not interrupted, and stopTime that of one that was: the process
-// ends then.
+// removalTime limits the removal, and stopTime what is left of it after an interruption: the process ends then.
 const (
 	removalTime = 3 * time.Minute
 	stopTime    = 20 * time.Second
@@ -408,19 +423,24 @@ const (
 	removalTries = 3
 )
 
-// remove ends the agents and removes all that the run has created.
-func (w *writer) remove(interrupted bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), removalTime)
-	if interrupted {
-		ctx, cancel = context.WithTimeout(context.Background(), stopTime)
-	}
+// remove ends the agents and removes all that the run has created. It continues for stopTime if the context is or
+// becomes canceled.
+func (w *writer) remove(run context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(run), removalTime)
 	defer cancel()
+	defer context.AfterFunc(run, func() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(stopTime):
+			cancel()
+		}
+	})()
 	w.Doing("removing what was created")
 	for _, a := range w.agents {
 		a.process.Stop()
 	}
 	w.rest.mu.Lock()
-	w.rest.left += removalRequests
+	w.rest.left, w.rest.spare = w.rest.left+removalRequests, 0
 	w.rest.mu.Unlock()
 	err := w.sweep(ctx, false)
 	for try := 1; err != nil && try < removalTries && w.Clock.Sleep(ctx, lagPause) == nil; try++ {
@@ -731,7 +751,7 @@ func (w *writer) pause(ctx context.Context) {
 	w.judge(err, stacks, "cluster_queue has the field while the queue is paused", "dispatch_paused is %s and paused is %s while the queue is paused",
 		page.object("cluster_queue").kind("dispatch_paused"), page.object("cluster_queue").kind("paused"))
 	err = w.until(ctx, longestLag, func() (bool, error) {
-		queues, _, _, err := w.list(ctx, "clusters/"+w.cluster+"/queues", 1)
+		queues, _, _, err := w.list(ctx, "clusters/"+w.cluster+"/queues", mostPages)
 		for _, q := range queues {
 			if q.text("id") == w.queue {
 				ours = q

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
@@ -167,11 +169,17 @@ var writingLies = []struct {
 	}}},
 	{lie: lie{belief: "stacks-job-states", about: "no states", path: "/get-states", edit: records(set("states", map[string]any{}))}},
 	{lie: lie{belief: "agent-never-connected", about: "it is listed", path: "/agents?cluster_queue_id", edit: list(func(all []record) []record {
-		const tag = anyTag + "=hook"
+		const tag, early = anyTag + "=hook", anyTag + "=idle"
+		begun := false
 		for _, a := range all {
-			if tags, _ := a.texts("meta_data"); slices.Contains(tags, tag) {
+			tags, _ := a.texts("meta_data")
+			if slices.Contains(tags, tag) {
 				return all
 			}
+			begun = begun || slices.Contains(tags, early) // and has not exited, as later
+		}
+		if !begun {
+			return all
 		}
 		return append(all, record{"id": "x", "connection_state": "connected", "connected_at": nil, "meta_data": []string{tag, "queue=muster-live-run1"}})
 	})}},
@@ -397,10 +405,100 @@ func TestInterruptedPushes(t *testing.T) {
 	}
 }
 
+// TestInterruptedWhileGitHangs asserts that an interrupted run removes what it has created in Buildkite while the git
+// host does not answer.
+func TestInterruptedWhileGitHangs(t *testing.T) {
+	s, cluster := quiet(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c, _ := writing(s, cut(s.Transport(), 30, false, cancel), "run1", "")
+	withoutAgents(&c)
+	var fleet gitserver.Fleet
+	c.Git, fleet = gitServer(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for ctx.Err() != nil && r.Context().Err() == nil && len(s.Queues(cluster)) > 1 {
+				time.Sleep(time.Millisecond)
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	c.Branch = "main"
+	if _, err := Collect(ctx, c); err == nil || !strings.HasSuffix(err.Error(), "what it created is removed") {
+		t.Errorf("the error is %v", err)
+	}
+	expectNothingLeft(t, s, cluster)
+	if refs, err := fleet.Git("for-each-ref"); err != nil || strings.Contains(refs, "muster-live") {
+		t.Errorf("the refs are %q (%v)", refs, err)
+	}
+}
+
+// TestInterruptedRemoval asserts that an interruption also limits the removal that has begun.
+func TestInterruptedRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := quiet(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		var interrupted time.Time
+		c, _ := writing(s, roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodDelete {
+				return s.Transport().RoundTrip(r)
+			}
+			if ctx.Err() == nil {
+				interrupted = time.Now()
+				cancel()
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}), "run1", "")
+		withoutAgents(&c)
+		_, err := Collect(ctx, c)
+		if took := time.Since(interrupted); took > stopTime || err == nil || !strings.Contains(err.Error(), "not removed:") {
+			t.Errorf("it ends %s after the interruption with %v", took, err)
+		}
+	})
+}
+
+// TestInterruptedAtLimit asserts that a limit of requests leaves enough of them for the removal after an interruption,
+// which cannot wait for the next minute.
+func TestInterruptedAtLimit(t *testing.T) {
+	for after := 20; after < 60; after += 3 {
+		s, cluster := quiet(t)
+		s.SetLimits(30, 200)
+		ctx, cancel := context.WithCancel(t.Context())
+		c, _ := writing(s, cut(s.Transport(), after, false, cancel), "run1", "")
+		withoutAgents(&c)
+		c.Clock = impatient{s, ctx}
+		_, err := Collect(ctx, c)
+		if cancel(); err == nil || !strings.HasSuffix(err.Error(), "what it created is removed") {
+			t.Errorf("interrupted after %d requests: %v", after, err)
+		}
+		expectNothingLeft(t, s, cluster)
+	}
+}
+
+// impatient is a clock that does not sleep for longer than stopTime once a context has ended.
+type impatient struct {
+	*fakebuildkite.Server
+	interrupted context.Context
+}
+
+func (c impatient) Sleep(ctx context.Context, d time.Duration) error {
+	if c.interrupted.Err() != nil && d > stopTime {
+		return context.DeadlineExceeded
+	}
+	return c.Server.Sleep(ctx, d)
+}
+
 // TestRemovesOnlyItsOwn asserts that live leaves what has the names of its objects but not their description, and
 // removes what an earlier run left, also of git.
 func TestRemovesOnlyItsOwn(t *testing.T) {
 	s, cluster := quiet(t)
+	all := []string{"linux"}
+	for i := range pageSize {
+		all = append(all, fmt.Sprintf("queue-%03d", i))
+		s.AddQueue(cluster, all[i+1])
+	}
+	_, err := s.Connect(fakebuildkite.Agent{Cluster: cluster, Tags: []string{"queue=" + all[pageSize]}})
+	must(t, err)
 	c, logged := writing(s, s.Transport(), "run2", "")
 	withoutAgents(&c)
 	var fleet gitserver.Fleet
@@ -431,18 +529,21 @@ func TestRemovesOnlyItsOwn(t *testing.T) {
 	post("pipelines", "muster-live-run1-blocked", marker("run1"))
 	post("clusters/"+cluster+"/queues", "muster-live-a", "my own")
 	post("clusters/"+cluster+"/queues", "muster-live-run0", marker("run0"))
-	_, err := Collect(t.Context(), c)
+	results, err := Collect(t.Context(), c)
 	must(t, err)
+	if found := verdicts(results, Contradicted); found != nil {
+		t.Errorf("contradicted: %q", found)
+	}
 	if p := s.Pipelines(); !slices.Equal(p, []string{"muster-live-a-jobs", "muster-live-b-jobs", "my-muster-live-b-jobs"}) {
 		t.Errorf("the pipelines are %q", p)
 	}
-	if q := s.Queues(cluster); !slices.Equal(q, []string{"linux", "muster-live-a"}) {
+	if q := s.Queues(cluster); !slices.Equal(q, append(all, "muster-live-a")) {
 		t.Errorf("the queues are %q", q)
 	}
 	if refs, err := fleet.Git("for-each-ref", "--format=%(refname)"); err != nil || refs != "refs/heads/main\nrefs/heads/muster-live/other\n" {
 		t.Errorf("the refs are %q", refs)
 	}
-	if want := []string{"Removing the branch that an earlier run left: muster-live/run1", "Removing what earlier runs left: run0, run1"}; !slices.Equal(*logged, want) {
+	if want := []string{"Removing the branch that an earlier run left: muster-live/run1", "Removing what earlier runs left: run0, run1"}; !slices.Equal(slices.Sorted(slices.Values(*logged)), want) {
 		t.Errorf("logged is %q, want %q", *logged, want)
 	}
 }
@@ -551,6 +652,30 @@ func TestScopes(t *testing.T) {
 	c, _ := writing(s, s.Transport(), "run1", "")
 	if _, err := Collect(t.Context(), c); err == nil || !strings.Contains(err.Error(), "write_pipelines, write_builds, write_clusters") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestRefusedStart asserts what live reports before it creates anything.
+func TestRefusedStart(t *testing.T) {
+	for want, set := range map[string]func(*Config){
+		"agent token refused by Buildkite (401): agent tokens are on the page": func(c *Config) {
+			c.AgentToken = func() (string, error) { return "other", nil }
+		},
+		`the repository is empty: push a first commit to branch "main"`: func(c *Config) {
+			var fleet gitserver.Fleet
+			c.Git, fleet = gitServer(t, nil)
+			_, err := fleet.Git("update-ref", "-d", "refs/heads/main")
+			must(t, err)
+			c.Branch = "main"
+		},
+	} {
+		s, cluster := quiet(t)
+		c, _ := writing(s, s.Transport(), "run1", "")
+		set(&c)
+		if _, err := Collect(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
+		expectNothingLeft(t, s, cluster)
 	}
 }
 

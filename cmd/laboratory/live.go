@@ -82,7 +82,7 @@ func (l *live) run(cmd *cobra.Command) error {
 	}
 	defer end()
 	if l.write {
-		fmt.Fprintf(cmd.ErrOrStderr(), "live reads, and creates, and then removes, %s\n", evidence.Plan(writing))
+		fmt.Fprintf(cmd.ErrOrStderr(), "live creates, and then removes, %s\n", evidence.Plan(writing))
 		return l.compare(cmd, writing)
 	}
 	text := fmt.Sprintf("Reading only, with at most %d requests to Buildkite's REST API", config.Budget)
