@@ -39,11 +39,11 @@ func thisClock(t *testing.T) daylong {
 	return daylong{scenario: w, t: t, ended: make(chan error, 1)}
 }
 
-// start starts muster run with additional variables and flags.
+// start starts muster run with additional or other variables, and flags.
 func (k *daylong) start(environ []string, flags ...string) {
 	k.t.Helper()
-	environ = append(environ, "MUSTER_REPO="+k.git.URL+"/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL="+k.api.URL+"/", "BUILDKITE_API_TOKEN="+leaktest.BuildkiteToken)
-	k.process = started(k.t, environ, append([]string{"run", "--interval", "24h", "--startup-jitter", "0s"}, flags...)...)
+	own := []string{"MUSTER_REPO=" + k.git.URL + "/fleet.git", "MUSTER_BUILDKITE_ORG=acme", "MUSTER_BUILDKITE_URL=" + k.api.URL + "/", "BUILDKITE_API_TOKEN=" + leaktest.BuildkiteToken}
+	k.process = started(k.t, append(own, environ...), append([]string{"run", "--interval", "24h", "--startup-jitter", "0s"}, flags...)...)
 	go func() { k.ended <- k.process.Wait() }()
 }
 

@@ -165,6 +165,13 @@ func New(opts Options) *Server {
 	return s
 }
 
+// SetToken replaces the API access token that is accepted.
+func (s *Server) SetToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opts.Token = token
+}
+
 // Now returns the simulated time.
 func (s *Server) Now() time.Time {
 	s.mu.Lock()
