@@ -19,7 +19,7 @@ var without = flag.String("without", "", "hosts that are left out, separated by 
 func TestHosts(t *testing.T) {
 	for _, h := range hosts() {
 		t.Run(h.name, func(t *testing.T) {
-			row := &row{host: h.name, headFirst: h.headFirst}
+			row := &row{host: h.name, headFirst: h.headFirst, hidesLocks: h.hidesLocks}
 			rows = append(rows, row)
 			if h.leftOut() {
 				row.notRun = "left out by -without"
@@ -33,6 +33,7 @@ func TestHosts(t *testing.T) {
 			row.version = s.version()
 			t.Run("contract", func(t *testing.T) { contract(t, s) })
 			t.Run("story", func(t *testing.T) { tell(t, s, row) })
+			t.Run("program", func(t *testing.T) { runProgram(t, s) })
 			row.passed = !t.Failed()
 		})
 	}

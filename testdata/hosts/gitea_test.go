@@ -36,9 +36,7 @@ func giteaHost(name string, overSSH bool) host {
 			output(t, s.run(args...))
 		}
 		s.daemon = startDaemon(t, s.port, func() *exec.Cmd { return s.run("web") })
-		if overSSH {
-			s.meet(t)
-		}
+		s.meet(t)
 		return s
 	}}
 }
@@ -101,10 +99,7 @@ func (s *giteaServer) version() string { return GiteaVersion }
 func (s *giteaServer) meet(t *testing.T) {
 	t.Helper()
 	key := filepath.Join(s.dir, "alice")
-	output(t, exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key))
-	public, err := os.ReadFile(key + ".pub")
-	must(t, err)
-	s.call(t, "POST", "/user/keys", map[string]any{"title": "muster", "key": string(public)}, nil)
+	s.call(t, "POST", "/user/keys", map[string]any{"title": "muster", "key": newKey(t, key)}, nil)
 	scan := exec.Command("ssh-keyscan", "-p", fmt.Sprint(s.ssh), "127.0.0.1")
 	put(t, filepath.Join(s.dir, "known_hosts"), output(t, scan)+"\n")
 }
@@ -170,8 +165,12 @@ func (s *giteaServer) repository(t *testing.T) place {
 	password := filepath.Join(s.dir, "password")
 	put(t, password, giteaPassword)
 	p.flags = []string{"--git-username", "alice", "--git-password-file", password}
+	p.rotates = s.rotatesToken
+	ssh := p
+	s.throughSSH(&ssh, name)
+	p.moved, ssh.moved = append(ssh.flags, "--repo", ssh.url), append(p.flags, "--repo", p.config.URL)
 	if s.overSSH {
-		s.throughSSH(&p, name)
+		p = ssh
 	}
 	hook := filepath.Join(p.Dir, "hooks", "pre-receive.d", "muster")
 	put(t, hook, rules)
@@ -186,6 +185,36 @@ func (s *giteaServer) throughSSH(p *place, name string) {
 	p.config.URL, p.config.Credentials = p.url, remote.Credentials{SSHKeyFile: key, SSHKnownHostsFile: known}
 	p.environ = []string{"GIT_SSH_COMMAND=ssh -i " + key + " -o UserKnownHostsFile=" + known}
 	p.flags = []string{"--ssh-key-file", key, "--ssh-known-hosts-file", known}
+	p.rotates = s.rotatesKey
+}
+
+// rotatesToken returns an access token of alice's that can be replaced.
+func (s *giteaServer) rotatesToken(t *testing.T) credentials {
+	file := filepath.Join(t.TempDir(), "token")
+	return credentials{
+		flags:    []string{"--git-username", "alice", "--git-password-file", file},
+		rejected: "the server does not accept the user name and password (401)",
+		expire:   func(t *testing.T) { s.call(t, "DELETE", "/users/alice/tokens/muster", nil, nil) },
+		renew: func(t *testing.T) {
+			var made struct{ SHA1 string }
+			s.call(t, "POST", "/users/alice/tokens", map[string]any{"name": "muster", "scopes": []string{"write:repository"}}, &made)
+			put(t, file, made.SHA1+"\n")
+		},
+	}
+}
+
+// rotatesKey returns an ssh key of alice's that can be replaced.
+func (s *giteaServer) rotatesKey(t *testing.T) credentials {
+	file := filepath.Join(t.TempDir(), "key")
+	var made struct{ ID int }
+	return credentials{
+		flags:    []string{"--ssh-key-file", file, "--ssh-known-hosts-file", filepath.Join(s.dir, "known_hosts")},
+		rejected: "the server does not accept the ssh key",
+		expire:   func(t *testing.T) { s.call(t, "DELETE", fmt.Sprintf("/user/keys/%d", made.ID), nil, nil) },
+		renew: func(t *testing.T) {
+			s.call(t, "POST", "/user/keys", map[string]any{"title": filepath.Dir(file), "key": newKey(t, file)}, &made)
+		},
+	}
 }
 
 // trust lets Gitea know the key by which alice signs.

@@ -36,21 +36,16 @@ var gitolite = host{name: "gitolite", needs: files(gitoliteProgram, gitoliteShel
 	output(t, g.gitolite("setup", "-a", "alice"))
 	put(t, filepath.Join(home, ".gitolite", "conf", "gitolite.conf"), gitoliteRules)
 	output(t, g.gitolite("compile"))
-	var authorized strings.Builder
 	for _, name := range []string{"host", "alice", "bob", "carol"} {
-		output(t, exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(home, name)))
-		public, err := os.ReadFile(filepath.Join(home, name+".pub"))
-		must(t, err)
+		public := newKey(t, filepath.Join(home, name))
 		if name == "host" {
 			put(t, filepath.Join(home, "known_hosts"), fmt.Sprintf("[127.0.0.1]:%d %s", g.port, public))
 			continue
 		}
-		// As gitolite writes it, which takes the home of whoever logs in.
-		fmt.Fprintf(&authorized, "command=\"HOME=%s %s %s\",restrict %s", home, gitoliteShell, name, public)
+		g.authorize(t, name, public)
 	}
-	put(t, filepath.Join(home, "authorized_keys"), authorized.String())
 	put(t, filepath.Join(home, "sshd_config"), fmt.Sprintf("ListenAddress 127.0.0.1:%d\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nAcceptEnv GIT_PROTOCOL\nMaxStartups 100\n",
-		g.port, filepath.Join(home, "host"), filepath.Join(home, "authorized_keys")))
+		g.port, filepath.Join(home, "host"), g.authorized()))
 	if os.Getuid() == 0 {
 		must(t, os.MkdirAll("/run/sshd", 0o755)) // as its package's start script does
 	}
@@ -79,6 +74,29 @@ func (g *gitoliteServer) version() string {
 	return strings.TrimSpace(string(text))
 }
 
+// authorized is the file of the keys that may log in.
+func (g *gitoliteServer) authorized() string { return filepath.Join(g.home, "authorized_keys") }
+
+// authorize adds a user's key, as gitolite writes it, which takes the home of whoever logs in.
+func (g *gitoliteServer) authorize(t *testing.T, user, public string) {
+	t.Helper()
+	before, _ := os.ReadFile(g.authorized()) // absent: it is the first
+	put(t, g.authorized(), fmt.Sprintf("%scommand=\"HOME=%s %s %s\",restrict %s", before, g.home, gitoliteShell, user, public))
+}
+
+// rotates returns a key of alice's that can be replaced.
+func (g *gitoliteServer) rotates(t *testing.T) credentials {
+	without, err := os.ReadFile(g.authorized())
+	must(t, err)
+	key := filepath.Join(t.TempDir(), "key")
+	return credentials{
+		flags:    []string{"--ssh-key-file", key, "--ssh-known-hosts-file", filepath.Join(g.home, "known_hosts")},
+		rejected: "the server does not accept the ssh key",
+		expire:   func(t *testing.T) { put(t, g.authorized(), string(without)) },
+		renew:    func(t *testing.T) { g.authorize(t, "alice", newKey(t, key)) },
+	}
+}
+
 // credentials are one user's.
 func (g *gitoliteServer) credentials(name string) remote.Credentials {
 	return remote.Credentials{SSHKeyFile: filepath.Join(g.home, name), SSHKnownHostsFile: filepath.Join(g.home, "known_hosts")}
@@ -99,6 +117,7 @@ func (g *gitoliteServer) repository(t *testing.T) place {
 		url:     url,
 		environ: []string{"GIT_SSH_COMMAND=ssh -i " + filepath.Join(g.home, "alice") + " -o UserKnownHostsFile=" + known},
 		flags:   []string{"--ssh-key-file", filepath.Join(g.home, "alice"), "--ssh-known-hosts-file", known},
+		rotates: g.rotates,
 	}
 	make := exec.Command("git", "ls-remote", url) // who may create one does so by the first look
 	make.Env = append(os.Environ(), p.environ...)

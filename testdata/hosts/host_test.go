@@ -24,6 +24,8 @@ type host struct {
 	// headFirst is whether it compares the head before it runs hooks, so that check cannot
 	// test the rules of the branch.
 	headFirst bool
+	// hidesLocks is whether a push to a locked branch fails without a reason, so that the next tick retries.
+	hidesLocks bool
 	// needs is what is missing to run it; empty: nothing.
 	needs func() string
 	// start runs it until the test ends.
@@ -58,8 +60,22 @@ type place struct {
 	protect, free func(t *testing.T)
 	// rename gives the repository another name; nil: the host has no way.
 	rename func(t *testing.T)
+	// rotates returns credentials that can be replaced; nil: the host requires none.
+	rotates func(t *testing.T) credentials
+	// moved are flags for another URL of the repository; nil: it has none.
+	moved []string
 	// verified reports whether the host shows a commit as signed; nil: it shows nothing.
 	verified func(t *testing.T, commit string) bool
+}
+
+// credentials are those of a user who may write.
+type credentials struct {
+	// flags are those of muster's command line.
+	flags []string
+	// rejected is what muster logs if the host rejects them.
+	rejected string
+	// expire lets the host reject them, and renew replaces them by valid ones.
+	expire, renew func(t *testing.T)
 }
 
 // hosts are all that are run.
@@ -130,6 +146,16 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 		t.Fatalf("%v: %v\n%s%s", cmd.Args, err, out, &problem)
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// newKey writes a new ssh key into a file, and returns its public half.
+func newKey(t *testing.T, file string) (public string) {
+	t.Helper()
+	must(t, os.RemoveAll(file))
+	output(t, exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file))
+	text, err := os.ReadFile(file + ".pub")
+	must(t, err)
+	return string(text)
 }
 
 // freePort is one on which nobody listens.

@@ -17,6 +17,7 @@ var to = flag.String("write", "", "write the table into this file, as docs/refer
 type row struct {
 	host, version, notRun string
 	headFirst, passed     bool
+	hidesLocks            bool
 	run                   []string // parts of the story
 	offers                capabilities
 	proves, protection    string // what check proves, whose rules refused
