@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // mutants are all of them.
-var mutants = slices.Concat(incidentMutants, hostMutants, e2eMutants)
+var mutants = slices.Concat(incidentMutants, hostMutants, e2eMutants, operationMutants)
 
 var incidentMutants = []mutant{
 	{

@@ -69,6 +69,7 @@ func TestRows(t *testing.T) {
 func TestRowsOfHosts(t *testing.T) {
 	for file, row := range map[string]*regexp.Regexp{
 		"testdata/hosts/story_test.go":    regexp.MustCompile(`\{"([a-z ]+)", y\.`),
+		"testdata/hosts/program_test.go":  regexp.MustCompile(`\{"([a-z]+)", func\(p place\)`),
 		"gitops/writertest/writertest.go": regexp.MustCompile(`\n\t\t"([a-z]+)": +[a-z]+,`),
 	} {
 		for _, name := range submatches(t, file, row) {
