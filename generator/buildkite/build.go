@@ -22,7 +22,7 @@ type readBuild struct {
 	active bool
 	jobs   []keptJob
 	agents []keptAgent
-	timed  *steptime.Build // all of its jobs, if some are upcoming and the overlays look ahead
+	timed  *steptime.Build // all of its jobs, if some are upcoming or expected and the overlays look ahead
 }
 
 // keptJob is a job that may need an agent. Until the queues are read, its rules and its
@@ -153,7 +153,9 @@ func (r jobList) UnmarshalJSONFrom(d *decoder) (err error) {
 		if r.home == "" {
 			r.home = r.word(j.Cluster)
 		}
-		r.time(j)
+		if err := r.time(j); err != nil {
+			return err
+		}
 		if string(j.Type) == "manual" && !released(string(j.State)) {
 			behind = true
 		}

@@ -246,7 +246,13 @@ func (s *session) snapshot(at time.Time) plan.Snapshot {
 // as scheduled and have no runnable_at.
 func (s *session) jobs(jobs []plan.Job, b *readBuild, limited *[]plan.Job) []plan.Job {
 	k := &s.client.clusters
-	moments := s.predict(b)
+	moments, expected := s.predict(b)
+	for i := range expected[:min(len(expected), max(0, maxKept-len(jobs)))] {
+		job := expected[i].Job
+		job.Cluster = k.home(&expected[i], b)
+		job.Rules = k.rules(&expected[i], job.Cluster)
+		jobs = append(jobs, job)
+	}
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		job := j.Job

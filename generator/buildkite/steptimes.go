@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/url"
+	"slices"
 	"time"
 
 	"muster/generator/buildkite/steptime"
@@ -15,16 +16,16 @@ import (
 func (c *Client) learnStepTimes(on bool) {
 	switch {
 	case !on || c.cfg.Stacks != nil: // which lists no upcoming jobs
-		c.times, c.pastRead = nil, false
+		c.times, c.kinds, c.pastRead = nil, nil, false
 	case c.times == nil:
-		c.times = &steptime.Times{}
+		c.times, c.kinds = &steptime.Times{}, map[uint64]keptJob{}
 	}
 }
 
 // time adds a job to those of its build.
-func (r *buildReader) time(j *jobRecord) {
+func (r *buildReader) time(j *jobRecord) error {
 	if r.s.client.times == nil {
-		return
+		return nil
 	}
 	state := string(j.State)
 	t := steptime.Job{
@@ -43,7 +44,10 @@ func (r *buildReader) time(j *jobRecord) {
 		t.Barrier, t.Over = steptime.ID(j.ID), released(state)
 	default:
 		if string(j.Type) == script {
-			t.Rules = steptime.ID(j.Rules)
+			var err error
+			if t.Rules, err = r.kind(j); err != nil {
+				return err
+			}
 		}
 		step := j.Key
 		if len(step) == 0 {
@@ -54,9 +58,31 @@ func (r *buildReader) time(j *jobRecord) {
 		}
 	}
 	r.timed = append(r.timed, t)
+	return nil
 }
 
-// learn learns step times from a build, and keeps its jobs if some of them are upcoming.
+// maxKinds is the maximum number of different rules of jobs that are kept. Beyond it, all are forgotten: a job is not
+// expected until a build with its rules is read again.
+const maxKinds = maxWords
+
+// kind returns the identifier of the agents that can take a job, and keeps what identifies them.
+func (r *buildReader) kind(j *jobRecord) (id uint64, err error) {
+	kinds := r.s.client.kinds
+	id = steptime.ID(j.Rules, j.Cluster, j.Queue)
+	if _, known := kinds[id]; !known {
+		kind := keptJob{queue: r.word(j.Queue), Job: plan.Job{Cluster: r.word(j.Cluster)}}
+		if kind.Rules, err = r.list(j.Rules); err != nil {
+			return id, err
+		}
+		if len(kinds) >= maxKinds {
+			clear(kinds)
+		}
+		kinds[id] = kind
+	}
+	return id, nil
+}
+
+// learn learns step times from a build, and keeps its jobs if some of them are upcoming or expected.
 func (r *buildReader) learn(id text, b *readBuild) error {
 	times := r.s.client.times
 	if times == nil {
@@ -64,12 +90,10 @@ func (r *buildReader) learn(id text, b *readBuild) error {
 	}
 	build := steptime.Build{ID: steptime.ID([]byte(id)), Jobs: r.timed}
 	times.Learn(build)
-	for _, j := range b.jobs {
-		if j.State == plan.JobUpcoming {
-			build.Jobs = append([]steptime.Job(nil), r.timed...)
-			b.timed = &build
-			return r.s.keep(len(r.timed))
-		}
+	if build.Uploading() || slices.ContainsFunc(b.jobs, func(j keptJob) bool { return j.State == plan.JobUpcoming }) {
+		build.Jobs = append([]steptime.Job(nil), r.timed...)
+		b.timed = &build
+		return r.s.keep(len(r.timed))
 	}
 	return nil
 }
@@ -105,16 +129,22 @@ func (s *session) readPast(ctx context.Context) error {
 	return nil
 }
 
-// predict returns predictions for the upcoming jobs of a build, by their index in its jobs.
-func (s *session) predict(b *readBuild) map[int]steptime.Prediction {
+// predict returns predictions for the upcoming jobs of a build, by their index in its jobs, and the jobs that the build
+// is expected to add.
+func (s *session) predict(b *readBuild) (upcoming map[int]steptime.Prediction, expected []keptJob) {
 	if b.timed == nil || s.client.times == nil {
-		return nil
+		return nil, nil
 	}
-	all := map[int]steptime.Prediction{}
+	upcoming = map[int]steptime.Prediction{}
 	for _, p := range s.client.times.Predict(*b.timed, s.poll.begun) {
-		all[p.Job] = p
+		if p.Job >= 0 {
+			upcoming[p.Job] = p
+		} else if j, known := s.client.kinds[p.Rules]; known {
+			j.State, j.Due, j.Stage, j.Freed, j.Expected = plan.JobUpcoming, p.Due, p.Stage, p.Freed, true
+			expected = append(expected, j)
+		}
 	}
-	return all
+	return upcoming, expected
 }
 
 // endPoll ends a poll for the recorder of step times.

@@ -36,7 +36,7 @@ func uncounted(d plan.Decision, p plan.Policy) []Uncounted {
 	why := fmt.Sprintf(", and not in the lookahead of %v", p.Lookahead)
 	switch {
 	case p.Lookahead == 0:
-		why = ": behind a wait step or a dependency, and the policy has no lookahead"
+		why = ": behind a wait step or a dependency, or not uploaded yet, and the policy has no lookahead"
 	case p.Reuse.On():
 		why += ": when they can run is unknown, or agents of earlier jobs of their build are free by then"
 	}

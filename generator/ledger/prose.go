@@ -116,12 +116,24 @@ func demandClause(d plan.Decision) string {
 		demand += fmt.Sprintf(", and %d of them%s assigned to %s", s.OtherOverlays, are(s.OtherOverlays), others(d))
 	}
 	if s.Lookahead > 0 {
-		demand += "; look-ahead adds " + Count(s.Lookahead, "upcoming job")
+		demand += "; look-ahead adds " + Count(s.Lookahead, "upcoming job") + expectedClause(d)
 	}
 	if s.Buffer > 0 {
 		demand += fmt.Sprintf("; the buffer adds %s", Count(s.Buffer, "idle agent"))
 	}
 	return demand
+}
+
+// expectedClause reports that some of the jobs that the overlay looks ahead to do not exist yet; empty if all exist.
+func expectedClause(d plan.Decision) string {
+	for _, group := range d.Observation.Jobs {
+		for _, stage := range group.Stages {
+			if stage.Expected && stage.Jobs > 0 && slices.Contains(group.Overlays, d.Overlay) {
+				return ", including jobs that first steps are expected to upload"
+			}
+		}
+	}
+	return ""
 }
 
 // others returns the names of the other overlays that can take jobs of this one.

@@ -54,6 +54,8 @@ type Stage struct {
 	// agents take further jobs: those that earlier jobs of the build have are free by then.
 	Jobs  int `json:"jobs,omitempty"`
 	Freed int `json:"freed,omitempty"`
+	// Expected reports that the jobs do not exist yet; see [Job.Expected].
+	Expected bool `json:"expected,omitempty"`
 	// Ordered agents were dispatched for them by overlays that can take them, the first at Since;
 	// nil if Ordered is zero.
 	Ordered int        `json:"ordered,omitempty"`
@@ -86,6 +88,7 @@ func (a AheadOf) Equal(other AheadOf) bool {
 type staged struct {
 	due         time.Time
 	jobs, freed int
+	expected    bool
 	created     []creation
 }
 
@@ -104,6 +107,7 @@ func (c *class) addUpcoming(j *Job) {
 	if j.Freed {
 		s.freed++
 	}
+	s.expected = s.expected || j.Expected
 	s.created = addCreated(s.created, j.Created)
 	s.due = earlier(j.Due, s.due)
 	c.staged[j.Stage] = s
@@ -137,7 +141,7 @@ func (c *class) findStages(now time.Time) {
 	}
 	for _, stage := range slices.Sorted(maps.Keys(c.staged)) {
 		jobs := c.staged[stage]
-		s := Stage{Name: c.stageName(stage), Jobs: jobs.jobs, Freed: jobs.freed}
+		s := Stage{Name: c.stageName(stage), Jobs: jobs.jobs, Freed: jobs.freed, Expected: jobs.expected}
 		if !jobs.due.IsZero() {
 			s.Due = new(jobs.due.UTC().Truncate(time.Second))
 		}
@@ -146,7 +150,7 @@ func (c *class) findStages(now time.Time) {
 		}
 		switch {
 		case c.counted && s.Ordered > 0:
-			s.Jobs, s.Freed = 0, 0
+			s.Jobs, s.Freed, s.Expected = 0, 0, false
 			c.stages = append(c.stages, s)
 		case c.counted || within == 0:
 		case s.Ordered > 0, s.Due != nil && !jobs.due.After(now.Add(within)):

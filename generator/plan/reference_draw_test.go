@@ -238,6 +238,7 @@ func (d drawn) drawMoment(t *rapid.T, j *Job) {
 		return
 	}
 	j.Stage, j.Freed = stage, rapid.Bool().Draw(t, "freed")
+	j.Expected = rapid.Bool().Draw(t, "expected") // which changes no decision
 	for _, other := range d.snapshot.Jobs {
 		if other.Stage == stage {
 			j.Due = other.Due

@@ -199,6 +199,9 @@ type Job struct {
 	// Freed reports that agents which take further jobs have finished an earlier job of its build by then, enough for
 	// this one.
 	Freed bool
+	// Expected reports that an upcoming job does not exist yet, and has no ID. The only step of its build, which runs or
+	// waits for an agent, uploaded such a job in the last builds of the pipeline.
+	Expected bool
 	// URL is the job's page, for reports.
 	URL string
 }

@@ -96,7 +96,7 @@ func specFields() []specField {
 			func(p *plan.Policy) *int { return &p.Buffer }).limits().
 			over(func(o *plan.Override) **int { return &o.Buffer }, func(s *plan.Schedule) **int { return &s.Buffer }),
 		{describe("lookahead", "share, 0 to 1", "0", "share (0 to 1) of upcoming jobs that agents start for early",
-			"share of the jobs behind a `wait` step or a dependency for which agents start early; jobs behind a block step do not count").shows(func(p plan.Policy) string { return strconv.FormatFloat(p.Lookahead, 'f', -1, 64) }).settable().limits(),
+			"share of the jobs behind a `wait` step, a dependency or `pipeline upload` for which agents start early; jobs behind a block step do not count").shows(func(p plan.Policy) string { return strconv.FormatFloat(p.Lookahead, 'f', -1, 64) }).settable().limits(),
 			nil, (*policyReader).lookahead, func() keywords { return keywords{"type": "number", "minimum": 0, "maximum": 1} }},
 		leaseField(),
 		span("idleTimeout", 10*time.Second, 24*time.Hour, 5*time.Minute, "how long an agent that was ordered for a job stays idle",

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"muster/generator/buildkite/steptime"
 )
 
 // The states of a job, as docs pipelines/configure/defining_steps.md names
@@ -74,6 +76,7 @@ func (s *Server) newJob(b *build, step *Step, part int) *job {
 		return j
 	}
 	j.match, j.queue = route(b.cluster, step.Agents)
+	s.rules[steptime.ID([]byte(strings.Join(j.match, "\n")))] = j.match
 	s.joinGroup(j)
 	return j
 }

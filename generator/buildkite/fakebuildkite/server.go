@@ -111,7 +111,8 @@ type Server struct {
 	jobByID   map[string]*job
 	builds    []*build
 	byID      map[string]*build
-	numbers   map[string]int // builds of each pipeline
+	numbers   map[string]int      // builds of each pipeline
+	rules     map[uint64][]string // of all jobs, by steptime.ID
 	pipelines []*pipeline
 	active    []*build // unfinished, in order of creation
 	finished  []finish // in order of finishing
@@ -153,6 +154,7 @@ func New(opts Options) *Server {
 		jobByID:   map[string]*job{},
 		byID:      map[string]*build{},
 		numbers:   map[string]int{},
+		rules:     map[uint64][]string{},
 		agentByID: map[string]*agent{},
 		invalid:   map[string][]string{},
 		counted:   map[*cluster]counted{},

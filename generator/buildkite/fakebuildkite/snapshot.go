@@ -82,7 +82,7 @@ type reading struct {
 
 // build reads one build; the jobs of an active one may want agents.
 func (r *reading) build(b *build, active bool) {
-	defer r.predict(b, len(r.snapshot.Jobs))
+	defer r.predict(b, len(r.snapshot.Jobs), active)
 	blocked := false // a block step that was not released stands before
 	broken := false  // no later step runs
 	for _, j := range b.jobs {
@@ -179,19 +179,20 @@ func (s *Server) past(times *steptime.Times) {
 	}
 }
 
-// predicted is a build with upcoming jobs, and where in the snapshot they are.
+// predicted is a build with upcoming or expected jobs, and where in the snapshot the upcoming ones are.
 type predicted struct {
-	build steptime.Build
-	jobs  map[int]int
+	build   steptime.Build
+	jobs    map[int]int
+	cluster *cluster
 }
 
 // predict gives the upcoming jobs of a snapshot their moments: those of a build that was
 // read, from the snapshot's jobs from on.
-func (r *reading) predict(b *build, from int) {
+func (r *reading) predict(b *build, from int, active bool) {
 	if r.times == nil {
 		return
 	}
-	f := predicted{build: steptime.Build{ID: steptime.ID([]byte(b.id))}, jobs: map[int]int{}}
+	f := predicted{build: steptime.Build{ID: steptime.ID([]byte(b.id))}, jobs: map[int]int{}, cluster: b.cluster}
 	for _, j := range b.jobs {
 		if from < len(r.snapshot.Jobs) && r.snapshot.Jobs[from].ID == j.id {
 			if r.snapshot.Jobs[from].State == plan.JobUpcoming {
@@ -202,7 +203,7 @@ func (r *reading) predict(b *build, from int) {
 		f.build.Jobs = append(f.build.Jobs, j.timed())
 	}
 	r.times.Learn(f.build)
-	if len(f.jobs) > 0 {
+	if len(f.jobs) > 0 || f.build.Uploading() && active {
 		r.predicted = append(r.predicted, f)
 	}
 }
@@ -243,6 +244,11 @@ func (r *reading) tell() {
 	r.times.EndPoll(r.snapshot.At)
 	for _, f := range r.predicted {
 		for _, p := range r.times.Predict(f.build, r.snapshot.At) {
+			if p.Job < 0 {
+				r.snapshot.Jobs = append(r.snapshot.Jobs, plan.Job{
+					Cluster: f.cluster.id, Rules: r.server.rules[p.Rules], State: plan.JobUpcoming, Due: p.Due, Stage: p.Stage, Freed: p.Freed, Expected: true,
+				})
+			}
 			if i, ok := f.jobs[p.Job]; ok {
 				r.snapshot.Jobs[i].Due, r.snapshot.Jobs[i].Stage, r.snapshot.Jobs[i].Freed = p.Due, p.Stage, p.Freed
 			}

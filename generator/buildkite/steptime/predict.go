@@ -7,10 +7,12 @@ import (
 	"time"
 )
 
-// Prediction is the prediction for one upcoming job.
+// Prediction is the prediction for one upcoming or expected job.
 type Prediction struct {
-	// Job is its index in [Build].Jobs.
-	Job int
+	// Job is its index in [Build].Jobs; -1 for a job that the build does not have yet, and that its first step is
+	// expected to add. Rules are then the job's.
+	Job   int
+	Rules uint64
 	// Due is when the job can run; zero if not known.
 	Due time.Time
 	// Stage identifies the jobs that become runnable at the same time: those of the build behind
@@ -25,7 +27,8 @@ type Prediction struct {
 // when all jobs before it have ended. How long a job will wait for an agent is unknown: a job that
 // has not started is assumed to start now, or when it can run. A job that no wait step holds back
 // waits for others by depends_on, which REST does not contain: it is due as long after its
-// creation as in other builds.
+// creation as in other builds. The jobs that a build is expected to add are due when its first step ends; see
+// [Build.Uploading].
 func (t *Times) Predict(b Build, now time.Time) []Prediction {
 	var all []Prediction
 	var uses []use
@@ -62,6 +65,10 @@ func (t *Times) Predict(b Build, now time.Time) []Prediction {
 			uses = append(uses, u)
 		}
 		p.next(j, s, ready, now)
+	}
+	if len(all) == 0 {
+		expected, more := t.expect(b, now, p.to)
+		all, uses = expected, append(uses, more...)
 	}
 	findFreed(all, uses)
 	return all

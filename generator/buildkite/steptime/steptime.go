@@ -21,6 +21,8 @@ const (
 	// minAge is the minimum time from learning a step to the creation of a job that is predicted
 	// by it. It allows for the difference between two clocks.
 	minAge = time.Minute
+	// instant is the largest difference of two times that count as equal.
+	instant = time.Second
 )
 
 // Key returns the identifier of a step of a pipeline, by its key or else its label. It returns
@@ -42,8 +44,8 @@ func hash(parts ...[]byte) uint64 {
 	return h.Sum64()
 }
 
-// ID returns a short form of a Buildkite identifier.
-func ID(id []byte) uint64 { return max(1, hash(id)) }
+// ID returns a short form of a Buildkite identifier, or of what several parts identify together.
+func ID(parts ...[]byte) uint64 { return max(1, hash(parts...)) }
 
 // Build contains the jobs of one build, in the build's order.
 type Build struct {
@@ -84,6 +86,7 @@ type step struct {
 	newest uint32  // end of the newest job, in seconds
 	length history // durations of its jobs
 	lag    history // times from creation to runnable, of jobs that no wait step holds back
+	adds   []added // jobs that it adds to builds that start with it; see learnAdded
 }
 
 // Learn learns from the ended jobs of a build. Repeated calls with the same jobs have no effect.
@@ -108,14 +111,14 @@ func (t *Times) Learn(b Build) {
 		}
 		s := t.step(j.Step)
 		s.newest = max(s.newest, seconds(finished))
-		s.length.add(uint32(b.ID), finished, took)
-		const instant = time.Second
+		s.length.add(uint32(b.ID), finished, milliseconds(took))
 		switch {
 		case j.Runnable.IsZero():
 		case before.IsZero() && j.Runnable.Sub(j.Created) > instant, j.Runnable.Add(instant).Before(before):
-			s.lag.add(uint32(b.ID), finished, j.Runnable.Sub(j.Created))
+			s.lag.add(uint32(b.ID), finished, milliseconds(j.Runnable.Sub(j.Created)))
 		}
 	}
+	t.learnAdded(b)
 }
 
 // step returns the step with the key. It adds a missing step.
@@ -172,27 +175,31 @@ func (t *Times) EndPoll(now time.Time) {
 	t.polled = true
 }
 
-// history contains times of one step, by the end of the job: the longest of each build.
+// history contains times or numbers of jobs of one step, by the end of its job: the largest of each build.
 type history struct {
 	since   time.Time // when the first was learned; zero if the current poll learned it
 	samples []sample
 }
 
-// sample is the time of a build; build is half of its [ID].
-type sample struct{ build, finished, milliseconds uint32 }
+// sample is the value of a build: milliseconds, or jobs. build is half of its [ID].
+type sample struct{ build, finished, value uint32 }
 
 func seconds(t time.Time) uint32 { return uint32(max(0, t.Unix())) }
 
-// add adds a job, which replaces the sample of its build if it took longer than the others.
-func (h *history) add(build uint32, finished time.Time, took time.Duration) {
+func milliseconds(took time.Duration) uint32 {
 	const longest = 30 * 24 * time.Hour
-	x := sample{build, seconds(finished), uint32(min(max(took, 0), longest) / time.Millisecond)}
+	return uint32(min(max(took, 0), longest) / time.Millisecond)
+}
+
+// add adds a value, which replaces the sample of its build if it is larger.
+func (h *history) add(build uint32, finished time.Time, value uint32) {
+	x := sample{build, seconds(finished), value}
 	if i := slices.IndexFunc(h.samples, func(y sample) bool { return y.build == build }); i >= 0 {
 		known := h.samples[i]
-		if x.milliseconds <= known.milliseconds && x.finished <= known.finished {
+		if x.value <= known.value && x.finished <= known.finished {
 			return
 		}
-		x.milliseconds, x.finished = max(x.milliseconds, known.milliseconds), max(x.finished, known.finished)
+		x.value, x.finished = max(x.value, known.value), max(x.finished, known.finished)
 		h.samples = slices.Delete(h.samples, i, i+1)
 	}
 	at, _ := slices.BinarySearchFunc(h.samples, x, func(a, b sample) int {
@@ -214,7 +221,7 @@ func (h *history) left(elapsed time.Duration) time.Duration {
 	var longer [maxSamples]time.Duration
 	n := 0
 	for _, x := range h.samples {
-		if took := time.Duration(x.milliseconds) * time.Millisecond; took > elapsed {
+		if took := time.Duration(x.value) * time.Millisecond; took > elapsed {
 			longer[n] = took
 			n++
 		}

@@ -224,13 +224,13 @@ func TestSamples(t *testing.T) {
 		if want == nil {
 			want = got
 		}
-		if len(got) != maxSamples || got[0].build != 11 || got[0].milliseconds != 180_000 || !slices.Equal(got, want) {
+		if len(got) != maxSamples || got[0].build != 11 || got[0].value != 180_000 || !slices.Equal(got, want) {
 			t.Fatalf("the samples are %v, want %v", got, want)
 		}
 	}
 	var h history
 	for n, minutes := range []float64{5, 1, 2, 3, 4} {
-		h.add(uint32(n), at(float64(n)), time.Duration(minutes*float64(time.Minute)))
+		h.add(uint32(n), at(float64(n)), milliseconds(time.Duration(minutes*float64(time.Minute))))
 	}
 	for elapsed, want := range map[time.Duration]time.Duration{0: 3 * time.Minute, 2 * time.Minute: 2 * time.Minute, 4 * time.Minute: time.Minute, 5 * time.Minute: 0} {
 		if got := h.left(elapsed); got != want {

@@ -1,0 +1,129 @@
+package steptime
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+const (
+	// maxAdded is the number of kinds of jobs, by their rules, that are kept of each step.
+	maxAdded = 4
+	// minBuilds is the number of builds from which the jobs of another one are expected.
+	minBuilds = 5
+	// quantile is that of the numbers of jobs of earlier builds that is expected. With a low number a job waits, with a
+	// high one an agent gets none.
+	quantile = 0.25
+	// longestWait is how long a first step may wait for an agent while its jobs are expected. One that waits longer may
+	// wait for hours: its queue is paused, or its overlay is at max.
+	longestWait = 3 * time.Minute
+)
+
+// added is how many jobs with equal rules a step adds to builds that start with it.
+type added struct {
+	rules uint64
+	jobs  history
+}
+
+// upload returns the last attempt of the first step of a build, and the jobs of other steps; nil if the first step is
+// unknown.
+func (b Build) upload() (u *Job, others []Job) {
+	if len(b.Jobs) == 0 || b.Jobs[0].Step == 0 {
+		return nil, nil
+	}
+	n := 1
+	for n < len(b.Jobs) && b.Jobs[n].Step == b.Jobs[0].Step {
+		n++
+	}
+	return &b.Jobs[n-1], b.Jobs[n:]
+}
+
+// Uploading reports whether a build has one step, with one unfinished job that has an agent or needs one: it may add
+// jobs to the build, as "buildkite-agent pipeline upload" does.
+func (b Build) Uploading() bool {
+	u, others := b.upload()
+	if u == nil || len(others) > 0 || u.Rules == 0 || u.Over || u.Runnable.IsZero() {
+		return false
+	}
+	return !slices.ContainsFunc(b.Jobs[:len(b.Jobs)-1], func(j Job) bool { return !j.Over })
+}
+
+// learnAdded counts the jobs that were added to a build while its first step ran, and that could run at once: zero if the
+// step ended without adding jobs, as most that fail or are canceled.
+func (t *Times) learnAdded(b Build) {
+	u, others := b.upload()
+	if u == nil || !u.Over || t.steps[u.Step] == nil {
+		return
+	}
+	s := t.steps[u.Step]
+	counts := make([]uint32, len(s.adds), maxAdded)
+	for i := range others {
+		j := &others[i]
+		if j.Rules == 0 || !addedBy(u, j) {
+			continue
+		}
+		k := slices.IndexFunc(s.adds, func(a added) bool { return a.rules == j.Rules })
+		if k < 0 {
+			if k = len(s.adds); k == maxAdded {
+				continue
+			}
+			s.adds, counts = append(s.adds, added{rules: j.Rules}), append(counts, 0)
+		}
+		counts[k]++
+	}
+	for k := range s.adds {
+		s.adds[k].jobs.add(uint32(b.ID), cmp.Or(u.Finished, u.Created), counts[k])
+	}
+	s.adds = slices.DeleteFunc(s.adds, func(a added) bool {
+		return !slices.ContainsFunc(a.jobs.samples, func(x sample) bool { return x.value > 0 })
+	})
+}
+
+// addedBy reports whether a job was created while another one ran, and could run at once.
+func addedBy(u, j *Job) bool {
+	return j.Created.After(u.Runnable.Add(instant)) && !j.Created.After(u.Finished.Add(instant)) &&
+		!j.Runnable.IsZero() && j.Runnable.Sub(j.Created) <= instant
+}
+
+// expected returns the number of jobs that is predicted for the next build: a low quantile of the last builds; zero with
+// fewer than minBuilds of them.
+func (h *history) expected() int {
+	if len(h.samples) < minBuilds {
+		return 0
+	}
+	var values []uint32
+	for _, x := range h.samples {
+		values = append(values, x.value)
+	}
+	slices.Sort(values)
+	return int(values[int(quantile*float64(len(values)))])
+}
+
+// expect predicts the jobs that the first step of a build will add when it ends, and returns when their agents are in
+// use, if the step ends at from since the creation of the build, as in other builds.
+func (t *Times) expect(b Build, now time.Time, from time.Duration) (all []Prediction, uses []use) {
+	if !b.Uploading() {
+		return nil, nil
+	}
+	u, _ := b.upload()
+	s := t.steps[u.Step]
+	if s == nil {
+		return nil, nil
+	}
+	elapsed := time.Duration(0)
+	switch {
+	case !u.Started.IsZero():
+		elapsed = now.Sub(u.Started)
+	case now.Sub(u.Runnable) > longestWait:
+		return nil, nil
+	}
+	next := Prediction{Job: -1, Due: now.Add(s.length.left(elapsed)), Stage: name(b.ID, u.Step)}
+	for _, a := range s.adds {
+		next.Rules = a.rules
+		for range a.jobs.expected() {
+			uses = append(uses, use{rules: a.rules, from: from, to: from + 1, prediction: len(all)})
+			all = append(all, next)
+		}
+	}
+	return all, uses
+}
