@@ -72,6 +72,7 @@ var checks = []check{
 	{"rest-job-rules", builds, checkJobRules},
 	{"rest-job-runnable-at", builds, checkRunnableAt},
 	{"rest-job-states", builds, checkJobStates},
+	{"rest-job-uploaded", builds, checkUploaded},
 	{"rest-limit-headers", nil, checkLimitHeaders},
 	{"rest-limit-refusal", nil, checkLimitRefusal},
 	{"rest-limits", nil, checkLimits},
@@ -597,6 +598,27 @@ func checkLimited(o *observations) finding {
 		return unreachable("no job waits for a limit")
 	}
 	return confirmed("jobs that wait in another state, or without runnable_at: %d; none with it waits for an agent that is idle", limited)
+}
+
+// checkUploaded looks for builds whose first job uploads others, and has passed. It contradicts the belief only if no
+// build agrees: an upload may add nothing, or only steps that need no agent, and further jobs can upload, too.
+func checkUploaded(o *observations) finding {
+	var t tally
+	for _, b := range o.latest() {
+		jobs := slices.DeleteFunc(b.jobs(), func(j record) bool { return j.text("type") != "script" })
+		if len(jobs) < 2 || jobs[0].text("state") != "passed" || !strings.Contains(jobs[0].text("command"), "pipeline upload") {
+			continue
+		}
+		from, to := jobs[0].time("started_at"), jobs[0].time("finished_at").Add(time.Second)
+		t.add(slices.ContainsFunc(jobs[1:], func(j record) bool {
+			created := j.time("created_at")
+			return created.After(from) && !created.After(to)
+		}), "none of %d jobs of a build was created while its first job ran, which uploads jobs", len(jobs)-1)
+	}
+	if t.good > 0 {
+		t.bad = ""
+	}
+	return t.finding("build", "with jobs that were created while its first job ran, which uploads jobs", "no build begins with a job that uploads others")
 }
 
 // checkJobOrder looks for wait steps that wait although nothing that is listed before them is unfinished. Jobs behind

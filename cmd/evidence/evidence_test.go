@@ -72,6 +72,7 @@ func busy(t *testing.T) (s *fakebuildkite.Server, gpu string) {
 	build(fakebuildkite.Step{Agents: linux, Duration: 10 * time.Second}, fakebuildkite.Step{Type: fakebuildkite.Block}, fakebuildkite.Step{Agents: linux})
 	build(fakebuildkite.Step{Agents: linux, Duration: 10 * time.Second, Fail: -1}, fakebuildkite.Step{Type: fakebuildkite.Wait, ContinueOnFailure: true}, fakebuildkite.Step{Agents: linux, Duration: time.Hour})
 	build(fakebuildkite.Step{Agents: linux, Duration: 10 * time.Second, Fail: 1, Retries: 1})
+	build(fakebuildkite.Step{Agents: linux, Duration: 10 * time.Second, Command: "buildkite-agent pipeline upload", Uploads: []fakebuildkite.Step{{Agents: linux, Duration: 10 * time.Second}}})
 	s.Advance(time.Minute)
 	build(fakebuildkite.Step{Parallelism: 2, Duration: time.Hour}, wait, fakebuildkite.Step{Agents: linux})
 	build(fakebuildkite.Step{Agents: []string{"queue=gpu"}, Parallelism: 3, Duration: time.Hour})
@@ -436,6 +437,11 @@ func lies(gpu, endedJob string) []lie {
 		{belief: "rest-job-states", about: "another state", path: builds, edit: jobsOf(func(j record) {
 			if j.text("state") == "waiting" {
 				j["state"] = "napping"
+			}
+		})},
+		{belief: "rest-job-uploaded", about: "the time of the build", path: builds, edit: records(func(b record) {
+			for _, j := range b.jobs() {
+				j["created_at"] = b["created_at"]
 			}
 		})},
 		{belief: "rest-limit-headers", about: "no limit of the user", path: "/v2/", edit: without("RateLimit-User-Remaining")},

@@ -535,6 +535,14 @@ func All() []Belief {
 			Fake:    "generator/buildkite/fakebuildkite.TestSnapshot",
 		},
 		{
+			ID: "rest-job-uploaded", About: REST,
+			Belief:  "Jobs that `buildkite-agent pipeline upload` adds have the time of the upload as `created_at`, at which the job that uploads them still runs.",
+			Source:  "assumed: Buildkite does not document it",
+			Code:    []string{"generator/buildkite/steptime.addedBy"},
+			IfFalse: "`lookahead` does not expect the jobs that a build's first step uploads.",
+			Fake:    "generator/buildkite.TestStepTimes",
+		},
+		{
 			ID: "rest-limit-headers", About: REST,
 			Belief:  "Each response has `RateLimit-Limit` and `RateLimit-Remaining` of the organisation, and `RateLimit-User-...` of the user, per minute.",
 			Source:  docs + "apis/rest-api/rate-limits#checking-rate-limit-details",

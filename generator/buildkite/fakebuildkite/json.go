@@ -42,6 +42,7 @@ type jobJSON struct {
 	Type            string       `json:"type"`
 	Name            string       `json:"name"`
 	StepKey         *string      `json:"step_key"`
+	Command         string       `json:"command,omitempty"`
 	Priority        priorityJSON `json:"priority"`
 	AgentQueryRules []string     `json:"agent_query_rules"`
 	State           string       `json:"state"`
@@ -181,7 +182,7 @@ func (s *Server) encodeBuild(b *build, withRetried, bare bool) []byte {
 
 func (s *Server) encodeJob(j *job) []byte {
 	record := jobJSON{
-		ID: j.id, Type: j.apiType(), Name: j.step.Label, StepKey: orNull(j.step.Key),
+		ID: j.id, Type: j.apiType(), Name: j.step.Label, StepKey: orNull(j.step.Key), Command: j.step.Command,
 		Priority:        priorityJSON{Number: j.step.Priority},
 		AgentQueryRules: append([]string{}, j.step.Agents...),
 		State:           j.apiState(),
