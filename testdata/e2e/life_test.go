@@ -67,6 +67,7 @@ func TestAll(t *testing.T) {
 		{"Eviction", testEviction}, {"Refused", testRefused}, {"Corrected", testCorrected}, {"Namespace", testNamespace}, {"OldWays", testOldWays},
 		{"NodeLost", testNodeLost}, {"Twice", testTwice}, {"Preemption", testPreemption}, {"Reuse", testReuse}, {"Clock", testClock}, {"ApplicationSet", testApplicationSet},
 		{"Rights", testRights}, {"Rewritten", testRewritten}, {"Transformed", testTransformed}, {"Unstarted", testUnstarted},
+		{"PodQuota", testPodQuota}, {"LimitRange", testLimitRange}, {"DisruptionBudget", testDisruptionBudget},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

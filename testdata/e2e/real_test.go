@@ -63,7 +63,7 @@ func TestRealNode(t *testing.T) {
 		name string
 		run  func(t *testing.T)
 	}{
-		{"Works", testRealWorks}, {"Drained", testRealDrained}, {"Preempted", testRealPreempted}, {"Dies", testRealDies}, {"OtherTime", testRealOtherTime},
+		{"Works", testRealWorks}, {"Secret", testRealSecret}, {"Drained", testRealDrained}, {"Preempted", testRealPreempted}, {"Dies", testRealDies}, {"OtherTime", testRealOtherTime},
 	} {
 		t.Run(test.name, test.run)
 	}

@@ -111,8 +111,8 @@ func replace(s *suite, page, section, text string) error {
 // rank is where a test's rows are on the page.
 func rank(test string) int {
 	for i, part := range []string{
-		"/Life", "/LeftInGit", "/Edits", "/Failures", "/Refused/policy", "/Refused/webhook", "/Refused/quota", "/Corrected", "/Rewritten", "/Transformed", "/Unstarted", "/Rights", "/Namespace", "/Eviction", "/Preemption", "/NodeLost", "/Twice",
-		"/Deleted", "/ApplicationSet", "/Reuse", "/Clock/slow", "/Clock/fast", "RealNode/Works", "RealNode/Drained", "RealNode/Preempted", "RealNode/Dies", "RealNode/OtherTime/slow", "RealNode/OtherTime/fast", "Deployed", "Clusters", "Told", "Crowd", "Chaos", "/OldWays/parallelism", "/OldWays/template", "/OldWays/pruned", "/OldWays/backoff",
+		"/Life", "/LeftInGit", "/Edits", "/Failures", "/Refused/policy", "/Refused/webhook", "/Refused/quota", "/PodQuota", "/LimitRange", "/Corrected", "/Rewritten", "/Transformed", "/Unstarted", "/Rights", "/Namespace", "/Eviction", "/DisruptionBudget", "/Preemption", "/NodeLost", "/Twice",
+		"/Deleted", "/ApplicationSet", "/Reuse", "/Clock/slow", "/Clock/fast", "RealNode/Works", "RealNode/Secret", "RealNode/Drained", "RealNode/Preempted", "RealNode/Dies", "RealNode/OtherTime/slow", "RealNode/OtherTime/fast", "Deployed", "Clusters", "Told", "Crowd", "Chaos", "/OldWays/parallelism", "/OldWays/template", "/OldWays/pruned", "/OldWays/backoff",
 	} {
 		if strings.Contains(test, part) {
 			return i

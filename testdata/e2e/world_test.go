@@ -61,6 +61,7 @@ var scenarios = []string{
 	"life", "edits", "failures", "deleted", "left", "eviction", "twice", "corrected", "namespace", "told", "trace", "node", "priority", "reuse", "clock-fast", "clock-slow",
 	"policy", "policy-beside", "webhook", "webhook-beside", "quota", "quota-beside", "many", "two", "real", "deployed", "chaos-0", "chaos-1", "chaos-2",
 	"rights", "rewritten", "transformed", "unstarted", "drain", "crash", "preempted", "date-fast", "date-slow",
+	"pod-quota", "limit-range", "budget", "secret",
 }
 
 // introduce makes the fleet repository, as init writes it.
