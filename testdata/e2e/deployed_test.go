@@ -75,6 +75,8 @@ func (d *deployment) all(t *testing.T, s syncer) {
 		try           func(v *overlay)
 	}{
 		{"Works", "`deploy/` applied by the syncer: muster restarts after an edit, and after its pod's loss", d.works},
+		{"Unchanged", "Commits of muster: the Deployment in `deploy/` and its pod do not change", d.unchanged},
+		{"Memory", "muster in `deploy/` needs less memory than its limit", d.memory},
 		{"Upgraded", "Image tag edited: the new muster continues the history", d.upgraded},
 		{"TwoReplicas", "Two replicas on two nodes: either works alone, no job gets two agents", d.twoReplicas},
 		{"Removed", "`deploy/` removed: namespace and Secrets stay, agents continue", d.removed},
@@ -258,11 +260,16 @@ func replaceIn(path, before, after string) error {
 	return os.WriteFile(path, bytes.ReplaceAll(text, []byte(before), []byte(after)), 0o644)
 }
 
-// edit commits a change of a file, and has the syncer look, as the git host's own
-// webhook does.
+// edit commits a change of a file, and has the syncer look.
 func (d *deployment) edit(v *overlay, path, before, after string) {
 	v.t.Helper()
 	v.must(d.world.git.edit("edit "+path, func(dir string) error { return replaceIn(filepath.Join(dir, path), before, after) }))
+	d.refresh(v)
+}
+
+// refresh has the syncer look at deploy/, as the git host's own webhook does.
+func (d *deployment) refresh(v *overlay) {
+	v.t.Helper()
 	object := kube.Path("source.toolkit.fluxcd.io/v1", "gitrepositories", "flux-system", "muster")
 	request := annotated("reconcile.fluxcd.io/requestedAt", time.Now().Format(time.RFC3339Nano))
 	if v.syncer.name() == "argocd" {

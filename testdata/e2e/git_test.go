@@ -158,6 +158,15 @@ func (g *gitHost) edit(message string, change func(dir string) error) error {
 	return err
 }
 
+// has is an error unless a revision of Flux contains a commit.
+func (g *gitHost) has(revision, commit string) error {
+	_, of, _ := strings.Cut(revision, "sha1:")
+	if _, err := g.Git("merge-base", "--is-ancestor", commit, of); err != nil {
+		return fmt.Errorf("it is at %q: %w", revision, err)
+	}
+	return nil
+}
+
 // live are the dispatches of an overlay that its syncer applies.
 func (g *gitHost) live(overlay string) []string {
 	out, err := g.Git("ls-tree", "--name-only", "main", "overlays/"+overlay+"/dispatches/")

@@ -174,6 +174,18 @@ stringData: {auth: unused}
 // mounted are the files of the service account that a container of a pod has.
 func (d *deployment) mounted(v *overlay, p node.Pod, container string) []string {
 	v.t.Helper()
+	entries, err := os.ReadDir("/proc/" + d.processOf(v, p, container) + "/root/var/run/secrets/kubernetes.io/serviceaccount")
+	v.must(err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// processOf is the number, on this machine, of the first process of a container that runs.
+func (d *deployment) processOf(v *overlay, p node.Pod, container string) string {
+	v.t.Helper()
 	for _, n := range d.nodes {
 		if n.name != p.Spec.NodeName {
 			continue
@@ -186,18 +198,11 @@ func (d *deployment) mounted(v *overlay, p node.Pod, container string) []string 
 		ids := ctr("containers", "list", "--quiet", `labels."io.kubernetes.pod.uid"==`+p.Metadata.UID+`,labels."io.kubernetes.container.name"==`+container)
 		for _, line := range ctr("tasks", "list") {
 			fields := strings.Fields(line)
-			if len(fields) < 3 || fields[2] != "RUNNING" || !slices.Contains(ids, fields[0]) {
-				continue
+			if len(fields) >= 3 && fields[2] == "RUNNING" && slices.Contains(ids, fields[0]) {
+				return fields[1]
 			}
-			entries, err := os.ReadDir("/proc/" + fields[1] + "/root/var/run/secrets/kubernetes.io/serviceaccount")
-			v.must(err)
-			var names []string
-			for _, e := range entries {
-				names = append(names, e.Name())
-			}
-			return names
 		}
 	}
 	v.t.Fatalf("no container %s of %s runs", container, p.Metadata.Name)
-	return nil
+	return ""
 }

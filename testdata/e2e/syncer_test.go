@@ -173,11 +173,7 @@ func (f *flux) has(w *world) error {
 		if err := f.cluster.Get(w.ctx, path, &object); err != nil {
 			return err
 		}
-		_, commit, _ := strings.Cut(object.Status.Artifact.Revision, "sha1:")
-		if _, err := w.git.Git("merge-base", "--is-ancestor", head, commit); err != nil {
-			return fmt.Errorf("it has %s", commit)
-		}
-		return nil
+		return w.git.has(object.Status.Artifact.Revision, head)
 	})
 }
 

@@ -9,10 +9,13 @@ var incidentMutants = []mutant{
 	{
 		without: "the condition that agents are overdue",
 		edits:   []edit{{"generator/condition/overlay.go", "	if a.Agents > 0 {\n		overdue =", "	if a.Agents < 0 {\n		overdue ="}},
-		rows: map[string][]string{"incidents": {
-			"TestIncidents/image-cannot-be-pulled", "TestIncidents/image-cannot-be-pulled-for-an-hour", "TestIncidents/Secret-missing",
-			"TestIncidents/syncer-suspended", "TestIncidents/quota-full", "TestIncidents/node-pool-empty", "TestIncidents/agent-token-expired",
-		}},
+		rows: map[string][]string{
+			"incidents": {
+				"TestIncidents/image-cannot-be-pulled", "TestIncidents/image-cannot-be-pulled-for-an-hour", "TestIncidents/Secret-missing",
+				"TestIncidents/syncer-suspended", "TestIncidents/quota-full", "TestIncidents/node-pool-empty", "TestIncidents/agent-token-expired",
+			},
+			"e2e": {"TestRealNode/Secret"},
+		},
 	},
 	{
 		without: "patience with agents that are starting",

@@ -33,6 +33,11 @@ var e2eMutants = []mutant{
 		rows: map[string][]string{"e2e": {"TestAll/Eviction", "TestAll/Preemption", "TestAll/NodeLost", "TestRealNode/Drained", "TestRealNode/Dies"}},
 	},
 	{
+		without: "the label of the agents' pods",
+		edits:   []edit{unchecked, {"base/job.yaml", "      labels:\n        app.kubernetes.io/name: buildkite-agent\n", "      labels:\n"}},
+		rows:    map[string][]string{"e2e": {"TestAll/DisruptionBudget"}},
+	},
+	{
 		without: "the grace period of an hour",
 		edits: []edit{
 			unchecked,
@@ -127,7 +132,7 @@ var e2eMutants = []mutant{
 		without: "agents in flight",
 		edits:   []edit{{"generator/plan/decide.go", "	s.figures.InFlight, otherQueue = s.inFlight(o.At)\n", "	_, otherQueue = s.inFlight(o.At)\n"}},
 		rows: map[string][]string{"e2e": {
-			"TestAll/Clock/fast", "TestAll/Clock/slow", "TestAll/Twice", "TestRealNode/OtherTime/fast", "TestRealNode/OtherTime/slow",
+			"TestAll/Clock/fast", "TestAll/Clock/slow", "TestAll/Twice", "TestAll/PodQuota", "TestAll/LimitRange", "TestRealNode/OtherTime/fast", "TestRealNode/OtherTime/slow",
 		}},
 	},
 	{
@@ -159,6 +164,11 @@ var e2eMutants = []mutant{
 		without: "the restart after an edit of muster.env",
 		edits:   []edit{{"deploy/base/kustomization.yaml", "configMapGenerator:\n", "generatorOptions:\n  disableNameSuffixHash: true\nconfigMapGenerator:\n"}},
 		rows:    map[string][]string{"e2e": {"TestDeployed/flux/Works", "TestDeployed/argocd/Works"}},
+	},
+	{
+		without: "the memory limit of deploy/",
+		edits:   []edit{{"deploy/base/deployment.yaml", "            limits:\n              memory: 256Mi\n", "            limits:\n"}},
+		rows:    map[string][]string{"e2e": {"TestDeployed/flux/Memory", "TestDeployed/argocd/Memory"}},
 	},
 	{
 		without: "the image's version",
