@@ -14,7 +14,7 @@ import (
 // none, so that they exit if live is killed.
 type Agent struct {
 	Name                string // a word
-	Run                 string // begins the slugs of the pipelines whose jobs it may take
+	SlugPrefix          string // of the pipelines whose jobs it may take
 	Tags                []string
 	Priority            int
 	AfterJob            bool
@@ -52,7 +52,7 @@ const (
 // agentsOf returns the agents of a run.
 func agentsOf(id string) []Agent {
 	agent := func(name, role string, a Agent) Agent {
-		a.Name, a.Run = name, prefix+id
+		a.Name, a.SlugPrefix = name, prefix+id
 		a.Tags = []string{"queue=" + prefix + id, roleTag + "=" + role, anyTag + "=" + name}
 		if a.IdleTimeout == 0 {
 			a.IdleTimeout = longIdle

@@ -613,12 +613,12 @@ func checkUploaded(o *observations) finding {
 		t.add(slices.ContainsFunc(jobs[1:], func(j record) bool {
 			created := j.time("created_at")
 			return created.After(from) && !created.After(to)
-		}), "none of %d jobs of a build was created while its first job ran, which uploads jobs", len(jobs)-1)
+		}), "none of %d jobs of a build was created while the first one ran, which uploads jobs", len(jobs)-1)
 	}
 	if t.good > 0 {
 		t.bad = ""
 	}
-	return t.finding("build", "with jobs that were created while its first job ran, which uploads jobs", "no build begins with a job that uploads others")
+	return t.finding("build", "with jobs that were created while the first one ran, which uploads jobs", "no build begins with a job that uploads others")
 }
 
 // checkJobOrder looks for wait steps that wait although nothing that is listed before them is unfinished. Jobs behind

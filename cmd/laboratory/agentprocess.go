@@ -74,7 +74,7 @@ func (p agentProgram) start(_ context.Context, a evidence.Agent) (evidence.Proce
 	if err := errors.Join(
 		os.MkdirAll(hooks, 0o700), os.WriteFile(config, nil, 0o600),
 		os.WriteFile(filepath.Join(hooks, "agent-startup"), []byte(hook), 0o700),
-		os.WriteFile(filepath.Join(hooks, "pre-bootstrap"), fmt.Appendf(nil, onlyOwn, a.Run), 0o700),
+		os.WriteFile(filepath.Join(hooks, "pre-bootstrap"), fmt.Appendf(nil, onlyOwn, a.SlugPrefix), 0o700),
 	); err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func exists(file string) bool {
 func TestAgentProcess(t *testing.T) {
 	dir := writeAgent(t)
 	file := filepath.Join(dir, "agent")
-	p, err := fakeAgent(dir).start(t.Context(), evidence.Agent{Name: "a", Run: "muster-live-x", Tags: []string{"queue=q", "x=y"}, Priority: 3, AfterJob: true, IdleTimeout: time.Minute, Uptime: time.Hour, HookFails: true})
+	p, err := fakeAgent(dir).start(t.Context(), evidence.Agent{Name: "a", SlugPrefix: "muster-live-x", Tags: []string{"queue=q", "x=y"}, Priority: 3, AfterJob: true, IdleTimeout: time.Minute, Uptime: time.Hour, HookFails: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,9 +46,11 @@ func (v *overlay) budgeted(pods int) {
 			Metadata struct{ Generation int }
 			Status   struct{ ObservedGeneration, CurrentHealthy, DisruptionsAllowed int }
 		}
-		err := v.cluster.Get(v.ctx, kube.Path("policy/v1", "poddisruptionbudgets", v.namespace, "agents"), &b)
-		if err != nil || b.Status.ObservedGeneration != b.Metadata.Generation || b.Status.CurrentHealthy != pods || b.Status.DisruptionsAllowed != 0 {
-			return fmt.Errorf("it is %+v: %w", b, err)
+		if err := v.cluster.Get(v.ctx, kube.Path("policy/v1", "poddisruptionbudgets", v.namespace, "agents"), &b); err != nil {
+			return err
+		}
+		if b.Status.ObservedGeneration != b.Metadata.Generation || b.Status.CurrentHealthy != pods || b.Status.DisruptionsAllowed != 0 {
+			return fmt.Errorf("it is %+v", b)
 		}
 		return nil
 	})

@@ -41,9 +41,11 @@ func (v *overlay) setPodQuota(pods int) {
 				} `json:"hard"`
 			} `json:"status"`
 		}
-		err := v.cluster.Get(v.ctx, kube.Path("v1", "resourcequotas", v.namespace, "pods"), &quota)
-		if err != nil || quota.Status.Hard.Pods != want {
-			return fmt.Errorf("it is %+v: %w", quota, err)
+		if err := v.cluster.Get(v.ctx, kube.Path("v1", "resourcequotas", v.namespace, "pods"), &quota); err != nil {
+			return err
+		}
+		if quota.Status.Hard.Pods != want {
+			return fmt.Errorf("it is %+v", quota)
 		}
 		return nil
 	})

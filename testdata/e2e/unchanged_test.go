@@ -72,9 +72,11 @@ func (d *deployment) hasSeen(v *overlay) {
 			var application struct {
 				Metadata struct{ Annotations map[string]string }
 			}
-			err := v.cluster.Get(v.ctx, d.object(v), &application)
-			if at := application.Metadata.Annotations["argocd.argoproj.io/refresh"]; err != nil || at != "" {
-				return fmt.Errorf("the Application is to be refreshed: %q, %w", at, err)
+			if err := v.cluster.Get(v.ctx, d.object(v), &application); err != nil {
+				return err
+			}
+			if at := application.Metadata.Annotations["argocd.argoproj.io/refresh"]; at != "" {
+				return fmt.Errorf("the Application is to be refreshed: %q", at)
 			}
 			return nil
 		}

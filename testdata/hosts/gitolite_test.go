@@ -77,7 +77,8 @@ func (g *gitoliteServer) version() string {
 // authorized is the file of the keys that may log in.
 func (g *gitoliteServer) authorized() string { return filepath.Join(g.home, "authorized_keys") }
 
-// authorize adds a user's key, as gitolite writes it, which takes the home of whoever logs in.
+// authorize adds a user's key to the keys that sshd accepts. Unlike in gitolite's own line, HOME is set: it would
+// be that of the account that runs the test.
 func (g *gitoliteServer) authorize(t *testing.T, user, public string) {
 	t.Helper()
 	before, _ := os.ReadFile(g.authorized()) // absent: it is the first
