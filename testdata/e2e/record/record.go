@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -44,7 +45,11 @@ func markers(section string) (begin, end []byte) {
 	return []byte("<!-- begin: " + section + " -->\n"), []byte("<!-- end: " + section + " -->\n")
 }
 
-// Sum is made from the names and contents of what is tried, Go's files left out.
+// untriedLines are comments, and the tag of muster's image: the suite runs an image that it builds.
+var untriedLines = regexp.MustCompile(`(?m)^[ \t]*(#|newTag: ).*\n`)
+
+// Sum is made from the names and contents of what is tried. Go's files, comments and the tag of muster's image are left
+// out.
 func Sum(root fs.FS) (string, error) {
 	sum := sha256.New()
 	for _, dir := range Tried {
@@ -56,6 +61,7 @@ func Sum(root fs.FS) (string, error) {
 				return err
 			}
 			content, err := fs.ReadFile(root, name)
+			content = untriedLines.ReplaceAll(content, nil)
 			fmt.Fprintf(sum, "%s %d\n", name, len(content))
 			sum.Write(content)
 			return err

@@ -43,6 +43,7 @@ func TestSumSeesChanges(t *testing.T) {
 			"base/job.yaml": {Data: []byte("a")}, "overlays/default/scaling.yaml": {Data: []byte("b")},
 			"deploy/syncers/flux/overlay.yaml": {Data: []byte("c")}, "base/embed.go": {Data: []byte("d")},
 			"deploy/base/deployment.yaml": {Data: []byte("e")}, "deploy/release/go.mod": {Data: []byte("f")},
+			"deploy/base/kustomization.yaml": {Data: []byte("# comment\nimages:\n  - name: muster\n    newTag: v1\n")},
 		}
 	}
 	first, err := Sum(files())
@@ -59,6 +60,12 @@ func TestSumSeesChanges(t *testing.T) {
 		}, false},
 		{func(fs fstest.MapFS) { fs["deploy/base/deployment.yaml"] = &fstest.MapFile{Data: []byte("x")} }, false},
 		{func(fs fstest.MapFS) { fs["deploy/components/service/service.yaml"] = &fstest.MapFile{} }, false},
+		{func(fs fstest.MapFS) {
+			fs["deploy/base/kustomization.yaml"] = &fstest.MapFile{Data: []byte("images:\n  - name: x\n    newTag: v1\n")}
+		}, false},
+		{func(fs fstest.MapFS) {
+			fs["deploy/base/kustomization.yaml"] = &fstest.MapFile{Data: []byte("images:\n  - name: muster\n    # comment\n    newTag: v2\n")}
+		}, true},
 		{func(fs fstest.MapFS) { fs["deploy/components/alerts/prometheusrule.yaml"] = &fstest.MapFile{} }, true},
 		{func(fs fstest.MapFS) { fs["deploy/release/go.mod"] = &fstest.MapFile{Data: []byte("x")} }, true},
 		{func(fs fstest.MapFS) { fs["base/embed.go"] = &fstest.MapFile{Data: []byte("x")} }, true},
