@@ -56,6 +56,9 @@ func (k *daylong) says(text string) {
 			k.t.Fatalf("it has ended: %v, and had not said %q:\n%s", err, text, k.process.text())
 		default:
 		}
+		if end, ok := k.t.Deadline(); ok && time.Until(end) < 10*time.Second {
+			k.t.Fatalf("it has not said %q until the end of the test:\n%s", text, k.process.text())
+		}
 		return strings.Contains(k.process.text(), text)
 	})
 }
