@@ -172,10 +172,10 @@ type Client struct {
 	ownTags     map[string]bool // tags of the agents of overlays
 	orders      []plan.Dispatch // of overlays
 	lists       agentLists
-	inferred    *agentTokenPoll    // the unfinished poll without an API token, if any
-	times       *steptime.Times    // nil if no overlay looks ahead
-	kinds       map[uint64]keptJob // rules, queue and cluster of the jobs in times, by [steptime.Job].Rules
-	pastRead    bool               // builds of the last day were read for them
+	inferred    *agentTokenPoll     // the unfinished poll without an API token, if any
+	times       *steptime.Times     // nil if no overlay looks ahead
+	kinds       map[uint64][]string // rules of the jobs in times, by [steptime.Job].Rules
+	pastRead    bool                // builds of the last day were read for them
 
 	mu       sync.Mutex
 	stats    Stats

@@ -18,7 +18,7 @@ func (c *Client) learnStepTimes(on bool) {
 	case !on || c.cfg.Stacks != nil: // which lists no upcoming jobs
 		c.times, c.kinds, c.pastRead = nil, nil, false
 	case c.times == nil:
-		c.times, c.kinds = &steptime.Times{}, map[uint64]keptJob{}
+		c.times, c.kinds = &steptime.Times{}, map[uint64][]string{}
 	}
 }
 
@@ -65,19 +65,19 @@ func (r *buildReader) time(j *jobRecord) error {
 // expected until a build with its rules is read again.
 const maxKinds = maxWords
 
-// kind returns the identifier of the agents that can take a job, and keeps what identifies them.
-func (r *buildReader) kind(j *jobRecord) (id uint64, err error) {
+// kind returns the identifier of the agents that can take a job in the cluster of its build, and keeps the job's rules.
+func (r *buildReader) kind(j *jobRecord) (uint64, error) {
 	kinds := r.s.client.kinds
-	id = steptime.ID(j.Rules, j.Cluster, j.Queue)
+	id := steptime.ID(j.Rules)
 	if _, known := kinds[id]; !known {
-		kind := keptJob{queue: r.word(j.Queue), Job: plan.Job{Cluster: r.word(j.Cluster)}}
-		if kind.Rules, err = r.list(j.Rules); err != nil {
+		rules, err := r.list(j.Rules)
+		if err != nil {
 			return id, err
 		}
 		if len(kinds) >= maxKinds {
 			clear(kinds)
 		}
-		kinds[id] = kind
+		kinds[id] = rules
 	}
 	return id, nil
 }
@@ -139,9 +139,8 @@ func (s *session) predict(b *readBuild) (upcoming map[int]steptime.Prediction, e
 	for _, p := range s.client.times.Predict(*b.timed, s.poll.begun) {
 		if p.Job >= 0 {
 			upcoming[p.Job] = p
-		} else if j, known := s.client.kinds[p.Rules]; known {
-			j.State, j.Due, j.Stage, j.Freed, j.Expected = plan.JobUpcoming, p.Due, p.Stage, p.Freed, true
-			expected = append(expected, j)
+		} else if rules, known := s.client.kinds[p.Rules]; known {
+			expected = append(expected, keptJob{Job: plan.Job{Rules: rules, State: plan.JobUpcoming, Due: p.Due, Stage: p.Stage, Freed: p.Freed, Expected: true}})
 		}
 	}
 	return upcoming, expected

@@ -84,12 +84,19 @@ func TestStepTimes(t *testing.T) {
 		s.AddQueue(cluster, "fast")
 		s.AddQueue(cluster, "slow")
 		s.SetDefaultQueue(cluster, "slow")
+		other := s.AddCluster("two")
+		s.AddQueue(other, "fast")
+		s.AddQueue(other, "slow")
+		s.SetDefaultQueue(other, "slow")
 		for range 8 { // before the client polls
 			playChain(t, r, s, cluster)
 		}
 		c := &serving{newClient(t, buildkite.Config{HTTP: s.Transport()}), lookingAhead}
 		times := &steptime.Times{}
-		for range 60 {
+		for n := range 60 {
+			if n == 40 {
+				cluster = other // the pipelines move
+			}
 			playChain(t, r, s, cluster)
 			var since time.Time
 			if r.IntN(2) == 0 {

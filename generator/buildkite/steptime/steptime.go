@@ -86,7 +86,8 @@ type step struct {
 	newest uint32  // end of the newest job, in seconds
 	length history // durations of its jobs
 	lag    history // times from creation to runnable, of jobs that no wait step holds back
-	adds   []added // jobs that it adds to builds that start with it; see learnAdded
+	firsts history // the builds that start with it; their values are zero
+	adds   []added // jobs that it adds to them; see learnAdded
 }
 
 // Learn learns from the ended jobs of a build. Repeated calls with the same jobs have no effect.

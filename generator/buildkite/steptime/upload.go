@@ -19,7 +19,8 @@ const (
 	longestWait = 3 * time.Minute
 )
 
-// added is how many jobs with equal rules a step adds to builds that start with it.
+// added is how many jobs with equal rules a step adds to builds that start with it. Builds without such jobs are left
+// out.
 type added struct {
 	rules uint64
 	jobs  history
@@ -49,13 +50,16 @@ func (b Build) Uploading() bool {
 }
 
 // learnAdded counts the jobs that were added to a build while its first step ran, and that could run at once: zero if the
-// step ended without adding jobs, as most that fail or are canceled.
+// step ended without adding jobs, as most that fail or are canceled. The order of builds has no effect.
 func (t *Times) learnAdded(b Build) {
 	u, others := b.upload()
-	if u == nil || !u.Over || t.steps[u.Step] == nil {
+	if u == nil || !u.Over {
 		return
 	}
-	s := t.steps[u.Step]
+	ended := cmp.Or(u.Finished, u.Created)
+	s := t.step(u.Step)
+	s.newest = max(s.newest, seconds(ended))
+	s.firsts.add(uint32(b.ID), ended, 0)
 	counts := make([]uint32, len(s.adds), maxAdded)
 	for i := range others {
 		j := &others[i]
@@ -71,12 +75,12 @@ func (t *Times) learnAdded(b Build) {
 		}
 		counts[k]++
 	}
-	for k := range s.adds {
-		s.adds[k].jobs.add(uint32(b.ID), cmp.Or(u.Finished, u.Created), counts[k])
+	for k, n := range counts {
+		if n > 0 {
+			s.adds[k].jobs.add(uint32(b.ID), ended, n)
+		}
 	}
-	s.adds = slices.DeleteFunc(s.adds, func(a added) bool {
-		return !slices.ContainsFunc(a.jobs.samples, func(x sample) bool { return x.value > 0 })
-	})
+	s.adds = slices.DeleteFunc(s.adds, func(a added) bool { return len(a.since(s.firsts)) == 0 })
 }
 
 // addedBy reports whether a job was created while another one ran, and could run at once.
@@ -85,18 +89,29 @@ func addedBy(u, j *Job) bool {
 		!j.Runnable.IsZero() && j.Runnable.Sub(j.Created) <= instant
 }
 
-// expected returns the number of jobs that is predicted for the next build: a low quantile of the last builds; zero with
-// fewer than minBuilds of them.
-func (h *history) expected() int {
-	if len(h.samples) < minBuilds {
+// since returns the numbers of jobs of the builds, from the first one that has some.
+func (a *added) since(builds history) (numbers []uint32) {
+	for _, b := range builds.samples {
+		i := slices.IndexFunc(a.jobs.samples, func(x sample) bool { return x.build == b.build })
+		switch {
+		case i >= 0:
+			numbers = append(numbers, a.jobs.samples[i].value)
+		case len(numbers) > 0:
+			numbers = append(numbers, 0)
+		}
+	}
+	return numbers
+}
+
+// expected returns the number of jobs that is predicted for the next build: a low quantile of those of the last builds,
+// from the first one that has some; zero with fewer than minBuilds of them.
+func (a *added) expected(builds history) int {
+	numbers := a.since(builds)
+	if len(numbers) < minBuilds {
 		return 0
 	}
-	var values []uint32
-	for _, x := range h.samples {
-		values = append(values, x.value)
-	}
-	slices.Sort(values)
-	return int(values[int(quantile*float64(len(values)))])
+	slices.Sort(numbers)
+	return int(numbers[int(quantile*float64(len(numbers)))])
 }
 
 // expect predicts the jobs that the first step of a build will add when it ends, and returns when their agents are in
@@ -120,7 +135,7 @@ func (t *Times) expect(b Build, now time.Time, from time.Duration) (all []Predic
 	next := Prediction{Job: -1, Due: now.Add(s.length.left(elapsed)), Stage: name(b.ID, u.Step)}
 	for _, a := range s.adds {
 		next.Rules = a.rules
-		for range a.jobs.expected() {
+		for range a.expected(s.firsts) {
 			uses = append(uses, use{rules: a.rules, from: from, to: from + 1, prediction: len(all)})
 			all = append(all, next)
 		}

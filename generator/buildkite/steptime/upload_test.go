@@ -103,7 +103,7 @@ func TestExpectedJobs(t *testing.T) {
 func TestExpectedFromLastBuilds(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
-		times, all := &Times{}, [][]int{} // jobs of each build, by rules less one
+		times, builds, all := &Times{}, []Build{}, [][]int{} // all: jobs of each build, by rules less one
 		for n := range 1 + random.IntN(60) {
 			counts := []int{random.IntN(4), random.IntN(2) * random.IntN(9)}
 			b := Build{ID: uint64(n + 1), Jobs: []Job{uploaded(0, 0)[0]}}
@@ -113,17 +113,20 @@ func TestExpectedFromLastBuilds(t *testing.T) {
 			for i := range b.Jobs {
 				b.Jobs[i].Finished = b.Jobs[i].Created.Add(at(float64(n + 10)).Sub(start))
 			}
-			times.Learn(b)
-			all = append(all, counts)
+			builds, all = append(builds, b), append(all, counts)
 		}
+		random.Shuffle(len(builds), func(i, j int) { builds[i], builds[j] = builds[j], builds[i] })
+		for _, b := range builds {
+			times.Learn(b)
+		}
+		all = all[max(0, len(all)-maxSamples):]
 		for rules := range 2 {
 			want := []int{}
 			for _, counts := range all {
-				if len(want) > 0 || counts[rules] > 0 { // known since the first build that had one
+				if len(want) > 0 || counts[rules] > 0 {
 					want = append(want, counts[rules])
 				}
 			}
-			want = want[max(0, len(want)-maxSamples):]
 			slices.Sort(want)
 			expected := 0
 			if len(want) >= minBuilds {
