@@ -13,8 +13,8 @@ import (
 // Agent is an agent to start, in the words of buildkite-agent start. All take the default idle time-out if they have
 // none, so that they exit if live is killed.
 type Agent struct {
-	Name                string // a word
-	SlugPrefix          string // of the pipelines whose jobs it may take
+	Name                string   // a word
+	Slugs               []string // of the pipelines whose jobs it may take
 	Tags                []string
 	Priority            int
 	AfterJob            bool
@@ -52,7 +52,10 @@ const (
 // agentsOf returns the agents of a run.
 func agentsOf(id string) []Agent {
 	agent := func(name, role string, a Agent) Agent {
-		a.Name, a.SlugPrefix = name, prefix+id
+		a.Name = name
+		for _, part := range parts {
+			a.Slugs = append(a.Slugs, prefix+id+"-"+part)
+		}
 		a.Tags = []string{"queue=" + prefix + id, roleTag + "=" + role, anyTag + "=" + name}
 		if a.IdleTimeout == 0 {
 			a.IdleTimeout = longIdle

@@ -37,11 +37,11 @@ const supervise = `{
 exec "$@" 3<&-
 `
 
-// onlyOwn is the hook pre-bootstrap of agents that take the jobs of pipelines whose slugs begin with %s. It refuses
+// onlyOwn is the hook pre-bootstrap of agents that take the jobs of the pipelines with the slugs %s (a|b|c). It refuses
 // others, because every build in the cluster can name the queue. The name of a variable may contain a newline.
 const onlyOwn = `#!/bin/sh
-grep -q '^BUILDKITE_PIPELINE_SLUG="%[1]s-[a-z]*"$' "$BUILDKITE_ENV_FILE" &&
-! grep '^BUILDKITE_PIPELINE_SLUG=' "$BUILDKITE_ENV_FILE" | grep -qv '="%[1]s-[a-z]*"$'
+grep -qE '^BUILDKITE_PIPELINE_SLUG="(%[1]s)"$' "$BUILDKITE_ENV_FILE" &&
+! grep '^BUILDKITE_PIPELINE_SLUG=' "$BUILDKITE_ENV_FILE" | grep -qvE '="(%[1]s)"$'
 `
 
 // agentProcess implements [evidence.Process].
@@ -74,7 +74,7 @@ func (p agentProgram) start(_ context.Context, a evidence.Agent) (evidence.Proce
 	if err := errors.Join(
 		os.MkdirAll(hooks, 0o700), os.WriteFile(config, nil, 0o600),
 		os.WriteFile(filepath.Join(hooks, "agent-startup"), []byte(hook), 0o700),
-		os.WriteFile(filepath.Join(hooks, "pre-bootstrap"), fmt.Appendf(nil, onlyOwn, a.SlugPrefix), 0o700),
+		os.WriteFile(filepath.Join(hooks, "pre-bootstrap"), fmt.Appendf(nil, onlyOwn, strings.Join(a.Slugs, "|")), 0o700),
 	); err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func exists(file string) bool {
 func TestAgentProcess(t *testing.T) {
 	dir := writeAgent(t)
 	file := filepath.Join(dir, "agent")
-	p, err := fakeAgent(dir).start(t.Context(), evidence.Agent{Name: "a", SlugPrefix: "muster-live-x", Tags: []string{"queue=q", "x=y"}, Priority: 3, AfterJob: true, IdleTimeout: time.Minute, Uptime: time.Hour, HookFails: true})
+	p, err := fakeAgent(dir).start(t.Context(), evidence.Agent{Name: "a", Slugs: []string{"muster-live-x-jobs", "muster-live-x-failing"}, Tags: []string{"queue=q", "x=y"}, Priority: 3, AfterJob: true, IdleTimeout: time.Minute, Uptime: time.Hour, HookFails: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +93,11 @@ func TestAgentProcess(t *testing.T) {
 	variables := filepath.Join(dir, "variables")
 	for text, accepted := range map[string]bool{
 		`BUILDKITE_PIPELINE_SLUG="muster-live-x-jobs"`: true,
-		"":                                false,
-		`BUILDKITE_PIPELINE_SLUG="other"`: false,
+		"": false,
+		`BUILDKITE_PIPELINE_SLUG="muster-live-x-failing"`:                                                      true,
+		`BUILDKITE_PIPELINE_SLUG="muster-live-x-other"`:                                                        false,
+		`BUILDKITE_PIPELINE_SLUG="muster-live-x-"`:                                                             false,
+		`BUILDKITE_PIPELINE_SLUG="other"`:                                                                      false,
 		`BUILDKITE_PIPELINE_SLUG="my-muster-live-x-jobs"`:                                                      false,
 		"X\nBUILDKITE_PIPELINE_SLUG=\"muster-live-x-jobs\"\nBUILDKITE_PIPELINE_SLUG=\"other\"":                 false,
 		"BUILDKITE_PIPELINE_SLUG=\"other\"\nBUILDKITE_LABEL=\"\\nBUILDKITE_PIPELINE_SLUG=muster-live-x-jobs\"": false,

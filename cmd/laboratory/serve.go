@@ -91,7 +91,7 @@ With --incident something goes wrong from the second to the twelfth minute:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.dir = cmp.Or(strings.Join(args, ""), "muster-serve")
 			s.clock, s.stderr = p.Clock, p.Stderr
-			return s.run(cmd.Context(), cmd.OutOrStdout(), strings.Replace(p.Invocation, "muster-sim", "muster", 1))
+			return s.run(cmd.Context(), cmd.OutOrStdout(), p.Invocation)
 		},
 	}
 	c.Flags().StringVar(&s.incident, "incident", "", "what goes wrong: "+strings.Join(names, ", "))
@@ -100,7 +100,7 @@ With --incident something goes wrong from the second to the twelfth minute:
 }
 
 // run serves until the context ends.
-func (s *serve) run(ctx context.Context, out io.Writer, muster string) error {
+func (s *serve) run(ctx context.Context, out io.Writer, invoked string) error {
 	var wrong *incident
 	for i := range incidents {
 		if incidents[i].name == s.incident {
@@ -132,11 +132,9 @@ func (s *serve) run(ctx context.Context, out io.Writer, muster string) error {
 	api := &http.Server{Handler: s.Buildkite, ReadHeaderTimeout: time.Minute}
 	go func() { _ = api.Serve(listener) }() // until it is closed
 	defer api.Close()
-	sim := "muster-sim"
-	if muster == "" {
-		muster = "muster"
-	} else if abs, err := filepath.Abs(strings.Trim(muster, "'")); err == nil { // the other terminal may be elsewhere
-		muster, sim = invocation.ShellWord(abs), invocation.ShellWord(abs+"-sim")
+	muster, sim := "muster", "muster-sim"
+	if abs, err := filepath.Abs(strings.Trim(invoked, "'")); err == nil && invoked != "" { // the other terminal may be elsewhere
+		muster, sim = invocation.ShellWord(filepath.Join(filepath.Dir(abs), muster)), invocation.ShellWord(abs)
 	}
 	fmt.Fprintf(out, `Buildkite is simulated at http://%s/, and the fleet repository is %s.
 In another terminal, run muster, and open http://%s/ in a browser:
