@@ -155,9 +155,9 @@ func (r release) writeFiles(ctx context.Context, dir string, programs []program,
 	return create(filepath.Join(dir, "SHA256SUMS"), writes([]byte(sums.String())))
 }
 
-// installed returns the programs of a platform and their SBOMs, in two directories; own is the SBOM of the first
+// installed returns the named programs of a platform and their SBOMs, in two directories; own is the SBOM of the first
 // program. Modules next to the programs are part of the SBOMs.
-func (r release) installed(p program, dir, sboms string, beside ...*debug.Module) (files []file, own []byte, err error) {
+func (r release) installed(p program, names []string, dir, sboms string, beside ...*debug.Module) (files []file, own []byte, err error) {
 	for i, name := range names {
 		bom, err := r.sbom(p, name, beside...)
 		if err != nil {
@@ -175,7 +175,7 @@ func (r release) installed(p program, dir, sboms string, beside ...*debug.Module
 
 // archive packs the programs of a platform, their SBOMs and the common files below one directory.
 func (r release) archive(name string, p program, common []file) ([]byte, error) {
-	files, _, err := r.installed(p, name+"/bin", name+"/share/sbom")
+	files, _, err := r.installed(p, names, name+"/bin", name+"/share/sbom")
 	if err != nil {
 		return nil, err
 	}

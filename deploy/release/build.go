@@ -28,7 +28,7 @@ func (p platform) String() string { return p.os + "/" + p.arch }
 // host is what this runs on.
 func host() platform { return platform{runtime.GOOS, runtime.GOARCH} }
 
-// names are those of the programs, and of their directories below cmd/. The image runs the first one.
+// names are those of the programs, and of their directories below cmd/. The image contains the first one.
 var names = []string{"muster", "muster-sim"}
 
 // program is muster for one platform: the executable files, by name.

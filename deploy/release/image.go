@@ -73,7 +73,7 @@ func (r release) assemble(programs []program) (*image, error) {
 }
 
 func (r release) assembleOne(p program, system v1.Layer, licences []file, certificates *debug.Module) (part, error) {
-	files, bom, err := r.installed(p, programsPath, sbomsPath, certificates)
+	files, bom, err := r.installed(p, names[:1], programsPath, sbomsPath, certificates)
 	if err != nil {
 		return part{}, err
 	}

@@ -21,7 +21,7 @@ import (
 const sbomType = "application/vnd.cyclonedx+json"
 
 // sbom lists the components of a program in CycloneDX JSON: the modules in its build information with
-// their checksums, Go's standard library, the script that the status page embeds, and the given modules.
+// their checksums, Go's standard library, the script that the status page of muster embeds, and the given modules.
 func (r release) sbom(p program, name string, beside ...*debug.Module) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(p.files[name]))
 	if err != nil {
@@ -38,11 +38,13 @@ func (r release) sbom(p program, name string, beside ...*debug.Module) ([]byte, 
 		}
 		components = append(components, c)
 	}
-	script, err := embeddedScript(r.source)
-	if err != nil {
-		return nil, err
+	if name == names[0] { // only it contains the status page
+		script, err := embeddedScript(r.source)
+		if err != nil {
+			return nil, err
+		}
+		components = append(components, script)
 	}
-	components = append(components, script)
 	program := library(&debug.Module{Path: info.Main.Path, Version: r.version})
 	program.Type = cdx.ComponentTypeApplication
 	bom := cdx.NewBOM()
