@@ -54,7 +54,7 @@ type edit struct{ file, before, after string }
 func main() {
 	log.SetFlags(0)
 	only := flag.String("suite", "", "the `suite` whose rows are run; all if empty")
-	match := flag.String("match", "", "the `expression` that mutants have to match; all if empty; no table is written then")
+	match := flag.String("match", "", "the `expression` that mutants have to match; all if empty")
 	controls := flag.Bool("controls", true, "first run the rows on the source as it is: they have to pass")
 	outputs := flag.String("outputs", "", "the `directory` for what the tests of each mutant print; not kept if empty")
 	flag.Parse()
@@ -81,12 +81,6 @@ func main() {
 			failed = true
 			break
 		}
-		if ok && *match == "" {
-			if err := writeTable("README.md", s); err != nil {
-				log.Print(err)
-				failed = true
-			}
-		}
 	}
 	if err := r.remove(); err != nil {
 		log.Print(err)
@@ -97,18 +91,22 @@ func main() {
 }
 
 // runner has a working tree of its own, of the commit that is checked out here.
-type runner struct{ top, tree, outputs string }
+type runner struct{ top, tree, outputs, commit string }
 
 func newRunner(ctx context.Context) (*runner, error) {
 	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
 	if err != nil {
 		return nil, fmt.Errorf("finding the top of the repository: %w", err)
 	}
+	commit, err := exec.CommandContext(ctx, "git", "log", "-1", "--format=%h of %cs", "--abbrev=12").Output()
+	if err != nil {
+		return nil, fmt.Errorf("reading the commit: %w", err)
+	}
 	dir, err := os.MkdirTemp("", "muster-mutants-")
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{top: strings.TrimSpace(string(out)), tree: filepath.Join(dir, "tree")}
+	r := &runner{top: strings.TrimSpace(string(out)), tree: filepath.Join(dir, "tree"), commit: string(bytes.TrimSpace(commit))}
 	if out, err := exec.CommandContext(ctx, "git", "worktree", "add", "--detach", r.tree, "HEAD").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("creating a working tree: %w\n%s", err, out)
 	}
@@ -160,10 +158,15 @@ func (r *runner) run(ctx context.Context, s suite, match *regexp.Regexp, control
 		if err != nil {
 			log.Printf("%s: without %s: %v", s.name, m.without, err)
 			ok = false
+			continue
 		}
+		commit := r.commit
 		for _, row := range survived {
 			log.Printf("%s: without %s, %s does not fail", s.name, m.without, row)
-			ok = false
+			ok, commit = false, ""
+		}
+		if err := record("README.md", s.name, m, commit); err != nil {
+			return false, err
 		}
 	}
 	return ok, nil

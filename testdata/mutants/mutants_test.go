@@ -64,6 +64,47 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestTables: the tables are of the mutants as they are.
+func TestTables(t *testing.T) {
+	for _, s := range suites {
+		recorded, err := tableOf("README.md", s.name)
+		check(t, err)
+		for _, line := range recorded.lines {
+			if !slices.ContainsFunc(mutants, func(m mutant) bool { return strings.HasPrefix(line, m.line(s.name)+" ") }) {
+				t.Errorf("%s: no mutant has this line: %s", s.name, line)
+			}
+		}
+	}
+}
+
+// TestRecord adds, replaces and removes lines, in the order of the mutants.
+func TestRecord(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	const before, after = "text\n<!-- begin: incidents -->\n", "<!-- end: incidents -->\nmore\n"
+	check(t, os.WriteFile(page, []byte(before+after), 0o644))
+	first, second := mutants[0], mutants[1]
+	for _, c := range []struct {
+		m      mutant
+		commit string
+		want   []string
+	}{
+		{second, "a", []string{second.line("incidents") + " a |\n"}},
+		{first, "b", []string{first.line("incidents") + " b |\n", second.line("incidents") + " a |\n"}},
+		{first, "c", []string{first.line("incidents") + " c |\n", second.line("incidents") + " a |\n"}},
+		{second, "", []string{first.line("incidents") + " c |\n"}},
+	} {
+		check(t, record(page, "incidents", c.m, c.commit))
+		got, err := os.ReadFile(page)
+		check(t, err)
+		if want := before + heading + strings.Join(c.want, "") + after; string(got) != want {
+			t.Errorf("the page is\n%s\nwant\n%s", got, want)
+		}
+	}
+	if record(page, "hosts", first, "d") == nil {
+		t.Error("a page without a table: no error")
+	}
+}
+
 // TestRowsOfHosts finds a mutant for each part of the story and of the contract of make hosts, at any host, or
 // its name in README.md.
 func TestRowsOfHosts(t *testing.T) {
