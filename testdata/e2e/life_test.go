@@ -180,7 +180,7 @@ func testDeleted(t *testing.T) {
 
 func testLeftInGit(t *testing.T) {
 	both(t, "Job recreated by the syncer after its TTL: its pods exit", func(t *testing.T, w *world, s syncer) {
-		v := w.addOverlay(t, "left", s, options{policy: map[string]string{"lease": "1m"}})
+		v := w.addOverlay(t, "left", s, options{policy: map[string]string{"lease": "3m"}})
 		release := w.agents.hold(v.name)
 		v.build(2)
 		v.until("it is dispatched", func() error {
@@ -199,7 +199,7 @@ func testLeftInGit(t *testing.T) {
 		v.finish(2)
 		orders := v.dispatches()
 		agents := len(v.buildkite.agentsOf(orders[0].Dispatches[0]))
-		v.until("the lease is over", func() error { return over(orders[0].At, 65) })
+		v.until("the lease is over", func() error { return over(orders[0].At, 185) })
 		v.expire()
 		v.must(w.git.edit("an unrelated commit for "+v.name, func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "note-"+v.name), []byte("x"), 0o644)

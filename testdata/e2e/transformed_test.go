@@ -63,6 +63,7 @@ func testTransformed(t *testing.T) {
 		v.runs(1)
 		// A Job of another name would start the agents of a dispatch again.
 		v.leavesGit()
+		v.synced()
 		namespace := "transformed-" + s.name()
 		v.must(w.cluster.addNamespace(w.ctx, namespace))
 		v.must(w.allow(w.ctx, s, namespace))

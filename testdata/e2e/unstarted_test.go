@@ -17,7 +17,7 @@ func testUnstarted(t *testing.T) {
 		w.reservedNode(t, full, 2)
 		patch := onNodeAlone(full)
 		bad := patch + "- op: replace\n  path: /spec/template/spec/containers/0/image\n  value: " + node.MissingRegistry + "agent:1\n"
-		v := w.addOverlay(t, "unstarted", s, options{patch: bad, policy: map[string]string{"lease": "1m", "max": "2"}})
+		v := w.addOverlay(t, "unstarted", s, options{patch: bad, policy: map[string]string{"lease": "2m", "max": "2"}})
 		v.build(2)
 		v.reaches(2, "pods fill the node", func() int { return v.scheduled(true) })
 		first := v.dispatches()[0].Dispatches[0]
