@@ -184,6 +184,7 @@ e2e-long: e2e-packages ## Two clusters of which one goes away, and everything ki
 
 e2e-packages: tools
 	@missing=; for program in redis-server tini containerd runc /usr/lib/cni/bridge /bin/busybox ip faketime; do command -v $$program >/dev/null || missing=yes; done; \
+	! ldd /bin/busybox >/dev/null 2>&1 || missing=yes; \
 	if [ "$$missing" ] && [ "$$(id -u)" = 0 ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
 		redis-server tini containerd runc containernetworking-plugins busybox-static iproute2 faketime; fi
 
