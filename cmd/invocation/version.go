@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Version is the version of this source: the next release until it is released.
-const Version = "v0.3.0-dev"
+// Version is the version of this source. It ends in "-dev" except in commits that can be released.
+const Version = "v0.3.0"
 
 // linkedVersion and linkedCommit are set by the linker: see the Makefile.
 var linkedVersion, linkedCommit string
