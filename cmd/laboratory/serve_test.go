@@ -135,14 +135,16 @@ func TestServeAppliesOtherOverlays(t *testing.T) {
 			cancel()
 		}
 	}
-	check(t, s.run(ctx, &out, "bin/muster"))
+	check(t, s.run(ctx, &out, "muster-sim-1/muster-sim"))
 	if text := errs.String(); !strings.Contains(text, "overlays/default") || !strings.Contains(text, "overlays/large") {
 		t.Errorf("it prints\n%s", text)
 	}
-	abs, err := filepath.Abs("bin/muster")
+	dir, err := filepath.Abs("muster-sim-1")
 	check(t, err)
-	if !strings.Contains(out.String(), "  "+abs+" run --listen 127.0.0.1:") {
-		t.Errorf("it prints\n%s", out.String())
+	for _, command := range []string{dir + "/muster run --listen 127.0.0.1:", dir + "/muster-sim live "} {
+		if !strings.Contains(out.String(), "  "+command) {
+			t.Errorf("it does not print %q:\n%s", command, out.String())
+		}
 	}
 }
 

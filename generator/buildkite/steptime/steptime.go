@@ -86,7 +86,7 @@ type step struct {
 	newest uint32  // end of the newest job, in seconds
 	length history // durations of its jobs
 	lag    history // times from creation to runnable, of jobs that no wait step holds back
-	firsts history // the builds that start with it; their values are zero
+	builds history // those that start with it; their values are zero
 	adds   []added // jobs that it adds to them; see learnAdded
 }
 

@@ -59,7 +59,7 @@ func (t *Times) learnAdded(b Build) {
 	ended := cmp.Or(u.Finished, u.Created)
 	s := t.step(u.Step)
 	s.newest = max(s.newest, seconds(ended))
-	s.firsts.add(uint32(b.ID), ended, 0)
+	s.builds.add(uint32(b.ID), ended, 0)
 	counts := make([]uint32, len(s.adds), maxAdded)
 	for i := range others {
 		j := &others[i]
@@ -80,7 +80,7 @@ func (t *Times) learnAdded(b Build) {
 			s.adds[k].jobs.add(uint32(b.ID), ended, n)
 		}
 	}
-	s.adds = slices.DeleteFunc(s.adds, func(a added) bool { return len(a.since(s.firsts)) == 0 })
+	s.adds = slices.DeleteFunc(s.adds, func(a added) bool { return len(a.numbers(s.builds)) == 0 })
 }
 
 // addedBy reports whether a job was created while another one ran, and could run at once.
@@ -89,24 +89,24 @@ func addedBy(u, j *Job) bool {
 		!j.Runnable.IsZero() && j.Runnable.Sub(j.Created) <= instant
 }
 
-// since returns the numbers of jobs of the builds, from the first one that has some.
-func (a *added) since(builds history) (numbers []uint32) {
+// numbers returns the numbers of jobs of the builds, from the first one that has some.
+func (a *added) numbers(builds history) (all []uint32) {
 	for _, b := range builds.samples {
 		i := slices.IndexFunc(a.jobs.samples, func(x sample) bool { return x.build == b.build })
 		switch {
 		case i >= 0:
-			numbers = append(numbers, a.jobs.samples[i].value)
-		case len(numbers) > 0:
-			numbers = append(numbers, 0)
+			all = append(all, a.jobs.samples[i].value)
+		case len(all) > 0:
+			all = append(all, 0)
 		}
 	}
-	return numbers
+	return all
 }
 
 // expected returns the number of jobs that is predicted for the next build: a low quantile of those of the last builds,
 // from the first one that has some; zero with fewer than minBuilds of them.
 func (a *added) expected(builds history) int {
-	numbers := a.since(builds)
+	numbers := a.numbers(builds)
 	if len(numbers) < minBuilds {
 		return 0
 	}
@@ -135,7 +135,7 @@ func (t *Times) expect(b Build, now time.Time, from time.Duration) (all []Predic
 	next := Prediction{Job: -1, Due: now.Add(s.length.left(elapsed)), Stage: name(b.ID, u.Step)}
 	for _, a := range s.adds {
 		next.Rules = a.rules
-		for range a.expected(s.firsts) {
+		for range a.expected(s.builds) {
 			uses = append(uses, use{rules: a.rules, from: from, to: from + 1, prediction: len(all)})
 			all = append(all, next)
 		}

@@ -45,8 +45,12 @@ func markers(section string) (begin, end []byte) {
 	return []byte("<!-- begin: " + section + " -->\n"), []byte("<!-- end: " + section + " -->\n")
 }
 
-// untriedLines are comments, and the tag of muster's image: the suite runs an image that it builds.
-var untriedLines = regexp.MustCompile(`(?m)^[ \t]*(#|newTag: ).*\n`)
+// comments are lines, but not the first line of a script. tags are those of muster's image in deploy/: the suite runs an
+// image that it builds.
+var (
+	comments = regexp.MustCompile(`(?m)^[ \t]*#([^!\n].*)?\n`)
+	tags     = regexp.MustCompile(`(?m)^[ \t]*newTag: .*\n`)
+)
 
 // Sum is made from the names and contents of what is tried. Go's files, comments and the tag of muster's image are left
 // out.
@@ -61,7 +65,10 @@ func Sum(root fs.FS) (string, error) {
 				return err
 			}
 			content, err := fs.ReadFile(root, name)
-			content = untriedLines.ReplaceAll(content, nil)
+			content = comments.ReplaceAll(content, nil)
+			if dir == "deploy" {
+				content = tags.ReplaceAll(content, nil)
+			}
 			fmt.Fprintf(sum, "%s %d\n", name, len(content))
 			sum.Write(content)
 			return err

@@ -63,6 +63,10 @@ func TestSumSeesChanges(t *testing.T) {
 		{func(fs fstest.MapFS) {
 			fs["deploy/base/kustomization.yaml"] = &fstest.MapFile{Data: []byte("images:\n  - name: x\n    newTag: v1\n")}
 		}, false},
+		{func(fs fstest.MapFS) { fs["base/job.yaml"] = &fstest.MapFile{Data: []byte("a# comment\n#\n")} }, false},
+		{func(fs fstest.MapFS) { fs["base/job.yaml"] = &fstest.MapFile{Data: []byte("  # comment\n#\na")} }, true},
+		{func(fs fstest.MapFS) { fs["base/job.yaml"] = &fstest.MapFile{Data: []byte("  #!/bin/sh\na")} }, false},
+		{func(fs fstest.MapFS) { fs["base/job.yaml"] = &fstest.MapFile{Data: []byte("  newTag: 3.1\na")} }, false},
 		{func(fs fstest.MapFS) {
 			fs["deploy/base/kustomization.yaml"] = &fstest.MapFile{Data: []byte("images:\n  - name: muster\n    # comment\n    newTag: v2\n")}
 		}, true},
