@@ -67,10 +67,13 @@ func testReuse(t *testing.T) {
 		const idle = 179 * time.Second
 		v := w.addOverlay(t, "reuse", s, options{policy: map[string]string{"reuse": "{idle: 2m59s, uptime: 3m}"}})
 		v.open()
-		for jobs := range 3 {
+		for jobs := range 2 {
 			v.build(1)
 			v.passes(jobs + 1)
 		}
+		// The uptime ends half a minute before the idle time.
+		v.start(fakebuildkite.Step{Command: "sleep 30"})
+		v.passes(3)
 		v.complete()
 		orders := v.dispatches()
 		if len(orders) != 1 {
