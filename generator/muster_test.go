@@ -58,6 +58,7 @@ func (m *muster) start() {
 	client, err := buildkite.New(buildkite.Config{
 		Org: "acme", Token: m.token(), Metrics: m.counter(),
 		HTTP: troubledTransport{m, m.w.server.Transport()}, PerPage: m.w.perPage, Stacks: m.stacks(), Log: leaktest.Log(m.w.audit.fail, nil),
+		Clock:   sleeplessClock{m},
 		Timeout: time.Hour, // the machine's clock is not the world's: a busy machine must change nothing
 	})
 	if err != nil {
@@ -102,6 +103,13 @@ func (m *muster) ticked(result generator.Result, err error) {
 		m.w.audit.inferred(m, result)
 	}
 }
+
+// sleeplessClock is the world's clock for the request budget, which a clock of whole seconds
+// would exceed. Failed requests are repeated at once.
+type sleeplessClock struct{ *muster }
+
+// Sleep implements buildkite.Clock.
+func (sleeplessClock) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
 // Now implements generator.Clock.
 func (m *muster) Now() time.Time { return m.w.server.Now() }
