@@ -147,7 +147,7 @@ func (w *hostileScenario) tick(ctx context.Context) {
 	if err != nil {
 		w.report = append(w.report, err.Error())
 	}
-	for _, s := range result.Suspended {
+	for _, s := range result.Suspended[:min(len(result.Suspended), 100)] { // thousands would count as muster's memory
 		w.report = append(w.report, s.Overlay+" is suspended: "+s.Why.String())
 	}
 }
