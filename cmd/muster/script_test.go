@@ -66,8 +66,11 @@ func scripted(commands invocation.Commands) int {
 		return 125
 	}
 	p := program{invocation.Program{Args: os.Args[1:], Environ: os.Environ(), Stdout: overheard(os.Stdout), Stderr: overheard(os.Stderr), Clock: stoppedClock{now}}}
-	if os.Getenv("FAKE_END") != "" {
+	switch os.Getenv("FAKE_END") {
+	case "yes":
 		p.Clock = endingClock{stoppedClock{now}}
+	case "never":
+		p.Clock = waitingClock{stoppedClock{now}}
 	}
 	return p.Run(context.Background(), commands)
 }
@@ -81,6 +84,14 @@ func (stoppedClock) Sleep(ctx context.Context, _ time.Duration) error { return c
 type endingClock struct{ stoppedClock }
 
 func (endingClock) Sleep(context.Context, time.Duration) error { return context.Canceled }
+
+// waitingClock lets muster run wait after its first tick until its process is killed.
+type waitingClock struct{ stoppedClock }
+
+func (waitingClock) Sleep(ctx context.Context, _ time.Duration) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
 
 // start is the time at which every script begins.
 var start = time.Date(2026, time.November, 21, 2, 15, 0, 0, time.UTC)
