@@ -221,8 +221,8 @@ func tryHostile(t *testing.T, b kustomize.Builder, seed uint64) {
 		}
 		changes := o.Repair()
 		_, more, err := o.Add([]plan.Dispatch{order("x-00000001", 2)})
-		if err != nil {
-			t.Errorf("seed %d: %v", seed, err)
+		if refused := o.unorderable(); (err != nil) != (refused != nil) {
+			t.Errorf("seed %d: %v, want %v", seed, err, refused)
 		}
 		for _, c := range append(changes, more...) {
 			if err := branch.CheckPath(c.Path); err != nil {
@@ -295,5 +295,6 @@ func TestHostileTrees(t *testing.T) {
 // FuzzHostileTrees is the same for as long as there is time.
 func FuzzHostileTrees(f *testing.F) {
 	f.Add(uint64(1))
+	f.Add(uint64(111)) // valid, with a template that is refused
 	f.Fuzz(func(t *testing.T, seed uint64) { tryHostile(t, hostileBuilder(t), seed) })
 }
