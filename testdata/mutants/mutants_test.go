@@ -64,12 +64,15 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestTables: the tables are of the mutants as they are.
+// TestTables: the tables are of the mutants as they are, each once.
 func TestTables(t *testing.T) {
 	for _, s := range suites {
 		recorded, err := tableOf("README.md", s.name)
 		check(t, err)
-		for _, line := range recorded.lines {
+		for i, line := range recorded.lines {
+			if slices.Contains(recorded.lines[:i], line) {
+				t.Errorf("%s: twice: %s", s.name, line)
+			}
 			if !slices.ContainsFunc(mutants, func(m mutant) bool { return strings.HasPrefix(line, m.line(s.name)+" ") }) {
 				t.Errorf("%s: no mutant has this line: %s", s.name, line)
 			}

@@ -51,6 +51,9 @@ func record(page, suite string, m mutant, commit string) error {
 	changed := bytes.NewBuffer(slices.Clone(t.before))
 	changed.WriteString(heading)
 	for _, each := range mutants {
+		if len(each.rows[suite]) == 0 { // another mutant may take out the same feature
+			continue
+		}
 		switch i := slices.IndexFunc(t.lines, func(line string) bool { return strings.HasPrefix(line, "| "+each.without+" |") }); {
 		case each.without == m.without && commit != "":
 			fmt.Fprintf(changed, "%s %s |\n", m.line(suite), commit)
