@@ -27,8 +27,8 @@ var hostMutants = []mutant{
 		without: "the host's words",
 		edits:   []edit{{"gitops/git/push.go", "		words = append(words, remote.LastLines(a.serverMessage))\n", ""}},
 		rows: map[string][]string{"hosts": {
-			"TestHosts/git_http-backend/contract/refusal", "TestHosts/git_http-backend/story/protection",
-			"TestHosts/Gitea_over_http/story/protection",
+			"TestHosts/git_http-backend/contract/refusal", "TestHosts/git_http-backend/story/locked",
+			"TestHosts/Gitea_over_http/story/locked", "TestHosts/gitolite/story/protection",
 		}},
 	},
 	{
