@@ -104,8 +104,8 @@ func (m *muster) ticked(result generator.Result, err error) {
 	}
 }
 
-// sleeplessClock is the world's clock for the request budget, which a clock of whole seconds
-// would exceed. Failed requests are repeated at once.
+// sleeplessClock tells the client the world's time, and does not wait before a failed request is
+// repeated. Without a clock, the client counts requests by whole seconds, and can send too many.
 type sleeplessClock struct{ *muster }
 
 // Sleep implements buildkite.Clock.
