@@ -49,7 +49,7 @@ func tell(t *testing.T, s server, r *row) {
 		play func()
 	}{
 		{"seed", y.seed}, {"check", y.check}, {"dispatch", y.dispatch}, {"idle", y.idle}, {"retire", y.retire}, {"writable", y.writable},
-		{"twenty ticks", y.twentyTicks}, {"rival", y.rival}, {"locked", y.locked}, {"protection", y.protection}, {"signatures", y.signatures},
+		{"twenty ticks", y.twentyTicks}, {"rival", y.rival}, {"protection", y.protection}, {"locked", y.locked}, {"signatures", y.signatures},
 		{"restart", y.restart}, {"rename", y.rename}, {"whole", y.whole},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { y.t = t; part.play() }) {
