@@ -9,14 +9,13 @@ var hostMutants = []mutant{
 	} else if err := b.stillAt(adv, to); err != nil {
 `}},
 		rows: map[string][]string{"hosts": {
-			"TestHosts/git_http-backend/contract/conflict", "TestHosts/git_http-backend/contract/writers", "TestHosts/git_http-backend/story/rival",
-			"TestHosts/Dulwich/contract/conflict",
+			"TestHosts/git_http-backend/contract/conflict", "TestHosts/git_http-backend/story/rival", "TestHosts/Dulwich/contract/conflict",
 		}},
 	},
 	{
 		without: "the look at the branch after a lost answer",
 		edits:   []edit{{"gitops/git/push.go", "	case result.err == nil, !result.sent:\n		return result.err\n	}\n", "	case result.err == nil, !result.sent:\n		return result.err\n	case !result.answered && !result.denied:\n		return nil\n	}\n"}},
-		rows:    map[string][]string{"hosts": {"TestHosts/Dulwich/story/restart", "TestHosts/JGit/story/restart"}},
+		rows:    map[string][]string{"hosts": {"TestHosts/Dulwich/story/locked", "TestHosts/JGit/story/restart"}},
 	},
 	{
 		without: "the look at the branch after a push",
@@ -27,8 +26,8 @@ var hostMutants = []mutant{
 		without: "the host's words",
 		edits:   []edit{{"gitops/git/push.go", "		words = append(words, remote.LastLines(a.serverMessage))\n", ""}},
 		rows: map[string][]string{"hosts": {
-			"TestHosts/git_http-backend/contract/refusal", "TestHosts/git_http-backend/story/locked",
-			"TestHosts/Gitea_over_http/story/locked", "TestHosts/gitolite/story/protection",
+			"TestHosts/git_http-backend/contract/refusal", "TestHosts/git_http-backend/story/protection",
+			"TestHosts/Gitea_over_http/story/protection", "TestHosts/gitolite/story/protection",
 		}},
 	},
 	{
@@ -47,12 +46,12 @@ var hostMutants = []mutant{
 	{
 		without: "the repetition with thin-pack",
 		edits:   []edit{{"gitops/git/remote/fetch.go", "	if err != nil && !c.AlwaysThin && (", "	if false && ("}},
-		rows:    map[string][]string{"hosts": {"TestHosts/Dulwich/story/rival"}},
+		rows:    map[string][]string{"hosts": {"TestHosts/Dulwich/story/whole"}},
 	},
 	{
 		without: "the repetition of a push that finds the branch locked",
 		edits:   []edit{{"gitops/git/push.go", "	lockTries = 6\n", "	lockTries = 1\n"}},
-		rows:    map[string][]string{"hosts": {"TestHosts/git_http-backend/story/locked", "TestHosts/JGit/story/locked"}},
+		rows:    map[string][]string{"hosts": {"TestHosts/git_http-backend/story/locked"}},
 	},
 	{
 		without: "signatures",
@@ -110,6 +109,11 @@ var hostMutants = []mutant{
 	{
 		without: "the trees of the last push",
 		edits:   []edit{{"gitops/git/store.go", "	s.adoptTree(b, root)\n", ""}},
+		rows:    map[string][]string{"hosts": {"TestHosts/git_http-backend/story/idle"}},
+	},
+	{
+		without: "the trust in hosts that report the result of a push reliably",
+		edits:   []edit{{"gitops/git/push.go", "remote.UnreliableReport.MatchMissing(adv.Capabilities)", "true"}},
 		rows:    map[string][]string{"hosts": {"TestHosts/git_http-backend/story/twenty_ticks"}},
 	},
 	{
