@@ -72,14 +72,14 @@ func (p *process) text() string {
 // logs waits until the log contains a text n times.
 func (p *process) logs(text string, n int) {
 	p.t.Helper()
+	expired := time.After(*patience)
 	for strings.Count(p.text(), text) < n {
 		select {
 		case err := <-p.ended:
 			p.t.Fatalf("it ended (%v) before it logged %q:\n%s", err, text, p.text())
 		case <-time.After(20 * time.Millisecond):
-			if end, ok := p.t.Deadline(); ok && time.Until(end) < 10*time.Second {
-				p.t.Fatalf("it has not logged %q %d times:\n%s", text, n, p.text())
-			}
+		case <-expired:
+			p.t.Fatalf("it has not logged %q %d times:\n%s", text, n, p.text())
 		}
 	}
 }

@@ -43,7 +43,7 @@ type suite struct {
 var suites = []suite{
 	{"incidents", 2, `go test -trimpath -vet=off -count=1 -timeout 30m ./cmd/muster -run "$1" -args -incidents -update`},
 	{"operations", 2, `go test -trimpath -vet=off -count=1 -timeout 3m ./cmd/muster -run "$1"`},
-	{"hosts", 3, `make --silent build && go -C testdata/hosts test -count=1 -timeout 30m . -run "$1" -args -rival 5s`},
+	{"hosts", 3, `make --silent build && go -C testdata/hosts test -count=1 -timeout 30m . -run "$1" -args -rival 5s -patience 2m`},
 	{"e2e", 2, `make e2e PATIENCE="${PATIENCE:-9m}" RUN="${1//\$/\$\$}"`},
 	{"e2e-long", 1, `make e2e-long CHAOS=2m PATIENCE=9m RUN="${1//\$/\$\$}"`},
 }
