@@ -167,8 +167,8 @@ agent: ## Run the published buildkite-agent against the simulated Buildkite alon
 	LIVE_AGENT=1 $(GO) test -count=1 -run '^TestLive' ./cmd/laboratory
 
 # The whole run writes the table of docs/reference/syncers.md; parts of it do not. Without root
-# there is no real node, and what is missing has to be installed by hand. PATIENCE limits each
-# test: a limit of go test would include the time to compile Kubernetes, Flux and Argo CD.
+# there is no real node, and what is missing has to be installed by hand. PATIENCE limits how
+# long a test waits: a limit of go test would include compiling Kubernetes, Flux and Argo CD.
 E2E = cd testdata/e2e && $(GO) test -count=1 -timeout 0 -v -run '$(1)' . -args -versions '$(VERSIONS)' $(if $(PATIENCE),-patience '$(PATIENCE)')
 
 e2e: e2e-packages ## Run muster with real Kubernetes, Flux and Argo CD: RUN=name, VERSIONS=previous; see testdata/e2e/README.md

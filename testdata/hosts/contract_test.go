@@ -19,7 +19,7 @@ var without = flag.String("without", "", "hosts that are left out, separated by 
 func TestHosts(t *testing.T) {
 	for _, h := range hosts() {
 		t.Run(h.name, func(t *testing.T) {
-			row := &row{host: h.name, headFirst: h.headFirst, hidesLocks: h.hidesLocks, unreliable: h.unreliable}
+			row := &row{host: h.name, headFirst: h.headFirst, hidesLocks: h.hidesLocks}
 			rows = append(rows, row)
 			if h.leftOut() {
 				row.notRun = "left out by -without"

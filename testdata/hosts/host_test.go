@@ -26,9 +26,6 @@ type host struct {
 	headFirst bool
 	// hidesLocks is whether a push to a locked branch fails without a reason, so that the next tick retries.
 	hidesLocks bool
-	// unreliable is whether it can report success for a push that did not move the branch, so that muster reads
-	// the head after each one.
-	unreliable bool
 	// needs is what is missing to run it; empty: nothing.
 	needs func() string
 	// start runs it until the test ends.

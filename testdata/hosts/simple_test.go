@@ -53,7 +53,7 @@ func bare(t *testing.T, dir, url string) place {
 
 // dulwich is a git server in Python.
 var dulwich = host{
-	name: "Dulwich", hidesLocks: true, unreliable: true,
+	name: "Dulwich", hidesLocks: true,
 	needs: files("/usr/lib/python3/dist-packages/dulwich", "/usr/lib/python3/dist-packages/waitress"),
 	start: func(t *testing.T) server {
 		script, err := filepath.Abs("serve.py")

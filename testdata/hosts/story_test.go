@@ -23,7 +23,7 @@ import (
 var (
 	program   = flag.String("muster", "../../bin/muster", "the program, as make build makes it")
 	rivalTime = flag.Duration("rival", 5*time.Second, "how long another writer pushes ten times a second")
-	patience  = flag.Duration("patience", 20*time.Minute, "how long a test waits for a line in the log of muster run")
+	patience  = flag.Duration("patience", 5*time.Minute, "how long a test waits for a line in the log of muster run")
 )
 
 // story is muster at work for one fleet, at one host.

@@ -15,20 +15,20 @@ var to = flag.String("write", "", "write the table into this file, as docs/refer
 
 // row is what was found at one host.
 type row struct {
-	host, version, notRun  string
-	headFirst, passed      bool
-	hidesLocks, unreliable bool
-	run                    []string // parts of the story
-	offers                 capabilities
-	proves, protection     string // what check proves, whose rules refused
-	verifies, renames      string
-	idle                   int64 // requests of a tick that finds nothing
-	pushes                 int64 // ticks that committed, and what they took together
-	requests               int64
-	sent, received         int64
-	took                   time.Duration // the median
-	landed, theirs         int           // commits beside the rival's
-	gap                    time.Duration // the longest between two of muster's
+	host, version, notRun string
+	headFirst, passed     bool
+	hidesLocks            bool
+	run                   []string // parts of the story
+	offers                capabilities
+	proves, protection    string // what check proves, whose rules refused
+	verifies, renames     string
+	idle                  int64 // requests of a tick that finds nothing
+	pushes                int64 // ticks that committed, and what they took together
+	requests              int64
+	sent, received        int64
+	took                  time.Duration // the median
+	landed, theirs        int           // commits beside the rival's
+	gap                   time.Duration // the longest between two of muster's
 }
 
 var rows []*row
