@@ -196,8 +196,9 @@ func (v *overlay) start(step fakebuildkite.Step) string {
 	return v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{step}})
 }
 
-// waits is a command that ends when a file is there.
-func waits(file string) string { return "until [ -e " + file + " ]; do sleep 0.2; done" }
+// waits is a command that ends when a file is there. Dozens of jobs run it: five times a second, sleep took half of two
+// slow processors.
+func waits(file string) string { return "until [ -e " + file + " ]; do sleep 1; done" }
 
 // build adds jobs to the overlay's queue. They run until open.
 func (v *overlay) build(jobs int) string {
