@@ -44,7 +44,8 @@ var suites = []suite{
 	{"incidents", 2, `go test -trimpath -vet=off -count=1 -timeout 30m ./cmd/muster -run "$1" -args -incidents -update`},
 	{"operations", 2, `go test -trimpath -vet=off -count=1 -timeout 3m ./cmd/muster -run "$1"`},
 	{"hosts", 3, `make --silent build && go -C testdata/hosts test -count=1 -timeout 30m . -run "$1" -args -rival 5s -patience 2m`},
-	{"e2e", 2, `make e2e PATIENCE="${PATIENCE:-9m}" RUN="${1//\$/\$\$}"`},
+	// A retirement takes half of the TTL of Jobs, ten minutes: with less patience, rows fail with every feature.
+	{"e2e", 2, `make e2e PATIENCE=9m RUN="${1//\$/\$\$}"`},
 	{"e2e-long", 1, `make e2e-long CHAOS=2m PATIENCE=9m RUN="${1//\$/\$\$}"`},
 }
 
@@ -202,6 +203,9 @@ func (r *runner) try(ctx context.Context, s suite, m mutant) (survived []string,
 		}
 	}
 	log.Printf("%s: without %s, %d of %d rows fail", s.name, m.without, len(m.rows[s.name])-len(survived), len(m.rows[s.name]))
+	for _, other := range othersIn(out, m.rows[s.name]) {
+		log.Printf("%s: without %s, %s fails too", s.name, m.without, other)
+	}
 	return survived, nil
 }
 
@@ -260,6 +264,20 @@ func (s suite) runOf(rows []string) string {
 func failedIn(out []byte, row string) bool {
 	name := regexp.QuoteMeta(row)
 	return regexp.MustCompile(`(?m)^\s*(--- FAIL: ` + name + ` \(|` + name + ` \([0-9hms.]+\)$)`).Match(out)
+}
+
+// othersIn returns the names of tests that failed and neither are rows nor contain rows or parts of rows.
+func othersIn(out []byte, rows []string) []string {
+	var others []string
+	for _, found := range regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+) \(`).FindAllSubmatch(out, -1) {
+		name := string(found[1])
+		if !slices.ContainsFunc(rows, func(row string) bool {
+			return strings.HasPrefix(name+"/", row+"/") || strings.HasPrefix(row, name+"/")
+		}) {
+			others = append(others, name)
+		}
+	}
+	return others
 }
 
 // summary returns the names of the tests that failed, and the end of an output.

@@ -198,6 +198,22 @@ panic: test timed out after 1s
 	}
 }
 
+// TestOthersIn: other tests that fail are a sign that a row failed for another reason.
+func TestOthersIn(t *testing.T) {
+	const out = `--- FAIL: TestAll (1.00s)
+    --- FAIL: TestAll/Deleted (0.50s)
+        --- FAIL: TestAll/Deleted/flux (0.50s)
+        --- FAIL: TestAll/Deleted/argocd (0.50s)
+    --- FAIL: TestAll/Life (0.50s)
+        --- FAIL: TestAll/Life/flux (0.50s)
+    --- PASS: TestAll/Reuse (0.50s)
+`
+	got := othersIn([]byte(out), []string{"TestAll/Deleted/argocd", "TestAll/Life"})
+	if want := []string{"TestAll/Deleted/flux"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
