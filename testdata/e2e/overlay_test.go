@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -172,10 +173,14 @@ func (v *overlay) logs() {
 func (v *overlay) gone(path string) {
 	v.t.Helper()
 	v.until(path+" has gone", func() error {
-		if err := v.cluster.Get(v.ctx, path, nil); !kube.Missing(err) {
-			return fmt.Errorf("it is there: %w", err)
+		err := v.cluster.Get(v.ctx, path, nil)
+		if err == nil {
+			return errors.New("it is there")
 		}
-		return nil
+		if kube.Missing(err) {
+			return nil
+		}
+		return err
 	})
 }
 
