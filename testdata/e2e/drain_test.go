@@ -225,16 +225,19 @@ func testRealDies(t *testing.T) {
 	}
 }
 
-// inOtherTime is a job that fails where the programs of its container or process have not
-// the other clock.
-const inOtherTime = `ahead=$(( $(date +%s) - $(LD_PRELOAD= /bin/date +%s) ))
-[ "$ahead" -ge SECONDS ] && [ "$ahead" -le $((SECONDS + 2)) ] || { echo "the clock is $ahead seconds ahead"; exit 1; }
+// inOtherTime is a job that fails where the clock of the programs of its container or process is not SECONDS ahead of
+// this machine's, which is read before and after it.
+const inOtherTime = `before=$(LD_PRELOAD= /bin/date +%s); other=$(date +%s); after=$(LD_PRELOAD= /bin/date +%s)
+[ "$((other - after))" -le "$((SECONDS + 1))" ] && [ "$((other - before))" -ge "$((SECONDS - 1))" ] || {
+	echo "the clock is between $((other - after)) and $((other - before)) seconds ahead"
+	exit 1
+}
 `
 
 // testRealOtherTime: programs of the containers are told another time.
 func testRealOtherTime(t *testing.T) {
 	withNodes(t, 1)
-	for name, seconds := range map[string]string{"fast": "119", "slow": "-121"} {
+	for name, seconds := range map[string]string{"fast": "120", "slow": "-120"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ahead := map[string]string{"fast": "+120", "slow": "-120"}[name]

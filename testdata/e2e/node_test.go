@@ -99,7 +99,7 @@ func testClock(t *testing.T) {
 			t.Parallel()
 			both(t, "Node clock two minutes "+name+": no agent is ordered twice", func(t *testing.T, w *world, s syncer) {
 				v := w.addOverlay(t, "clock-"+name, s, options{patch: "- op: add\n  path: /spec/template/metadata/annotations/" + clockAnnotation + fmt.Sprintf("\n  value: \"%d\"\n", seconds)})
-				v.start(fakebuildkite.Step{Parallelism: 2, Command: strings.ReplaceAll(inOtherTime, "SECONDS", fmt.Sprint(seconds-1)) + waits(v.gate)})
+				v.start(fakebuildkite.Step{Parallelism: 2, Command: strings.ReplaceAll(inOtherTime, "SECONDS", fmt.Sprint(seconds)) + waits(v.gate)})
 				v.runs(2)
 				v.leavesGit()
 				v.finish(2)
