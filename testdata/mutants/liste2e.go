@@ -13,7 +13,7 @@ var e2eMutants = []mutant{
 			{"base/job.yaml", "    kustomize.toolkit.fluxcd.io/prune: disabled\n", ""},
 		},
 		rows: map[string][]string{"e2e": {
-			"TestAll/Life", "TestAll/Deleted", "TestAll/Transformed", "TestAll/Clock/fast", "TestAll/Clock/slow", "TestAll/ApplicationSet",
+			"TestAll/Life", "TestAll/Deleted", "TestAll/Transformed", "TestAll/ApplicationSet",
 		}},
 	},
 	{
