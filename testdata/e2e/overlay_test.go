@@ -201,8 +201,8 @@ func (v *overlay) start(step fakebuildkite.Step) string {
 	return v.buildkite.CreateBuild(fakebuildkite.Build{Cluster: v.buildkite.cluster, Steps: []fakebuildkite.Step{step}})
 }
 
-// waits is a command that ends when a file is there. Dozens of jobs run it: five times a second, sleep took half of two
-// slow processors.
+// waits is a command that ends when a file is there. Dozens of jobs run it, so it looks only once a second: starting
+// sleep is work, too.
 func waits(file string) string { return "until [ -e " + file + " ]; do sleep 1; done" }
 
 // build adds jobs to the overlay's queue. They run until open.

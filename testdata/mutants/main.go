@@ -44,7 +44,7 @@ var suites = []suite{
 	{"incidents", 2, `go test -trimpath -vet=off -count=1 -timeout 30m ./cmd/muster -run "$1" -args -incidents -update`},
 	{"operations", 2, `go test -trimpath -vet=off -count=1 -timeout 3m ./cmd/muster -run "$1"`},
 	{"hosts", 3, `make --silent build && go -C testdata/hosts test -count=1 -timeout 30m . -run "$1" -args -rival 5s -patience 2m`},
-	// A retirement takes half of the TTL of Jobs, ten minutes: with less patience, rows fail with every feature.
+	// Jobs are retired after five minutes, half of their TTL: with a patience of three, rows failed with every feature.
 	{"e2e", 2, `make e2e PATIENCE=9m RUN="${1//\$/\$\$}"`},
 	{"e2e-long", 1, `make e2e-long CHAOS=2m PATIENCE=9m RUN="${1//\$/\$\$}"`},
 }
@@ -266,7 +266,7 @@ func failedIn(out []byte, row string) bool {
 	return regexp.MustCompile(`(?m)^\s*(--- FAIL: ` + name + ` \(|` + name + ` \([0-9hms.]+\)$)`).Match(out)
 }
 
-// othersIn returns the names of tests that failed and neither are rows nor contain rows or parts of rows.
+// othersIn returns the names of the tests that failed, except rows, their subtests, and the tests that contain them.
 func othersIn(out []byte, rows []string) []string {
 	var others []string
 	for _, found := range regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+) \(`).FindAllSubmatch(out, -1) {
