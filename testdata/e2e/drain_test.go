@@ -94,7 +94,7 @@ func (v *overlay) onNode(n *realNode, want int) {
 			}
 		}
 		if err != nil || found != want {
-			return fmt.Errorf("%d are: %w", found, err)
+			return errors.Join(fmt.Errorf("%d are", found), err)
 		}
 		return nil
 	})
@@ -197,7 +197,7 @@ func testRealDies(t *testing.T) {
 	lost.lose()
 	all[0].until("the node is not ready", func() error {
 		if status, err := w.cluster.readiness(w.ctx, lost.name); err != nil || status == "True" {
-			return fmt.Errorf("it is: %w", err)
+			return errors.Join(errors.New("it is"), err)
 		}
 		return nil
 	})

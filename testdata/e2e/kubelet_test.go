@@ -193,7 +193,7 @@ func (n *realNode) isReady(ctx context.Context) error {
 			return err
 		}
 		if status, err := n.cluster.readiness(ctx, n.name); status != "True" {
-			return fmt.Errorf("it is %q: %w", status, err)
+			return errors.Join(fmt.Errorf("it is %q", status), err)
 		}
 		return nil
 	})

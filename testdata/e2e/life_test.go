@@ -31,7 +31,7 @@ func (v *overlay) isWell() {
 	v.until("the syncer is content", func() error {
 		ok, words, err := v.syncer.status(v.ctx, v.name)
 		if err != nil || !ok {
-			return fmt.Errorf("%s %w", words, err)
+			return errors.Join(errors.New(words), err)
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,10 +126,13 @@ func (v *overlay) admits(want bool) {
 	v.t.Helper()
 	v.until("the API server has heard of the policy", func() error {
 		err := v.cluster.Post(v.ctx, kube.Path("batch/v1", "jobs", v.namespace, "")+"?dryRun=All", someJob())
-		if (err == nil) != want {
-			return fmt.Errorf("it says %w", err)
+		switch {
+		case (err == nil) == want:
+			return nil
+		case err == nil:
+			return errors.New("it takes a Job")
 		}
-		return nil
+		return err
 	})
 }
 
@@ -150,7 +154,7 @@ func (v *overlay) isRefused(orders int, words ...string) {
 		ok, said, err := v.syncer.status(v.ctx, v.name)
 		mentioned := slices.ContainsFunc(words, func(word string) bool { return strings.Contains(said, word) })
 		if ok || err != nil || !mentioned || orders > 0 && len(v.dispatches()) < orders {
-			return fmt.Errorf("%v %s %w", ok, said, err)
+			return errors.Join(fmt.Errorf("content: %v: %s", ok, said), err)
 		}
 		return nil
 	})
