@@ -103,6 +103,9 @@ func refused(t *testing.T, w *world, s syncer, c cause) {
 	if len(v.events.jobsOf(v.name)) != c.free {
 		t.Errorf("a Job has come that was to be refused")
 	}
+	if f, isFlux := s.(*flux); isFlux { // Argo CD tries again only after commits to the overlay itself
+		v.must(f.freeze(w, v.name))
+	}
 	if c.after != "" {
 		v.must(w.cluster.Apply(w.ctx, in(c.after)))
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,11 +71,26 @@ func (f *flux) object(overlay string) string {
 
 // fluxObject contains the fields of a Flux object that the tests read.
 type fluxObject struct {
-	Status struct {
-		Conditions          []struct{ Type, Status, Reason, Message string } `json:"conditions"`
-		LastAppliedRevision string                                           `json:"lastAppliedRevision"`
-		Artifact            struct{ Revision string }                        `json:"artifact"`
+	Metadata struct{ Generation int } `json:"metadata"`
+	Status   struct {
+		Conditions          []fluxCondition           `json:"conditions"`
+		LastAppliedRevision string                    `json:"lastAppliedRevision"`
+		Artifact            struct{ Revision string } `json:"artifact"`
 	} `json:"status"`
+}
+
+type fluxCondition struct {
+	Type, Status, Reason, Message string
+	ObservedGeneration            int
+}
+
+// ready is the condition Ready, or nil.
+func (o fluxObject) ready() *fluxCondition {
+	i := slices.IndexFunc(o.Status.Conditions, func(c fluxCondition) bool { return c.Type == "Ready" })
+	if i < 0 {
+		return nil
+	}
+	return &o.Status.Conditions[i]
 }
 
 // startFlux starts the three; the prefix tells their logs and folders from others'.
@@ -122,7 +138,7 @@ func (f *flux) introduce(ctx context.Context, t tb, fleet string) {
 	must(t, eventually(ctx, 5*time.Minute, "the Receiver has a path", func() error {
 		path := kube.Path("notification.toolkit.fluxcd.io/v1", "receivers", "flux-system", "muster")
 		if err := f.cluster.Get(ctx, path, &receiver); err != nil || receiver.Status.WebhookPath == "" {
-			return fmt.Errorf("no path: %w", err)
+			return errors.Join(errors.New("no path"), err)
 		}
 		return nil
 	}))
@@ -137,10 +153,8 @@ func (f *flux) status(ctx context.Context, overlay string) (bool, string, error)
 	if err := f.cluster.Get(ctx, f.object(overlay), &object); err != nil {
 		return false, "", err
 	}
-	for _, c := range object.Status.Conditions {
-		if c.Type == "Ready" {
-			return c.Status == "True", c.Reason + ": " + c.Message, nil
-		}
+	if c := object.ready(); c != nil {
+		return c.Status == "True", c.Reason + ": " + c.Message, nil
 	}
 	return false, "no condition Ready", nil
 }
@@ -153,27 +167,68 @@ func (f *flux) applied(ctx context.Context, overlay string) (string, error) {
 }
 
 func (f *flux) refresh(ctx context.Context, _ string) error {
-	path := kube.Path("source.toolkit.fluxcd.io/v1", "gitrepositories", "flux-system", "fleet")
-	return f.cluster.Merge(ctx, path, annotated("reconcile.fluxcd.io/requestedAt", time.Now().Format(time.RFC3339Nano)))
+	return f.cluster.Merge(ctx, source("fleet"), annotated("reconcile.fluxcd.io/requestedAt", time.Now().Format(time.RFC3339Nano)))
 }
 
 // has waits until Flux has fetched what is newest in git: a Kustomization of a
 // directory that it does not have waits for a minute.
 func (f *flux) has(w *world) error {
+	if err := f.refresh(w.ctx, ""); err != nil {
+		return err
+	}
+	return f.fetched(w, "fleet")
+}
+
+// fetched waits until a GitRepository has what is newest in git.
+func (f *flux) fetched(w *world, name string) error {
 	head, err := w.git.Head()
 	if err != nil {
 		return err
 	}
-	if err := f.refresh(w.ctx, ""); err != nil {
-		return err
-	}
-	path := kube.Path("source.toolkit.fluxcd.io/v1", "gitrepositories", "flux-system", "fleet")
-	return eventually(w.ctx, 5*time.Minute, "Flux has "+head, func() error {
+	return eventually(w.ctx, 5*time.Minute, "the GitRepository "+name+" has "+head, func() error {
 		var object fluxObject
-		if err := f.cluster.Get(w.ctx, path, &object); err != nil {
+		if err := f.cluster.Get(w.ctx, source(name), &object); err != nil {
 			return err
 		}
 		return w.git.has(object.Status.Artifact.Revision, head)
+	})
+}
+
+// source is the path of a GitRepository, or with no name of all.
+func source(name string) string {
+	return kube.Path("source.toolkit.fluxcd.io/v1", "gitrepositories", "flux-system", name)
+}
+
+// freeze has Flux apply an overlay from a suspended GitRepository of its own, and waits until it has
+// failed once more: from then on, no commit makes it try again.
+func (f *flux) freeze(w *world, overlay string) error {
+	var fleet struct {
+		Spec map[string]any `json:"spec"`
+	}
+	if err := f.cluster.Get(w.ctx, source("fleet"), &fleet); err != nil {
+		return err
+	}
+	if err := f.cluster.Post(w.ctx, source(""), map[string]any{"metadata": map[string]string{"name": overlay}, "spec": fleet.Spec}); err != nil {
+		return err
+	}
+	if err := f.fetched(w, overlay); err != nil {
+		return err
+	}
+	if err := f.cluster.Merge(w.ctx, source(overlay), map[string]any{"spec": map[string]any{"suspend": true}}); err != nil {
+		return err
+	}
+	if err := f.cluster.Merge(w.ctx, f.object(overlay), map[string]any{"spec": map[string]any{"sourceRef": map[string]string{"name": overlay}}}); err != nil {
+		return err
+	}
+	return eventually(w.ctx, 5*time.Minute, "Flux has failed to apply "+overlay+" from its own source", func() error {
+		var object fluxObject
+		if err := f.cluster.Get(w.ctx, f.object(overlay), &object); err != nil {
+			return err
+		}
+		if c := object.ready(); c == nil || c.Status != "False" || c.ObservedGeneration != object.Metadata.Generation {
+			return fmt.Errorf("generation %d, conditions %+v", object.Metadata.Generation, object.Status.Conditions)
+		}
+		return nil
 	})
 }
 
