@@ -63,6 +63,11 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	if *outputs != "" {
+		if err := os.MkdirAll(*outputs, 0o755); err != nil {
+			log.Fatal(err)
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r, err := newRunner(ctx)
