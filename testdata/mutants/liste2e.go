@@ -203,7 +203,7 @@ var e2eMutants = []mutant{
 	{
 		without: "the mistakes of the counterexamples",
 		edits: []edit{
-			{"testdata/e2e/old_test.go", `o.write(map[string]string{"a": job(1)})`, `o.write(map[string]string{"a": job(4)})`},
+			{"testdata/e2e/old_test.go", `o.write(map[string]string{"a": job(1)})`, `o.write(map[string]string{"a": job(5)})`},
 			{"testdata/e2e/old_test.go", `strings.Replace(job(1), "image: agent", "image: newer", 1), "b"`, `job(1), "b"`},
 			{"testdata/e2e/old_test.go", `muster.dev/dispatch: NAME}}
 spec:
