@@ -208,7 +208,11 @@ func (f *flux) freeze(w *world, overlay string) error {
 	if err := f.cluster.Get(w.ctx, source("fleet"), &fleet); err != nil {
 		return err
 	}
-	if err := f.cluster.Post(w.ctx, source(""), map[string]any{"metadata": map[string]string{"name": overlay}, "spec": fleet.Spec}); err != nil {
+	own := map[string]any{
+		"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
+		"metadata": map[string]string{"name": overlay}, "spec": fleet.Spec,
+	}
+	if err := f.cluster.Post(w.ctx, source(""), own); err != nil {
 		return err
 	}
 	if err := f.fetched(w, overlay); err != nil {
