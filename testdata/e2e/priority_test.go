@@ -174,7 +174,9 @@ func (v *overlay) preempted(want int) []node.Killed {
 func (v *overlay) preemptedWithGrace() {
 	v.t.Helper()
 	killed := v.preempted(1)
-	if grace := killed[0].Pod.Metadata.DeletionGracePeriodSeconds; grace == nil || *grace != 3600 {
-		v.t.Errorf("the preempted agent has a grace of %v, want that of the base", grace)
+	if grace := killed[0].Pod.Metadata.DeletionGracePeriodSeconds; grace == nil {
+		v.t.Errorf("the preempted agent has no grace period, want that of the base")
+	} else if *grace != 3600 {
+		v.t.Errorf("the preempted agent has a grace period of %d s, want that of the base", *grace)
 	}
 }
