@@ -132,7 +132,7 @@ var e2eMutants = []mutant{
 		without: "agents in flight",
 		edits:   []edit{{"generator/plan/decide.go", "	s.figures.InFlight, otherQueue = s.inFlight(o.At)\n", "	_, otherQueue = s.inFlight(o.At)\n"}},
 		rows: map[string][]string{"e2e": {
-			"TestAll/Clock/fast", "TestAll/Clock/slow", "TestAll/Twice", "TestAll/PodQuota", "TestAll/LimitRange", "TestRealNode/OtherTime/fast", "TestRealNode/OtherTime/slow",
+			"TestAll/Clock/fast", "TestAll/Clock/slow", "TestAll/Twice", "TestAll/PodQuota", "TestAll/LimitRange",
 		}},
 	},
 	{
