@@ -79,12 +79,13 @@ type fluxObject struct {
 	} `json:"status"`
 }
 
+// fluxCondition is a metav1.Condition.
 type fluxCondition struct {
 	Type, Status, Reason, Message string
 	ObservedGeneration            int
 }
 
-// ready is the condition Ready, or nil.
+// ready is the condition Ready, or nil while Flux has set none.
 func (o fluxObject) ready() *fluxCondition {
 	i := slices.IndexFunc(o.Status.Conditions, func(c fluxCondition) bool { return c.Type == "Ready" })
 	if i < 0 {
@@ -194,13 +195,13 @@ func (f *flux) fetched(w *world, name string) error {
 	})
 }
 
-// source is the path of a GitRepository, or with no name of all.
+// source is the path of a GitRepository, or of all if the name is empty.
 func source(name string) string {
 	return kube.Path("source.toolkit.fluxcd.io/v1", "gitrepositories", "flux-system", name)
 }
 
-// freeze has Flux apply an overlay from a suspended GitRepository of its own, and waits until it has
-// failed once more: from then on, no commit makes it try again.
+// freeze has Flux apply an overlay from a suspended GitRepository of its own, and waits until that has failed
+// once: then only retryInterval makes Flux try again, and no commit to the fleet.
 func (f *flux) freeze(w *world, overlay string) error {
 	var fleet struct {
 		Spec map[string]any `json:"spec"`
