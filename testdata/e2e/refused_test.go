@@ -89,6 +89,7 @@ func refused(t *testing.T, w *world, s syncer, c cause) {
 	if c.free > 0 {
 		v.build(c.free)
 		v.runs(c.free)
+		v.leavesGit() // so that only a retry can bring the next Job, and no commit to the overlay
 	}
 	v.must(w.cluster.Apply(w.ctx, in(c.before)))
 	if c.free == 0 {

@@ -93,7 +93,7 @@ var e2eMutants = []mutant{
 			{"deploy/syncers/argocd/overlay.yaml", "      limit: 65\n", "      limit: 0\n"},
 			{"deploy/syncers/flux/overlay.yaml", "  retryInterval: 1m\n", "  retryInterval: 1h\n"},
 		},
-		rows: map[string][]string{"e2e": {"TestAll/Refused/policy", "TestAll/Refused/webhook", "TestAll/Refused/quota/flux"}},
+		rows: map[string][]string{"e2e": {"TestAll/Refused/policy", "TestAll/Refused/webhook", "TestAll/Refused/quota"}},
 	},
 	{
 		without: "Argo CD's retry with the newest commit",
