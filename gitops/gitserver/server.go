@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -41,21 +42,24 @@ type Server struct {
 	requests []string
 }
 
-// Serve serves the bare repositories in dir until Close. It needs git's
-// http-backend, which comes with git.
+// Serve serves the bare repositories in dir until Close. It needs
+// git-http-backend, which some distributions package apart from git.
 func Serve(dir string, o Options) (*Server, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("serving %s: %w", dir, err)
 	}
-	git, err := exec.LookPath("git")
+	programs, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		return nil, fmt.Errorf("serving %s: git --exec-path: %w", dir, err)
+	}
+	backend, err := exec.LookPath(filepath.Join(strings.TrimSpace(string(programs)), "git-http-backend"))
 	if err != nil {
 		return nil, fmt.Errorf("serving %s: %w", dir, err)
 	}
 	s := &Server{options: o}
 	var handler http.Handler = &cgi.Handler{
-		Path:   git,
-		Args:   []string{"http-backend"},
+		Path:   backend,
 		Dir:    root,
 		Env:    append(isolation(), "GIT_PROJECT_ROOT="+root, "GIT_HTTP_EXPORT_ALL=1"),
 		Stderr: io.Discard,
