@@ -198,7 +198,8 @@ func (r *runner) try(ctx context.Context, s suite, m mutant) (survived []string,
 		return nil, fmt.Errorf("no test ran: %w\n%s", failure, summary(out))
 	}
 	if r.outputs != "" {
-		if err := os.WriteFile(filepath.Join(r.outputs, s.name+" "+m.without+".txt"), out, 0o644); err != nil {
+		name := strings.ReplaceAll(s.name+" "+m.without+".txt", "/", "") // as in "deploy/"
+		if err := os.WriteFile(filepath.Join(r.outputs, name), out, 0o644); err != nil {
 			return nil, err
 		}
 	}
