@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -142,23 +143,27 @@ func busyness(at time.Time) float64 {
 	return busy
 }
 
-// sync applies the head to the cluster.
+// sync checks out the head, if it is a new one, and applies it to the cluster.
 func (p *production) sync() {
 	p.most = max(p.most, p.cluster.Connected())
 	if p.stopped {
 		return
 	}
-	head, err := p.syncer.Head(p.t.Context())
+	head, err := p.repo.Head()
 	if err != nil {
 		p.t.Error(err)
 		return
 	}
-	if head.Commit == p.synced {
+	if head == p.synced {
 		return
 	}
-	p.synced = head.Commit
+	if _, err := p.repo.Git("--work-tree", p.checkout, "read-tree", "-u", "--reset", head); err != nil {
+		p.t.Error(err)
+		return
+	}
+	p.synced = head
 	for _, queue := range p.queues {
-		if err := p.cluster.Sync(head.Tree, path.Join("overlays", queue)); err != nil {
+		if err := p.cluster.Sync(os.DirFS(p.checkout), path.Join("overlays", queue)); err != nil {
 			p.t.Error(err)
 		}
 	}

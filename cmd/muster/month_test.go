@@ -28,7 +28,6 @@ import (
 	"muster/cmd/starter"
 	"muster/generator/buildkite/fakebuildkite"
 	"muster/generator/simulation"
-	"muster/gitops"
 	"muster/gitops/branch"
 	"muster/gitops/gitserver"
 	"muster/gitops/leaktest"
@@ -48,7 +47,7 @@ type production struct {
 	cluster   *simulation.Cluster
 	kept      string // the Buildkite cluster
 	repo      gitserver.Repository
-	syncer    *gitops.Repository
+	checkout  string // the syncer's directory
 	random    *rand.Rand
 	problem   atomic.Pointer[fault] // of the moment
 	synced    string                // the commit that the cluster has
@@ -82,6 +81,8 @@ func newProduction(t *testing.T, queues int, begin time.Time, length time.Durati
 		return f
 	}}
 	dir := t.TempDir()
+	p.checkout = filepath.Join(dir, "checkout")
+	check(t, os.Mkdir(p.checkout, 0o700))
 	p.makeRepository(filepath.Join(dir, "srv", "fleet.git"))
 	p.serve(filepath.Join(dir, "srv"), dir)
 	p.schedule()
@@ -120,15 +121,12 @@ func (p *production) makeRepository(bare string) {
 // warmEvery is the number of overlays for each with a warm pool.
 const warmEvery = 4
 
-// serve starts the servers, the cluster's syncer, and muster.
+// serve starts the servers and configures muster.
 func (p *production) serve(served, dir string) {
 	p.t.Helper()
 	git := serveGit(p.t, served, gitserver.Options{Remember: true, Wrap: p.disturb})
-	own := serveGit(p.t, served, gitserver.Options{Remember: true}) // its network has no faults
-	var err error
-	p.syncer, err = gitops.New(gitops.Config{URL: own.URL + "/fleet.git"})
-	check(p.t, err)
 	api := serveHTTP(p.t, p.buildkite)
+	var err error
 	p.log, err = os.Create(filepath.Join(dir, "log"))
 	check(p.t, err)
 	p.t.Cleanup(func() { _ = p.log.Close() })
