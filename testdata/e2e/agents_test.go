@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	"muster/generator/buildkite/fakebuildkite"
@@ -64,18 +65,21 @@ func (a *agents) failIndexes(overlay string, indexes ...int) {
 }
 
 // hold keeps the containers of an overlay from starting, as where an image is pulled
-// for long, until release is called.
-func (a *agents) hold(overlay string) (release func()) {
+// for long, until release is called or the test ends: the node waits for its pods.
+func (a *agents) hold(t *testing.T, overlay string) (release func()) {
+	t.Helper()
 	gate := make(chan struct{})
 	a.mu.Lock()
 	a.held[overlay] = gate
 	a.mu.Unlock()
-	return func() {
+	release = sync.OnceFunc(func() {
 		a.mu.Lock()
 		delete(a.held, overlay)
 		a.mu.Unlock()
 		close(gate)
-	}
+	})
+	t.Cleanup(release)
+	return release
 }
 
 // Run starts the agent of a pod.

@@ -33,7 +33,7 @@ func many(t *testing.T, w *world, s syncer) {
 	v := w.addOverlay(t, "many", s, options{
 		policy: map[string]string{"max": "2100"}, patch: lightPatch,
 	})
-	release := w.agents.hold(v.name)
+	release := w.agents.hold(t, v.name)
 	for n := range manyDispatches {
 		v.build(manyAgents)
 		v.until("the build's dispatch is in git", func() error {

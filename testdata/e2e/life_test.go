@@ -181,7 +181,7 @@ func testDeleted(t *testing.T) {
 func testLeftInGit(t *testing.T) {
 	both(t, "Job recreated by the syncer after its TTL: its pods exit", func(t *testing.T, w *world, s syncer) {
 		v := w.addOverlay(t, "left", s, options{policy: map[string]string{"lease": "3m"}})
-		release := w.agents.hold(v.name)
+		release := w.agents.hold(t, v.name)
 		v.build(2)
 		v.until("it is dispatched", func() error {
 			if len(w.git.live(v.name)) == 0 {

@@ -67,7 +67,7 @@ func testRewritten(t *testing.T) {
 			}
 			return made.rewritten()
 		})
-		release := w.agents.hold(v.name)
+		release := w.agents.hold(t, v.name)
 		v.build(1)
 		v.hasJobs(1)
 		v.isWell()
