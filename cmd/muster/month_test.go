@@ -81,8 +81,7 @@ func newProduction(t *testing.T, queues int, begin time.Time, length time.Durati
 		return f
 	}}
 	dir := t.TempDir()
-	p.checkout = filepath.Join(dir, "checkout")
-	check(t, os.Mkdir(p.checkout, 0o700))
+	p.checkout = t.TempDir()
 	p.makeRepository(filepath.Join(dir, "srv", "fleet.git"))
 	p.serve(filepath.Join(dir, "srv"), dir)
 	p.schedule()

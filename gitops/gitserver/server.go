@@ -49,13 +49,14 @@ func Serve(dir string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serving %s: %w", dir, err)
 	}
-	programs, err := exec.Command("git", "--exec-path").Output()
+	// The path, because "git http-backend" would be a further process for each request.
+	execPath, err := exec.Command("git", "--exec-path").Output()
 	if err != nil {
 		return nil, fmt.Errorf("serving %s: git --exec-path: %w", dir, err)
 	}
-	backend, err := exec.LookPath(filepath.Join(strings.TrimSpace(string(programs)), "git-http-backend"))
+	backend, err := exec.LookPath(filepath.Join(strings.TrimSpace(string(execPath)), "git-http-backend"))
 	if err != nil {
-		return nil, fmt.Errorf("serving %s: %w", dir, err)
+		return nil, fmt.Errorf("serving %s: %w; install git-http-backend (Alpine: package git-daemon)", dir, err)
 	}
 	s := &Server{options: o}
 	var handler http.Handler = &cgi.Handler{

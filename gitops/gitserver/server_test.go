@@ -91,13 +91,13 @@ func TestCachedReads(t *testing.T) {
 	}
 }
 
-// TestServeWithoutBackend: where git is installed without git-http-backend, the error has its path.
+// TestServeWithoutBackend: where git is installed without git-http-backend, the error names it.
 func TestServeWithoutBackend(t *testing.T) {
-	programs, bin := t.TempDir(), t.TempDir()
-	must(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\necho "+programs+"\n"), 0o700))
+	execPath, bin := t.TempDir(), t.TempDir()
+	must(t, os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\necho "+execPath+"\n"), 0o700))
 	t.Setenv("PATH", bin)
 	_, err := gitserver.Serve(t.TempDir(), gitserver.Options{})
-	if want := filepath.Join(programs, "git-http-backend"); err == nil || !strings.Contains(err.Error(), want) {
+	if want := filepath.Join(execPath, "git-http-backend"); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Serve = %v, want an error with %s", err, want)
 	}
 }

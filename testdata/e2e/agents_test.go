@@ -65,7 +65,7 @@ func (a *agents) failIndexes(overlay string, indexes ...int) {
 }
 
 // hold keeps the containers of an overlay from starting, as where an image is pulled
-// for long, until release is called or the test ends: the node waits for its pods.
+// for long, until release is called or the test ends. A node does not stop before.
 func (a *agents) hold(t *testing.T, overlay string) (release func()) {
 	t.Helper()
 	gate := make(chan struct{})
